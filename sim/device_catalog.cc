@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, kNumOpClasses> kClassNames = {
     "none", "convolution", "matrix-product", "elementwise", "reduction", "gather",
     "copy", "attention",   "normalisation",  "optimizer",   "recurrent"};
-constexpr std::array<std::string_view, kNumPrecisions> kPrecisionNames = {"f32", "tf32", "bf16", "f16"};
+constexpr std::array<std::string_view, kNumPrecisions> kPrecisionNames = {"f32", "tf32", "bf16", "f16", "i8"};
 
 // The part of the peak that ops of each class reach, by generation. Columns: none, convolution, matrix product,
 // elementwise, reduction, gather, copy, attention, normalisation, optimizer, recurrent. These are judgements, not
@@ -88,6 +88,13 @@ DeviceKind Rated(DeviceKind kind, double f32, double bf16, double f16, const Sha
   return kind;
 }
 
+// With a rate of products of 8 bits, of which the same part is reached as in half precision: they go through the same
+// units.
+DeviceKind WithInt8(DeviceKind kind, double tera_op_per_s, const Shares& half) {
+  kind.precisions[static_cast<std::size_t>(Precision::kI8)] = Rate(tera_op_per_s, half);
+  return kind;
+}
+
 DeviceKind Kind(std::string name, std::string summary, double tflop_per_s, double gb_per_s, double memory_gib,
                 double launch_micros, const Efficiencies& efficiency, std::string source) {
   return {.name = std::move(name),
@@ -143,44 +150,69 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                  "NVIDIA Tesla V100 data sheet (SXM2): 15.7 TFLOP/s single precision, 125 on tensor cores (f16), "
                  "900 GB/s, 16 GB"),
             0, 0, 125, kVoltaHalf),
-      Rated(Kind("rtx-2080-ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 616, 11, 3.5, kVolta,
-                 "NVIDIA Turing GPU Architecture whitepaper, reference card: 13.4 TFLOP/s f32, 53.8 on tensor cores "
-                 "(f16 with f32 sums), 616 GB/s, 11 GB"),
-            0, 0, 53.8, kVoltaHalf),
-      Rated(Kind("a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
-                 "NVIDIA A100 data sheet (SXM 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, 2039 GB/s"),
-            19.5, 312, 312, kAmpereHalf),
-      Rated(Kind("a10", "NVIDIA A10 (PCIe)", 62.5, 600, 24, 3, kAmpere,
-                 "NVIDIA A10 data sheet, dense: 31.2 TFLOP/s f32, 62.5 TF32, 125 bf16 and f16, 600 GB/s, 24 GB"),
-            31.2, 125, 125, kAmpereHalf),
-      Rated(Kind("l4", "NVIDIA L4 (PCIe)", 60.5, 300, 24, 3, kAmpere,
-                 "NVIDIA L4 data sheet: 30.3 TFLOP/s f32; with sparsity 121 TF32 (written as 120), 242 bf16 and f16, "
-                 "half of each dense; 300 GB/s, 24 GB"),
-            30.3, 121, 121, kAmpereHalf),
-      Rated(Kind("l40s", "NVIDIA L40S (PCIe)", 183, 864, 48, 3, kAmpere,
-                 "NVIDIA L40S data sheet, dense: 91.6 TFLOP/s f32, 183 TF32, 362 bf16 and f16, 864 GB/s, 48 GB"),
-            91.6, 362, 362, kAmpereHalf),
-      Rated(Kind("rtx-4090", "NVIDIA GeForce RTX 4090", 82.6, 1008, 24, 3, kAmpere,
-                 "NVIDIA Ada GPU Architecture whitepaper, dense: 82.6 TFLOP/s f32, 82.6 TF32, 165.2 bf16 and f16 with "
-                 "f32 sums, 1008 GB/s, 24 GB"),
-            82.6, 165.2, 165.2, kAmpereHalf),
-      Rated(Kind("h100", "NVIDIA H100 (SXM)", 494.7, 3350, 80, 2.5, kHopper,
-                 "NVIDIA H100 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, half of "
-                 "each dense; 3.35 TB/s, 80 GB"),
-            67, 989.4, 989.4, kHopperHalf),
-      Rated(Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
-                 "NVIDIA H200 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, half of "
-                 "each dense; 4.8 TB/s, 141 GB"),
-            67, 989.4, 989.4, kHopperHalf),
-      Rated(Kind("b200", "NVIDIA B200 (HGX, 1000 W)", 1100, 8000, 180, 2.5, kHopper,
-                 "NVIDIA Blackwell Architecture Technical Brief, HGX B200, a GPU: 80 TFLOP/s f32; with sparsity 2200 "
-                 "TF32, 4500 bf16 and f16, half of each dense; 8 TB/s; NVIDIA HGX B200 data sheet: 1.4 TB on 8 GPUs, "
-                 "180 GB each"),
-            80, 2250, 2250, kBlackwellHalf),
-      Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
-                 "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, 5.3 TB/s, "
-                 "192 GB"),
-            163.4, 1307.4, 1307.4, kMi300Half),
+      WithInt8(
+          Rated(
+              Kind("rtx-2080-ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 616, 11, 3.5, kVolta,
+                   "NVIDIA Turing GPU Architecture whitepaper, reference card: 13.4 TFLOP/s f32, 53.8 on tensor cores "
+                   "(f16 with f32 sums), 215.2 TOPS in 8 bits, 616 GB/s, 11 GB"),
+              0, 0, 53.8, kVoltaHalf),
+          215.2, kVoltaHalf),
+      WithInt8(Rated(Kind("a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
+                          "NVIDIA A100 data sheet (SXM 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                          "624 TOPS in 8 bits, 2039 GB/s"),
+                     19.5, 312, 312, kAmpereHalf),
+               624, kAmpereHalf),
+      WithInt8(Rated(Kind("a10", "NVIDIA A10 (PCIe)", 62.5, 600, 24, 3, kAmpere,
+                          "NVIDIA A10 data sheet, dense: 31.2 TFLOP/s f32, 62.5 TF32, 125 bf16 and f16, 250 TOPS in 8 "
+                          "bits, 600 GB/s, 24 GB"),
+                     31.2, 125, 125, kAmpereHalf),
+               250, kAmpereHalf),
+      WithInt8(Rated(Kind("l4", "NVIDIA L4 (PCIe)", 60.5, 300, 24, 3, kAmpere,
+                          "NVIDIA L4 data sheet: 30.3 TFLOP/s f32; with sparsity 121 TF32 (written as 120), 242 bf16 "
+                          "and f16, 485 TOPS in 8 bits, "
+                          "half of each dense; 300 GB/s, 24 GB"),
+                     30.3, 121, 121, kAmpereHalf),
+               242.5, kAmpereHalf),
+      WithInt8(Rated(Kind("l40s", "NVIDIA L40S (PCIe)", 183, 864, 48, 3, kAmpere,
+                          "NVIDIA L40S data sheet, dense: 91.6 TFLOP/s f32, 183 TF32, 362 bf16 and f16, 733 TOPS in 8 "
+                          "bits, 864 GB/s, 48 GB"),
+                     91.6, 362, 362, kAmpereHalf),
+               733, kAmpereHalf),
+      WithInt8(
+          Rated(
+              Kind(
+                  "rtx-4090", "NVIDIA GeForce RTX 4090", 82.6, 1008, 24, 3, kAmpere,
+                  "NVIDIA Ada GPU Architecture whitepaper, dense: 82.6 TFLOP/s f32, 82.6 TF32, 165.2 bf16 and f16 with "
+                  "f32 sums, 660.6 TOPS in 8 bits, 1008 GB/s, 24 GB"),
+              82.6, 165.2, 165.2, kAmpereHalf),
+          660.6, kAmpereHalf),
+      WithInt8(Rated(Kind("h100", "NVIDIA H100 (SXM)", 494.7, 3350, 80, 2.5, kHopper,
+                          "NVIDIA H100 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
+                          "3958 TOPS in 8 bits, half of "
+                          "each dense; 3.35 TB/s, 80 GB"),
+                     67, 989.4, 989.4, kHopperHalf),
+               1979, kHopperHalf),
+      WithInt8(Rated(Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
+                          "NVIDIA H200 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
+                          "3958 TOPS in 8 bits, half of "
+                          "each dense; 4.8 TB/s, 141 GB"),
+                     67, 989.4, 989.4, kHopperHalf),
+               1979, kHopperHalf),
+      WithInt8(
+          Rated(
+              Kind("b200", "NVIDIA B200 (HGX, 1000 W)", 1100, 8000, 180, 2.5, kHopper,
+                   "NVIDIA Blackwell Architecture Technical Brief, HGX B200, a GPU: 80 TFLOP/s f32; with sparsity 2200 "
+                   "TF32, 4500 bf16 and f16, 9000 TOPS in 8 bits, half of each dense; 8 TB/s; NVIDIA HGX B200 data "
+                   "sheet: 1.4 TB on 8 GPUs, "
+                   "180 GB each"),
+              80, 2250, 2250, kBlackwellHalf),
+          4500, kBlackwellHalf),
+      WithInt8(Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
+                          "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, "
+                          "2614.9 TOPS in 8 bits, 5.3 TB/s, "
+                          "192 GB"),
+                     163.4, 1307.4, 1307.4, kMi300Half),
+               2614.9, kMi300Half),
       Scaled(
           CpuKind("haswell-2300", "Intel Haswell at 2.3 GHz, 18 cores", 1.325, 68, 256,
                   "Mirhoseini et al. 2018, section 3.1: Intel Haswell 2300; core count not stated, taken from the Xeon "
@@ -233,6 +265,7 @@ std::optional<Precision> PrecisionFromName(std::string_view name) {
 PrecisionRate RateOf(const DeviceKind& kind, Precision precision) {
   const PrecisionRate& own = kind.precisions[static_cast<std::size_t>(precision)];
   if (own.peak.count > 0) return own;
+  if (precision == Precision::kI8) return RateOf(kind, Precision::kF16);
   if (precision != Precision::kF32) return RateOf(kind, Precision::kF32);
   return {kind.peak, kind.compute_efficiency};
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <istream>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -32,8 +34,8 @@ const OnnxExports& OnnxPart() {
   return *part;
 }
 
-// Elements of ONNX as graph.json has them: unsigned integers as signed ones of the same width. 0 bits: of no fixed
-// size.
+// Elements of ONNX as graph.json has them: unsigned integers as signed ones of the same width, and what is smaller than
+// a byte, or a byte that is no integer, as integers of 8 bits. 0 bits: of no fixed size.
 struct OnnxElement {
   DType dtype = DType::kNone;
   int bits = 0;
@@ -57,16 +59,16 @@ OnnxElement ElementOf(std::int32_t element) {
       {DType::kNone, 64},  // uint64, complex64
       {DType::kNone, 128},
       {DType::kBf16, 16},  // complex128, bfloat16
-      {DType::kNone, 8},
-      {DType::kNone, 8},  // float8e4m3fn, float8e4m3fnuz
-      {DType::kNone, 8},
-      {DType::kNone, 8},  // float8e5m2, float8e5m2fnuz
-      {DType::kNone, 4},
-      {DType::kNone, 4},  // uint4, int4
-      {DType::kNone, 4},
-      {DType::kNone, 8},  // float4e2m1, float8e8m0
-      {DType::kNone, 2},
-      {DType::kNone, 2},  // uint2, int2
+      {DType::kI8, 8},
+      {DType::kI8, 8},  // float8e4m3fn, float8e4m3fnuz
+      {DType::kI8, 8},
+      {DType::kI8, 8},  // float8e5m2, float8e5m2fnuz
+      {DType::kU8, 4},
+      {DType::kI8, 4},  // uint4, int4
+      {DType::kI8, 4},
+      {DType::kI8, 8},  // float4e2m1, float8e8m0
+      {DType::kU8, 2},
+      {DType::kI8, 2},  // uint2, int2
   };
   return element < 0 || element >= static_cast<std::int32_t>(std::size(kElements))
              ? OnnxElement{}
@@ -79,15 +81,17 @@ OutputSpec OutputOf(const OnnxType& type, const std::string& place) {
   if (!HasSize(type)) return {.size = Bytes{0}, .dtype = DType::kNone, .shape = {}};
   const OnnxElement element = ElementOf(type.element);
   if (element.dtype != DType::kNone) {
-    TensorBytes(element.dtype, *type.dims, place);
-    return {.size = std::nullopt, .dtype = element.dtype, .shape = *type.dims};
+    const std::int64_t bytes = TensorBytes(element.dtype, *type.dims, place).count;
+    constexpr int kByte = 8;
+    if (element.bits >= kByte) return {.size = std::nullopt, .dtype = element.dtype, .shape = *type.dims};
+    const std::int64_t in_a_byte = kByte / element.bits;
+    return {.size = Bytes{bytes / in_a_byte + (bytes % in_a_byte != 0 ? 1 : 0)},
+            .dtype = element.dtype,
+            .shape = *type.dims};
   }
-  const std::int64_t elements = TensorBytes(DType::kI8, *type.dims, place).count;
-  const std::int64_t bytes = element.bits >= 8 ? element.bits / 8 : 1;
-  const std::int64_t packed = element.bits >= 8 ? elements : elements / (8 / element.bits) + 1;
-  return {.size = Bytes{TensorBytes(DType::kI8, std::vector<std::int64_t>{packed, bytes}, place).count},
-          .dtype = DType::kNone,
-          .shape = {}};
+  std::vector<std::int64_t> dims = *type.dims;
+  dims.push_back(element.bits / 8);
+  return {.size = TensorBytes(DType::kI8, dims, place), .dtype = DType::kNone, .shape = {}};
 }
 
 // The scope of a node as PyTorch's exporter names it: "/layer1/conv/Conv" is in layer1/conv.
@@ -121,29 +125,10 @@ class OnnxGraphMaker {
     std::vector<std::vector<OnnxPlannedOp>> plans = Plans();
     const Graph first = BuildFrom(plans, nullptr);
     // The catalogue says whether shapes and attributes fit its kinds; a node with an op that does not stays as it is.
-    std::vector<double> flop(first.num_ops());
-    bool refused = false;
-    for (std::size_t position = 0; position < first.num_ops(); ++position) {
-      const OpId id = first.file_order()[position];
-      const OpKind* const kind = FindOpKind(first.op(id).kind);
-      if (kind == nullptr || !AllTyped(first, id)) continue;
-      try {
-        flop[position] = kind->work(first, id).flop;
-      } catch (const InputError&) {
-        const std::size_t node = node_of_[position];
-        if (node == kNoNode) continue;
-        plans[node] = {PlanAsItIs(model_.nodes[node], values_)};
-        refused = true;
-      }
-    }
-    if (refused) {
-      const Graph second = BuildFrom(plans, nullptr);
-      flop.assign(second.num_ops(), 0);
-      for (std::size_t position = 0; position < second.num_ops(); ++position) {
-        const OpId id = second.file_order()[position];
-        const OpKind* const kind = FindOpKind(second.op(id).kind);
-        if (kind != nullptr && AllTyped(second, id)) flop[position] = kind->work(second, id).flop;
-      }
+    std::vector<double> flop = FlopOf(first);
+    if (!refused_.empty()) {
+      for (const std::size_t node : refused_) plans[node] = {PlanAsItIs(model_.nodes[node], values_)};
+      flop = FlopOf(BuildFrom(plans, nullptr));
     }
     Imported imported{.graph = BuildFrom(plans, &flop), .cluster = std::nullopt, .notes = {}};
     AddNotes(&imported, plans);
@@ -152,6 +137,28 @@ class OnnxGraphMaker {
 
  private:
   static constexpr std::size_t kNoNode = ~std::size_t{0};
+
+  // By position. Fills without_flop_ with the nodes that have an op whose FLOP are not known, and refused_ with those
+  // among them that do not fit their kinds.
+  std::vector<double> FlopOf(const Graph& graph) {
+    std::vector<double> flop(graph.num_ops());
+    without_flop_.clear();
+    refused_.clear();
+    for (std::size_t position = 0; position < graph.num_ops(); ++position) {
+      const OpId id = graph.file_order()[position];
+      const std::size_t node = node_of_[position];
+      const OpKind* const kind = FindOpKind(graph.op(id).kind);
+      bool has_flop = kind != nullptr && AllTyped(graph, id);
+      try {
+        if (has_flop) flop[position] = kind->work(graph, id).flop;
+      } catch (const InputError&) {
+        has_flop = false;
+        if (node != kNoNode) refused_.insert(node);
+      }
+      if (!has_flop && node != kNoNode) without_flop_.insert(node);
+    }
+    return flop;
+  }
 
   static bool AllTyped(const Graph& graph, OpId id) {
     for (const TensorId input : graph.inputs(id)) {
@@ -220,12 +227,12 @@ class OnnxGraphMaker {
 
   // Whether nothing need run for its outputs: they are stored with the model, or follow from shapes.
   bool IsConstant(const OnnxNode& node) const {
-    if (!node.domain.empty() || node.outputs.empty()) return false;
+    if (!node.domain.empty() || node.outputs.empty() || node.outputs[0].empty()) return false;
     if (node.op == "Constant") return true;
     if (node.op == "ConstantOfShape") return !node.inputs.empty() && model_.constants.contains(node.inputs[0]);
     return std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& output) {
       const OnnxType* const type = values_.Find(output);
-      return model_.constants.contains(output) && type != nullptr && type->IsWhole();
+      return model_.known.contains(output) && type != nullptr && type->IsWhole();
     });
   }
 
@@ -382,6 +389,9 @@ class OnnxGraphMaker {
     }
     std::map<std::string, std::size_t> unshaped;
     std::map<std::string, std::size_t> foreign;
+    std::size_t num_foreign = 0;
+    std::size_t num_guessed = 0;
+    std::size_t num_kept = 0;
     std::map<std::string, std::size_t> subgraphs;
     std::size_t nodes = 0;
     std::size_t shaped = 0;
@@ -391,33 +401,56 @@ class OnnxGraphMaker {
       const OnnxNode& node = model_.nodes[i];
       if (plans[i].empty()) continue;
       ++nodes;
+      num_guessed += node.is_guess ? 1 : 0;
       const auto have_sizes = [&](const std::vector<std::string>& names) {
         return std::all_of(names.begin(), names.end(),
                            [&](const std::string& name) { return name.empty() || HasSize(TypeOrNone(name)); });
       };
       const bool has_shapes = have_sizes(node.outputs);
       shaped += has_shapes ? 1 : 0;
-      const bool is_known = FindOpKind(plans[i].back().kind) != nullptr;
-      known += is_known && has_shapes && have_sizes(node.inputs) ? 1 : 0;
+      const bool is_known = !without_flop_.contains(i);
+      known += is_known ? 1 : 0;
       if (!has_shapes) {
         ++unshaped[fmt::format("{} \"{}\"", node.op, node.name.empty() ? FirstOutput(node) : node.name)];
         if (failure.empty() && !node.failure.empty()) failure = node.failure;
-      } else if (!is_known) {
+      } else if (!is_known && node.subgraph_nodes == 0) {
         ++foreign[OnnxKind(node)];
+        ++num_foreign;
       }
-      if (node.subgraph_nodes > 0) subgraphs[OnnxKind(node)] += node.subgraph_nodes;
+      num_kept += node.subgraph_nodes > 0 && !is_known ? 1 : 0;
+      if (node.subgraph_nodes > 0 && !is_known) subgraphs[OnnxKind(node)] += node.subgraph_nodes;
     }
+    const auto percent = [&](std::size_t part) {
+      return nodes == 0 ? 100 : 100 * static_cast<double>(part) / static_cast<double>(nodes);
+    };
+    const auto share = [&](std::size_t part) {
+      return fmt::format("{} of {} nodes ({:.1f} %)", part, nodes, percent(part));
+    };
     if (!unshaped.empty()) {
-      imported->notes.push_back(fmt::format("{} nodes have outputs without a shape, which count 0 bytes: {}{}",
-                                            nodes - shaped, Counted(unshaped),
+      imported->notes.push_back(fmt::format("{} have no shape, and count 0 bytes and 0 FLOP: {}{}",
+                                            share(nodes - shaped), Counted(unshaped),
                                             failure.empty() ? "" : fmt::format(" ({})", FirstLine(failure))));
     }
     if (!foreign.empty()) {
-      imported->notes.push_back(fmt::format("roofline knows no op of these kinds: {}", Counted(foreign)));
+      imported->notes.push_back(fmt::format("{} have a shape, but count 0 FLOP, as roofline does not know them: {}",
+                                            share(num_foreign), Counted(foreign)));
     }
     if (!subgraphs.empty()) {
       imported->notes.push_back(
-          fmt::format("nodes with subgraphs are one op each; nodes inside: {}", Counted(subgraphs)));
+          fmt::format("{} have subgraphs of which it is not known how often they run: one op each, of 0 FLOP; nodes "
+                      "inside: {}",
+                      share(num_kept), Counted(subgraphs)));
+    }
+    if (!model_.guesses.empty()) {
+      constexpr std::size_t kShown = 8;
+      const std::size_t shown = std::min(kShown, model_.guesses.size());
+      const auto end = model_.guesses.begin() + static_cast<std::ptrdiff_t>(shown);
+      const std::size_t more = model_.guesses.size() - shown;
+      imported->notes.push_back(fmt::format(
+          "{} are of an If or a Loop whose condition is known only when the model runs; taken: the branch with more "
+          "nodes, all iterations ({}{})",
+          share(num_guessed), fmt::join(model_.guesses.begin(), end, ", "),
+          more > 0 ? fmt::format(" and {} more", more) : ""));
     }
     const Graph& graph = imported->graph;
     double weights = 0;
@@ -439,9 +472,6 @@ class OnnxGraphMaker {
     }
     imported->notes.push_back(fmt::format("weights: {} variables, {:.0f} numbers, {:.3f} MB; {:.3f} GFLOP a run",
                                           variables, elements, weights / 1e6, flop / 1e9));
-    const auto percent = [&](std::size_t part) {
-      return nodes == 0 ? 100 : 100 * static_cast<double>(part) / static_cast<double>(nodes);
-    };
     imported->notes.push_back(
         fmt::format("attributed: {} of {} nodes have shapes ({:.1f} %), {} have a kind that roofline knows ({:.1f} %); "
                     "{:.3f} MB of tensors; the file has no times",
@@ -464,6 +494,8 @@ class OnnxGraphMaker {
   OnnxValues values_;
   std::unordered_set<std::string> initializers_;
   std::unordered_set<std::string> constant_outputs_;
+  std::set<std::size_t> without_flop_;
+  std::set<std::size_t> refused_;
   // Of one build:
   const std::vector<double>* flop_ = nullptr;  // by position
   std::unordered_set<std::string> names_;
@@ -475,7 +507,9 @@ class OnnxGraphMaker {
 }  // namespace
 
 OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs) {
-  OnnxParsed parsed = OnnxPart().parse(CondensedOnnx(in), inputs);
+  const bool is_text = StartsOnnxText(in.peek());
+  OnnxParsed parsed = is_text ? OnnxPart().parse({std::istreambuf_iterator<char>(in), {}}, true, inputs)
+                              : OnnxPart().parse(CondensedOnnx(in), false, inputs);
   if (!parsed.problem.empty()) throw InputError("", parsed.problem);
   return std::move(parsed.model);
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "datasets/importers/onnx_rules.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 
@@ -614,6 +615,20 @@ const std::vector<std::int64_t>* OnnxValues::Constant(const std::string& name) c
   return found == constants->end() ? nullptr : &found->second;
 }
 
+namespace {
+
+// Types alone.
+OnnxOperands OnnxOperandsOf(const OnnxNode& node, const OnnxValues& values) {
+  OnnxOperands operands;
+  for (const std::string& name : node.inputs) {
+    operands.types.push_back(name.empty() ? nullptr : values.Find(name));
+    operands.contents.push_back(nullptr);
+  }
+  return operands;
+}
+
+}  // namespace
+
 std::string OnnxKind(const OnnxNode& node) {
   return fmt::format("{}::{}", node.domain.empty() ? "onnx" : node.domain, node.op);
 }
@@ -650,6 +665,10 @@ OnnxPlannedOp PlanAsItIs(const OnnxNode& node, const OnnxValues& values) {
     } else {
       AddMember(&attrs, attr.name, std::move(list[0]));
     }
+  }
+  if (const auto sizes = OnnxAttentionOf(node, OnnxOperandsOf(node, values))) {
+    AddMember(&attrs, "attention",
+              ListOf({sizes->batch, sizes->heads, sizes->queries, sizes->keys, sizes->size, sizes->value_size}));
   }
   op.attrs = AttrText(std::move(attrs));
   return op;

@@ -4,10 +4,11 @@
 
 namespace emplace::datasets {
 
-bool OnnxType::IsWhole() const {
-  return is_tensor && element != kOnnxUnknown && dims &&
-         std::all_of(dims->begin(), dims->end(), [](std::int64_t dim) { return dim >= 0; });
+bool OnnxType::HasShape() const {
+  return is_tensor && dims && std::all_of(dims->begin(), dims->end(), [](std::int64_t dim) { return dim >= 0; });
 }
+
+bool OnnxType::IsWhole() const { return element != kOnnxUnknown && HasShape(); }
 
 const OnnxAttr* OnnxNode::Find(const std::string& attr) const {
   const auto found =

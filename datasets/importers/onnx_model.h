@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,14 @@
 namespace emplace::datasets {
 
 // Numbers of TensorProto.DataType in onnx.proto that are looked at by name.
-enum : std::int32_t { kOnnxUnknown = 0, kOnnxFloat = 1, kOnnxInt32 = 6, kOnnxInt64 = 7, kOnnxString = 8 };
+enum : std::int32_t {
+  kOnnxUnknown = 0,
+  kOnnxFloat = 1,
+  kOnnxInt32 = 6,
+  kOnnxInt64 = 7,
+  kOnnxString = 8,
+  kOnnxBool = 9
+};
 
 struct OnnxType {
   bool is_tensor = true;                          // else a sequence, map or optional: of no known size
@@ -22,7 +30,27 @@ struct OnnxType {
   std::optional<std::vector<std::int64_t>> dims;  // kFree: not known; none: not even the rank is known
   static constexpr std::int64_t kFree = -1;
   // Whether all dimensions are known.
+  bool HasShape() const;
+  // Whether the type of the elements is known too.
   bool IsWhole() const;
+};
+
+// A value that is known without running the model: a shape, an axis, a condition, a scale.
+struct OnnxContent {
+  std::int32_t element = kOnnxUnknown;
+  std::vector<std::int64_t> dims;
+  std::vector<std::int64_t> integers;  // of integer types and booleans
+  std::vector<double> numbers;         // of floating-point types
+
+  bool is_number() const { return integers.empty() && !numbers.empty(); }
+  std::size_t size() const { return is_number() ? numbers.size() : integers.size(); }
+  double at(std::size_t i) const { return is_number() ? numbers[i] : static_cast<double>(integers[i]); }
+};
+
+// What is known of a node's inputs, in their order; null: nothing, or the input is left out.
+struct OnnxOperands {
+  std::vector<const OnnxType*> types;
+  std::vector<const OnnxContent*> contents;
 };
 
 // Weights, or a constant.
@@ -38,6 +66,7 @@ struct OnnxAttr {
   std::vector<std::int64_t> integers;
   std::vector<double> numbers;
   std::vector<std::string> texts;
+  std::vector<OnnxContent> tensors;  // those whose content is known
   bool is_list = false;
 };
 
@@ -49,9 +78,10 @@ struct OnnxNode {
   std::vector<std::string> inputs;  // "": left out
   std::vector<std::string> outputs;
   std::vector<std::string> captured;  // values of the outside that its subgraphs read
-  std::vector<OnnxAttr> attrs;        // numbers and texts; subgraphs and tensors are left out
+  std::vector<OnnxAttr> attrs;        // numbers, texts and small tensors; subgraphs are left out
   double subgraph_bytes = 0;          // of weights that its subgraphs hold
   std::size_t subgraph_nodes = 0;
+  bool is_guess = false;  // whether it runs is known only when the model does (OnnxModel::guesses)
   std::string failure;  // why shape inference failed; "" if it did not
 
   const OnnxAttr* Find(const std::string& attr) const;
@@ -73,11 +103,17 @@ struct OnnxModel {
   };
   std::vector<Input> inputs;  // without those that are initializers
   std::vector<OnnxTensor> initializers;
-  std::vector<OnnxNode> nodes;  // in the order of the file, functions of the model expanded
+  // In the order of the file. Calls of the model's functions are expanded, and If, Loop and Scan where it is known what
+  // runs.
+  std::vector<OnnxNode> nodes;
   // Types of what nodes write, as inferred or as the file says.
   std::map<std::string, OnnxType> types;
   // Values that are known: a few integers, of initializers, constants, and what follows from shapes.
   std::map<std::string, std::vector<std::int64_t>> constants;
+  std::set<std::string> known;  // names of these, and of the few numbers that are known
+  // What is known only when the model runs, and what was taken instead: "If \"NAME\": then", "Loop \"NAME\": 8
+  // iterations".
+  std::vector<std::string> guesses;
   std::vector<std::string> outputs;
 };
 
@@ -87,8 +123,8 @@ struct OnnxParsed {
   std::string problem;  // not "": the model is refused, with this line
 };
 struct OnnxExports {
-  // `bytes`: a ModelProto, of which CondensedOnnx() left out the weights.
-  OnnxParsed (*parse)(const std::string& bytes, const std::vector<InputShape>& inputs);
+  // `bytes`: a ModelProto, of which CondensedOnnx() left out the weights, or its text.
+  OnnxParsed (*parse)(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs);
   std::int64_t (*newest_opset)();
 };
 inline constexpr const char* kOnnxName = "emplace_onnx_part";

@@ -4,6 +4,9 @@
 #define ONNX_ML 1
 
 #include <fmt/format.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
@@ -21,7 +24,8 @@
 #include <utility>
 
 #include "datasets/importers/onnx_model.h"
-#include "sim/ops/einsum.h"
+#include "datasets/importers/onnx_rules.h"
+#include "datasets/importers/onnx_values.h"
 
 namespace emplace::datasets {
 namespace {
@@ -34,7 +38,7 @@ using onnx::TypeProto;
 
 constexpr std::size_t kMostNodes = 4'000'000;
 constexpr int kDeepestCall = 32;
-constexpr std::size_t kMostKnown = 4096;  // elements of a value that is known
+constexpr std::size_t kMostUnrolled = 100'000;  // nodes that subgraphs become, beyond those of the file
 constexpr std::int64_t kLargestWindow = std::int64_t{1} << 31;
 constexpr int kDeepestGraph = 32;
 
@@ -54,51 +58,83 @@ std::int64_t CountOf(const TensorProto& tensor) {
   return count;
 }
 
-// Whether the tensor's content is in the message, and is as long as its shape says.
-bool HasContent(const TensorProto& tensor) {
-  if (tensor.data_location() == TensorProto::EXTERNAL || tensor.has_segment()) return false;
+// The content of a tensor, if it is in the message, as long as its shape says, and no longer than what is followed.
+std::optional<OnnxContent> ContentOf(const TensorProto& tensor) {
+  if (tensor.data_location() == TensorProto::EXTERNAL || tensor.has_segment()) return std::nullopt;
+  const std::int32_t element = tensor.data_type();
   const std::int64_t count = CountOf(tensor);
-  if (count < 0 || count > static_cast<std::int64_t>(kMostKnown)) return false;
-  const auto holds = [&](std::int64_t width, int listed) {
-    if (!tensor.has_raw_data()) return listed == count;
-    return listed == 0 && static_cast<std::int64_t>(tensor.raw_data().size()) == width * count;
-  };
-  switch (tensor.data_type()) {
-    case TensorProto::INT64:
-      return holds(8, tensor.int64_data_size());
-    case TensorProto::INT32:
-      return holds(4, tensor.int32_data_size());
-    case TensorProto::BOOL:
-      return holds(1, tensor.int32_data_size());
-    case TensorProto::FLOAT:
-      return holds(4, tensor.float_data_size());
-    case TensorProto::DOUBLE:
-      return holds(8, tensor.double_data_size());
-    default:
-      return false;
-  }
-}
-
-// The content of a tensor of integers. Requires HasContent.
-std::optional<std::vector<std::int64_t>> IntegersOf(const TensorProto& tensor) {
-  const auto raw = [&](auto number) {
-    std::vector<std::int64_t> values;
+  const std::size_t most = IsOnnxNumber(element) ? kMostKnownNumbers : kMostKnownIntegers;
+  if (count < 0 || count > static_cast<std::int64_t>(most)) return std::nullopt;
+  OnnxContent content{
+      .element = element, .dims = {tensor.dims().begin(), tensor.dims().end()}, .integers = {}, .numbers = {}};
+  const auto read = [&](auto number, const auto& listed) {
+    const auto add = [&](auto value) {
+      if (IsOnnxNumber(element)) {
+        content.numbers.push_back(static_cast<double>(value));
+      } else {
+        content.integers.push_back(static_cast<std::int64_t>(value));
+      }
+    };
+    if (!tensor.has_raw_data()) {
+      for (const auto value : listed) add(static_cast<decltype(number)>(value));
+      return listed.size() == count;
+    }
+    if (tensor.raw_data().size() != sizeof(number) * static_cast<std::size_t>(count)) return false;
     for (std::size_t at = 0; at < tensor.raw_data().size(); at += sizeof(number)) {
       tensor.raw_data().copy(reinterpret_cast<char*>(&number), sizeof(number), at);
-      values.push_back(number);
+      add(number);
     }
-    return values;
+    return listed.empty();
   };
-  switch (tensor.data_type()) {
+  const auto is_read = [&] {
+    switch (element) {
+      case TensorProto::INT64:
+        return read(std::int64_t{}, tensor.int64_data());
+      case TensorProto::UINT64:
+        return read(std::uint64_t{}, tensor.uint64_data());
+      case TensorProto::UINT32:
+        return read(std::uint32_t{}, tensor.uint64_data());
+      case TensorProto::INT32:
+        return read(std::int32_t{}, tensor.int32_data());
+      case TensorProto::INT16:
+        return read(std::int16_t{}, tensor.int32_data());
+      case TensorProto::UINT16:
+        return read(std::uint16_t{}, tensor.int32_data());
+      case TensorProto::INT8:
+      case TensorProto::BOOL:
+        return read(std::int8_t{}, tensor.int32_data());
+      case TensorProto::UINT8:
+        return read(std::uint8_t{}, tensor.int32_data());
+      case TensorProto::FLOAT:
+        return read(float{}, tensor.float_data());
+      case TensorProto::DOUBLE:
+        return read(double{}, tensor.double_data());
+      default:
+        return false;
+    }
+  };
+  return is_read() ? std::optional(std::move(content)) : std::nullopt;
+}
+
+// The same as libonnx wants it; nullopt for types whose content it never looks at.
+std::optional<TensorProto> ProtoOf(const OnnxContent& content) {
+  TensorProto tensor;
+  tensor.set_data_type(content.element);
+  for (const std::int64_t dim : content.dims) tensor.add_dims(dim);
+  switch (content.element) {
     case TensorProto::INT64:
-      if (tensor.has_raw_data()) return raw(std::int64_t{});
-      return std::vector<std::int64_t>(tensor.int64_data().begin(), tensor.int64_data().end());
+      for (const std::int64_t value : content.integers) tensor.add_int64_data(value);
+      return tensor;
     case TensorProto::INT32:
-      if (tensor.has_raw_data()) return raw(std::int32_t{});
-      return std::vector<std::int64_t>(tensor.int32_data().begin(), tensor.int32_data().end());
     case TensorProto::BOOL:
-      if (tensor.has_raw_data()) return raw(std::int8_t{});
-      return std::vector<std::int64_t>(tensor.int32_data().begin(), tensor.int32_data().end());
+      for (const std::int64_t value : content.integers) tensor.add_int32_data(static_cast<std::int32_t>(value));
+      return tensor;
+    case TensorProto::FLOAT:
+      for (const double value : content.numbers) tensor.add_float_data(static_cast<float>(value));
+      return tensor;
+    case TensorProto::DOUBLE:
+      for (const double value : content.numbers) tensor.add_double_data(value);
+      return tensor;
     default:
       return std::nullopt;
   }
@@ -127,8 +163,18 @@ TypeProto ProtoOf(std::int32_t element, const std::vector<std::int64_t>& dims) {
   TypeProto type;
   type.mutable_tensor_type()->set_elem_type(element);
   auto* const shape = type.mutable_tensor_type()->mutable_shape();
-  for (const std::int64_t dim : dims) shape->add_dim()->set_dim_value(dim);
+  for (const std::int64_t dim : dims) {
+    auto* const proto = shape->add_dim();
+    if (dim >= 0) proto->set_dim_value(dim);
+  }
   return type;
+}
+TypeProto ProtoOf(const OnnxType& type) {
+  if (!type.is_tensor) return {};
+  if (type.dims) return ProtoOf(type.element, *type.dims);
+  TypeProto proto;
+  proto.mutable_tensor_type()->set_elem_type(type.element);
+  return proto;
 }
 
 // What two sources say of a value: `better` where it is whole, else what the other knows more.
@@ -172,6 +218,7 @@ Opsets OpsetsOf(const Imports& imports) {
 struct Step {
   NodeProto node;
   const Opsets* opsets;
+  int depth = 0;  // calls of functions, and subgraphs that were inlined, around it
 };
 
 // The nodes of the model, with calls of its own functions replaced by their bodies.
@@ -181,6 +228,8 @@ class Expander {
     for (const auto& function : model.functions()) {
       functions_[{DomainOf(function.domain()), function.name()}] = &function;
       opsets_[&function] = OpsetsOf(function.opset_import());
+      Attrs& defaults = defaults_[&function];
+      for (const AttributeProto& attr : kept_attrs_.emplace_back(DefaultsOf(function))) defaults[attr.name()] = &attr;
     }
   }
 
@@ -188,7 +237,7 @@ class Expander {
     const auto found = functions_.find({DomainOf(node.domain()), node.op_type()});
     if (found == functions_.end()) {
       if (steps_.size() >= kMostNodes) RefuseModel(fmt::format("has more than {} nodes", kMostNodes));
-      steps_.push_back({std::move(node), &opsets});
+      steps_.push_back({std::move(node), &opsets, depth});
       return;
     }
     const onnx::FunctionProto& function = *found->second;
@@ -203,8 +252,8 @@ class Expander {
     for (int i = 0; i < function.output_size(); ++i) {
       if (i < node.output_size() && !node.output(i).empty()) names[function.output(i)] = node.output(i);
     }
-    const std::string prefix = fmt::format("{}#{}/", node.name().empty() ? node.op_type() : node.name(), calls_++);
-    std::unordered_map<std::string, const AttributeProto*> attrs;
+    const std::string prefix = Prefix(node);
+    Attrs attrs = defaults_.at(&function);
     for (const auto& attr : node.attribute()) attrs[attr.name()] = &attr;
     const Opsets& own = opsets_.at(&function);
     for (const NodeProto& inner : function.node()) {
@@ -217,14 +266,43 @@ class Expander {
 
   std::deque<Step>& steps() { return steps_; }
 
- private:
   using Names = std::unordered_map<std::string, std::string>;
-  using Attrs = std::unordered_map<std::string, const AttributeProto*>;
 
+  // A prefix that no other call has, and no other subgraph that is inlined.
+  std::string Prefix(const NodeProto& node) {
+    return fmt::format("{}#{}/", node.name().empty() ? node.op_type() : node.name(), calls_++);
+  }
+  // The node with the names that `names` has for its values, and others with `prefix`.
+  static void Rename(const std::string& prefix, Names* names, NodeProto* node) { Rename(prefix, {}, names, node, 0); }
   static std::string Renamed(const std::string& prefix, const std::string& name, Names* names) {
     return names->try_emplace(name, prefix + name).first->second;
   }
-  void Rename(const std::string& prefix, const Attrs& attrs, Names* names, NodeProto* node, int depth) {
+
+ private:
+  using Attrs = std::unordered_map<std::string, const AttributeProto*>;
+
+  // What attributes of a function are where a call leaves them out: a field of IR version 9, which libonnx 1.12 keeps
+  // among those that it does not know.
+  template <typename Function>
+  static std::vector<AttributeProto> DefaultsOf(const Function& function) {
+    std::vector<AttributeProto> defaults;
+    if constexpr (requires { function.attribute_proto(); }) {
+      defaults.assign(function.attribute_proto().begin(), function.attribute_proto().end());
+    }
+    constexpr int kAttributeProtos = 11;
+    const auto& fields = function.GetReflection()->GetUnknownFields(function);
+    for (int i = 0; i < fields.field_count(); ++i) {
+      if (fields.field(i).number() != kAttributeProtos ||
+          fields.field(i).type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
+        continue;
+      }
+      AttributeProto attr;
+      if (attr.ParseFromString(fields.field(i).length_delimited())) defaults.push_back(std::move(attr));
+    }
+    return defaults;
+  }
+
+  static void Rename(const std::string& prefix, const Attrs& attrs, Names* names, NodeProto* node, int depth) {
     if (depth > kDeepestGraph) RefuseModel("its subgraphs are nested too deep");
     for (std::string& name : *node->mutable_input()) name = Renamed(prefix, name, names);
     for (std::string& name : *node->mutable_output()) name = Renamed(prefix, name, names);
@@ -246,7 +324,7 @@ class Expander {
       ++i;
     }
   }
-  void RenameGraph(const std::string& prefix, const Attrs& attrs, Names* names, GraphProto* graph, int depth) {
+  static void RenameGraph(const std::string& prefix, const Attrs& attrs, Names* names, GraphProto* graph, int depth) {
     for (auto& value : *graph->mutable_input()) value.set_name(Renamed(prefix, value.name(), names));
     for (auto& tensor : *graph->mutable_initializer()) tensor.set_name(Renamed(prefix, tensor.name(), names));
     for (NodeProto& node : *graph->mutable_node()) Rename(prefix, attrs, names, &node, depth);
@@ -256,6 +334,8 @@ class Expander {
 
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
   std::unordered_map<const onnx::FunctionProto*, Opsets> opsets_;
+  std::unordered_map<const onnx::FunctionProto*, Attrs> defaults_;
+  std::deque<std::vector<AttributeProto>> kept_attrs_;
   std::size_t calls_ = 0;
   std::deque<Step> steps_;
 };
@@ -340,14 +420,10 @@ OnnxAttr AttrOf(const AttributeProto& attr) {
     if (std::isfinite(number)) plain.numbers.push_back(static_cast<double>(number));
   }
   plain.texts.insert(plain.texts.end(), attr.strings().begin(), attr.strings().end());
-  return plain;
-}
-
-AttributeProto* FindAttr(NodeProto* node, std::string_view name) {
-  for (AttributeProto& attr : *node->mutable_attribute()) {
-    if (attr.name() == name) return &attr;
+  if (attr.has_t()) {
+    if (auto content = ContentOf(attr.t())) plain.tensors.push_back(std::move(*content));
   }
-  return nullptr;
+  return plain;
 }
 
 // libonnx divides by these and multiplies them without a look.
@@ -387,53 +463,72 @@ class Inference {
     const auto own = opsets_.find("");
     model_.opset = own == opsets_.end() ? 0 : own->second;
     for (const NodeProto& node : graph_.node()) expander_.Add(node, opsets_);
-    AddInitializers();
+    AddInitializers(graph_, nullptr);
     AddInputs(shapes);
     for (const auto& value : graph_.output()) {
       model_.outputs.push_back(value.name());
-      AddStated(value);
+      AddStated(value, value.name());
     }
-    for (const auto& value : graph_.value_info()) AddStated(value);
+    for (const auto& value : graph_.value_info()) AddStated(value, value.name());
+    read_.insert(model_.outputs.begin(), model_.outputs.end());
     AddNodes();
-    for (const std::size_t i : Order()) Infer(expander_.steps()[i], &model_.nodes[i]);
+    for (const std::size_t i : Order(0)) InferNode(i);
+    for (std::size_t i = 0; i < num_own_; ++i) Emit(i, false);
     for (const auto& [name, type] : types_) {
       if (writers_.contains(name)) model_.types[name] = TypeOf(*type);
     }
-    for (const auto& [name, tensor] : content_) {
-      if (auto integers = IntegersOf(*tensor)) model_.constants[name] = std::move(*integers);
+    for (const auto& [name, content] : known_content_) {
+      model_.known.insert(name);
+      if (!content->is_number()) model_.constants[name] = content->integers;
     }
     return std::move(model_);
   }
 
  private:
   TypeProto* Keep(TypeProto type) { return &kept_types_.emplace_back(std::move(type)); }
-  const TensorProto* Keep(TensorProto tensor) { return &kept_tensors_.emplace_back(std::move(tensor)); }
 
-  void AddInitializers() {
+  void SetContent(const std::string& name, OnnxContent content) {
+    if (auto tensor = ProtoOf(content)) content_[name] = &kept_tensors_.emplace_back(std::move(*tensor));
+    known_content_[name] = &kept_content_.emplace_back(std::move(content));
+  }
+
+  // Of the model, or of a subgraph that is inlined, whose names are changed then.
+  void AddInitializers(const GraphProto& graph, const Expander::Names* names) {
     const auto add = [&](const TensorProto& tensor, OnnxTensor plain) {
       for (const std::int64_t dim : plain.dims) {
         if (dim < 0) RefuseModel(fmt::format("initializer \"{}\": its dimension is {}", plain.name, dim));
       }
       if (plain.name.empty()) RefuseModel("has an initializer without a name");
+      if (names != nullptr) plain.name = names->at(plain.name);
       if (!initializers_.insert(plain.name).second) {
+        // The iterations of a loop share what its body stores.
+        if (names != nullptr) return;
         RefuseModel(fmt::format("initializer \"{}\": there is another of that name", plain.name));
       }
       types_[plain.name] = Keep(ProtoOf(plain.element, plain.dims));
-      if (!plain.bytes && HasContent(tensor)) content_[plain.name] = &tensor;
+      if (!plain.bytes) {
+        if (auto content = ContentOf(tensor)) SetContent(plain.name, std::move(*content));
+      }
       model_.initializers.push_back(std::move(plain));
     };
-    for (const TensorProto& tensor : graph_.initializer()) {
+    for (const TensorProto& tensor : graph.initializer()) {
       add(tensor, {.name = tensor.name(),
                    .element = tensor.data_type(),
                    .dims = {tensor.dims().begin(), tensor.dims().end()},
                    .bytes = std::nullopt});
     }
-    for (const auto& tensor : graph_.sparse_initializer()) {
+    for (const auto& tensor : graph.sparse_initializer()) {
       add(tensor.values(), {.name = tensor.values().name(),
                             .element = tensor.values().data_type(),
                             .dims = {tensor.dims().begin(), tensor.dims().end()},
                             .bytes = BytesOf(tensor.values()) + BytesOf(tensor.indices())});
     }
+  }
+  void AddScalar(const std::string& name, std::int32_t element, std::int64_t value) {
+    initializers_.insert(name);
+    types_[name] = Keep(ProtoOf(element, {}));
+    model_.initializers.push_back({.name = name, .element = element, .dims = {}, .bytes = std::nullopt});
+    SetContent(name, {.element = element, .dims = {}, .integers = {value}, .numbers = {}});
   }
 
   // The dimensions that the user set: of the inputs named, and all others with the same symbol.
@@ -521,77 +616,83 @@ class Inference {
   }
 
   // What the file itself says of a value.
-  void AddStated(const onnx::ValueInfoProto& value) {
+  void AddStated(const onnx::ValueInfoProto& value, const std::string& name) {
     TypeProto type = value.type();
     Substitute(&type);
-    const auto [found, is_new] = stated_.try_emplace(value.name(), type);
+    const auto [found, is_new] = stated_.try_emplace(name, type);
     if (!is_new) found->second = Merged(found->second, type);
   }
 
-  // Outputs that nobody reads, such as the mask of a dropout that does not train, are left out.
+  static Outside LookIntoNode(const NodeProto& node) {
+    Outside outside;
+    for (const AttributeProto& attr : node.attribute()) {
+      if (attr.has_g()) LookInto(attr.g(), {}, 0, &outside);
+      for (const GraphProto& inner : attr.graphs()) LookInto(inner, {}, 0, &outside);
+    }
+    return outside;
+  }
+
+  // Those of the expander that are not there yet. Outputs that nobody reads, such as the mask of a dropout that does
+  // not train, are left out.
   void AddNodes() {
-    read_.insert(model_.outputs.begin(), model_.outputs.end());
-    for (const Step& step : expander_.steps()) {
-      read_.insert(step.node.input().begin(), step.node.input().end());
-      Outside outside;
-      for (const AttributeProto& attr : step.node.attribute()) {
-        if (attr.has_g()) LookInto(attr.g(), {}, 0, &outside);
-        for (const GraphProto& inner : attr.graphs()) LookInto(inner, {}, 0, &outside);
-      }
+    const std::size_t first = nodes_.size();
+    std::deque<Step>& steps = expander_.steps();
+    std::vector<Outside> outsides;
+    for (std::size_t i = first; i < steps.size(); ++i) {
+      read_.insert(steps[i].node.input().begin(), steps[i].node.input().end());
+      const Outside& outside = outsides.emplace_back(LookIntoNode(steps[i].node));
       read_.insert(outside.names.begin(), outside.names.end());
     }
-    for (Step& step : expander_.steps()) {
-      NodeProto& node = step.node;
+    for (std::size_t i = first; i < steps.size(); ++i) {
+      const NodeProto& node = steps[i].node;
       OnnxNode plain;
       plain.name = node.name();
       plain.op = node.op_type();
       plain.domain = DomainOf(node.domain());
-      const auto opset = step.opsets->find(plain.domain);
-      plain.opset = opset == step.opsets->end() ? 0 : opset->second;
+      const auto opset = steps[i].opsets->find(plain.domain);
+      plain.opset = opset == steps[i].opsets->end() ? 0 : opset->second;
       plain.inputs.assign(node.input().begin(), node.input().end());
       plain.outputs.assign(node.output().begin(), node.output().end());
-      Outside outside;
-      for (const AttributeProto& attr : node.attribute()) {
-        plain.attrs.push_back(AttrOf(attr));
-        if (attr.has_g()) LookInto(attr.g(), {}, 0, &outside);
-        for (const GraphProto& inner : attr.graphs()) LookInto(inner, {}, 0, &outside);
-      }
+      Outside& outside = outsides[i - first];
+      for (const AttributeProto& attr : node.attribute()) plain.attrs.push_back(AttrOf(attr));
       plain.captured = std::move(outside.names);
       plain.subgraph_bytes = outside.bytes;
       plain.subgraph_nodes = outside.nodes;
-      const std::size_t position = model_.nodes.size();
-      for (std::size_t i = 1; i < plain.outputs.size(); ++i) {
-        if (!read_.contains(plain.outputs[i])) plain.outputs[i].clear();
+      for (std::size_t k = 1; k < plain.outputs.size(); ++k) {
+        if (!read_.contains(plain.outputs[k])) plain.outputs[k].clear();
       }
       while (plain.outputs.size() > 1 && plain.outputs.back().empty()) plain.outputs.pop_back();
       for (const std::string& output : plain.outputs) {
         if (output.empty()) continue;
-        if (initializers_.contains(output) || inputs_.contains(output) || !writers_.emplace(output, position).second) {
-          RefuseModel(fmt::format("{}: its output \"{}\" is written elsewhere too (each name once)",
-                                  Place(plain, position), output));
+        if (initializers_.contains(output) || inputs_.contains(output) || !writers_.emplace(output, i).second) {
+          RefuseModel(
+              fmt::format("{}: its output \"{}\" is written elsewhere too (each name once)", Place(plain, i), output));
         }
       }
-      model_.nodes.push_back(std::move(plain));
+      nodes_.push_back(std::move(plain));
     }
+    if (first == 0) num_own_ = nodes_.size();
+    parts_.resize(nodes_.size());
   }
 
   static std::string Place(const OnnxNode& node, std::size_t position) {
     return fmt::format("node {} ({} \"{}\")", position, node.op, node.name);
   }
 
-  // Every node after those whose outputs it reads. Nodes on cycles are left out.
-  std::vector<std::size_t> Order() const {
-    std::vector<std::size_t> waits(model_.nodes.size());
-    std::vector<std::vector<std::size_t>> readers(model_.nodes.size());
-    for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
-      const OnnxNode& node = model_.nodes[i];
+  // The nodes from `first` on, every one after those whose outputs it reads. Nodes on cycles are left out.
+  std::vector<std::size_t> Order(std::size_t first) const {
+    std::vector<std::size_t> waits(nodes_.size() - first);
+    std::vector<std::vector<std::size_t>> readers(nodes_.size() - first);
+    for (std::size_t i = first; i < nodes_.size(); ++i) {
+      const OnnxNode& node = nodes_[i];
       for (const auto* const names : {&node.inputs, &node.captured}) {
         for (const std::string& name : *names) {
           if (name.empty()) continue;
           const auto writer = writers_.find(name);
           if (writer != writers_.end()) {
-            readers[writer->second].push_back(i);
-            ++waits[i];
+            if (writer->second < first) continue;
+            readers[writer->second - first].push_back(i);
+            ++waits[i - first];
           } else if (!types_.contains(name)) {
             RefuseModel(
                 fmt::format("{}: its input \"{}\" is nowhere (no node writes it, and it is no input or initializer)",
@@ -602,14 +703,19 @@ class Inference {
     }
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < waits.size(); ++i) {
-      if (waits[i] == 0) order.push_back(i);
+      if (waits[i] == 0) order.push_back(i + first);
     }
     for (std::size_t next = 0; next < order.size(); ++next) {
-      for (const std::size_t reader : readers[order[next]]) {
-        if (--waits[reader] == 0) order.push_back(reader);
+      for (const std::size_t reader : readers[order[next] - first]) {
+        if (--waits[reader - first] == 0) order.push_back(reader);
       }
     }
     return order;
+  }
+
+  void InferNode(std::size_t i) {
+    if (InlineSequence(i) || InlineSubgraph(i)) return;
+    Infer(expander_.steps()[i], &nodes_[i]);
   }
 
   void Infer(Step& step, OnnxNode* plain) {
@@ -619,34 +725,100 @@ class Inference {
     } catch (const std::exception& error) {
       plain->failure = error.what();
     }
+    std::vector<OnnxType> types;
     for (std::size_t i = 0; i < plain->outputs.size(); ++i) {
       const std::string& name = plain->outputs[i];
-      if (name.empty()) continue;
-      const auto stated = stated_.find(name);
-      TypeProto type = stated == stated_.end() ? inferred[i] : Merged(inferred[i], stated->second);
+      TypeProto type = inferred[i];
+      const auto stated = name.empty() ? stated_.end() : stated_.find(name);
+      if (stated != stated_.end()) type = Merged(type, stated->second);
       Substitute(&type);
-      types_[name] = Keep(std::move(type));
+      types.push_back(TypeOf(type));
+      if (!name.empty()) types_[name] = Keep(std::move(type));
     }
-    if (!plain->failure.empty()) return;
+    // What follows from content has no other shape.
+    const auto contents = EvaluateOnnx(*plain, OperandsOf(*plain), types);
+    for (std::size_t i = 0; i < contents.size() && i < plain->outputs.size(); ++i) {
+      const std::string& name = plain->outputs[i];
+      if (!contents[i] || name.empty() || !AgreesWith(types[i], *contents[i])) continue;
+      types_[name] = Keep(ProtoOf(contents[i]->element, contents[i]->dims));
+      SetContent(name, *contents[i]);
+      plain->failure.clear();
+    }
+    if (step.node.op_type() == "Constant" && plain->domain.empty()) return AddConstant(step.node);
+    if (!contents.empty() || !plain->failure.empty()) return;
     try {
       Propagate(step, *plain);
     } catch (const std::exception&) {
       // What the value is stays unknown.
     }
   }
+  static bool AgreesWith(const OnnxType& type, const OnnxContent& content) {
+    if (type.element != kOnnxUnknown && type.element != content.element) return false;
+    return !type.HasShape() || *type.dims == content.dims;
+  }
 
-  // The types of the outputs, as its schema infers them.
+  // What is known of the inputs; valid until the next node is inferred.
+  const OnnxOperands& OperandsOf(const OnnxNode& node) {
+    operand_types_.clear();
+    operands_ = {};
+    for (const std::string& name : node.inputs) {
+      const auto type = name.empty() ? types_.end() : types_.find(name);
+      operands_.types.push_back(type == types_.end() ? nullptr : &operand_types_.emplace_back(TypeOf(*type->second)));
+      const auto content = name.empty() ? known_content_.end() : known_content_.find(name);
+      operands_.contents.push_back(content == known_content_.end() ? nullptr : content->second);
+    }
+    return operands_;
+  }
+
+  // The types of the outputs: by the rules here where they are newer, else as libonnx infers them, else by the rules.
   std::vector<TypeProto> TypesFrom(Step& step, const OnnxNode& plain) {
+    if (plain.op == "Scan" && plain.domain.empty()) return TypesOfScan(step.node, plain);
+    if (plain.op == "If" || plain.op == "Loop") return TypesOfBodies(step.node);
+    if (PrefersOnnxRule(plain)) return TypesByRule(step.node, plain);
+    std::vector<TypeProto> types;
+    std::string failure;
+    try {
+      types = TypesFromLibrary(step, plain);
+      const bool is_whole = std::all_of(types.begin(), types.end(), [](const TypeProto& type) {
+        return type.value_case() != TypeProto::kTensorType || TypeOf(type).IsWhole();
+      });
+      if (is_whole && !types.empty() && types[0].value_case() != TypeProto::VALUE_NOT_SET) return types;
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    std::vector<TypeProto> ruled;
+    try {
+      ruled = TypesByRule(step.node, plain);
+    } catch (const std::exception& error) {
+      if (!failure.empty() && plain.domain.empty()) throw std::runtime_error(failure);
+      if (!failure.empty()) throw;
+    }
+    if (ruled.empty() && !failure.empty()) throw std::runtime_error(failure);
+    for (std::size_t i = 0; i < ruled.size(); ++i) {
+      if (i >= types.size()) {
+        types.push_back(ruled[i]);
+      } else {
+        types[i] = Merged(types[i], ruled[i]);
+      }
+    }
+    return types;
+  }
+
+  // Empty if there is no rule.
+  std::vector<TypeProto> TypesByRule(const NodeProto& node, const OnnxNode& plain) {
+    std::vector<TypeProto> types;
+    const auto ruled = OnnxTypesByRule(plain, OperandsOf(plain));
+    if (!ruled) return types;
+    for (const OnnxType& type : *ruled) types.push_back(ProtoOf(type));
+    types.resize(std::max(types.size(), static_cast<std::size_t>(node.output_size())));
+    return types;
+  }
+
+  std::vector<TypeProto> TypesFromLibrary(Step& step, const OnnxNode& plain) {
+    if (plain.subgraph_nodes > 0) throw std::runtime_error("its subgraphs say nothing of its outputs");
     NodeProto node = step.node;
     CheckAttrs(&node);
     std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
-    if (plain.subgraph_nodes > 0) return TypesOfBranches(node);
-    if (plain.domain.empty() && plain.op == "Einsum") {
-      if (outputs.empty()) throw std::runtime_error("has no output");
-      outputs.front() = TypeOfEinsum(plain);
-      return outputs;
-    }
-    if (plain.domain.empty() && InferOfNewerOpset(plain, &node, &outputs)) return outputs;
     const onnx::OpSchema* const schema =
         onnx::OpSchemaRegistry::Schema(plain.op, static_cast<int>(plain.opset), plain.domain);
     if (schema == nullptr) {
@@ -663,65 +835,6 @@ class Inference {
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = context.allOutputTypes_.at(i);
     return outputs;
-  }
-
-  const std::vector<std::int64_t>* Known(const NodeProto& node, int input) {
-    if (input >= node.input_size()) return nullptr;
-    const auto found = content_.find(node.input(input));
-    if (found == content_.end()) return nullptr;
-    auto integers = IntegersOf(*found->second);
-    return integers ? &kept_integers_.emplace_back(std::move(*integers)) : nullptr;
-  }
-
-  // What changed after the opset that libonnx 1.12 knows (17). True if the types of the outputs are found; false if
-  // its own rule is to be asked, of the node as changed. Source: the operator changelog of ONNX, versions 18 to 23.
-  bool InferOfNewerOpset(const OnnxNode& plain, NodeProto* node, std::vector<TypeProto>* outputs) {
-    if (plain.opset <= NewestOpset()) return false;
-    static const std::set<std::string> reductions = {"ReduceMean",   "ReduceMax",       "ReduceMin",
-                                                     "ReduceProd",   "ReduceL1",        "ReduceL2",
-                                                     "ReduceLogSum", "ReduceSumSquare", "ReduceLogSumExp"};
-    static const std::set<std::string> same_as_input = {"Gelu",  "GroupNormalization", "RMSNormalization", "Mish",
-                                                        "Swish", "BitwiseNot",         "RotaryEmbedding"};
-    if (same_as_input.contains(plain.op)) {
-      if (node->input_size() == 0 || outputs->empty()) throw std::runtime_error("has no input or no output");
-      const auto input = types_.find(node->input(0));
-      if (input != types_.end()) outputs->front() = *input->second;
-      return true;
-    }
-    constexpr std::int64_t kAxesAreInputs = 18;
-    if (NewestOpset() >= kAxesAreInputs) return false;
-    if (reductions.contains(plain.op) && node->input_size() == 2 && !node->input(1).empty()) {
-      const auto* const axes = Known(*node, 1);
-      if (axes == nullptr) throw std::runtime_error("its axes are not constant");
-      if (!axes->empty()) SetIntegers(node, "axes", *axes);
-      if (axes->empty() && plain.Integer("noop_with_empty_axes", 0) != 0) {
-        outputs->at(0) = *types_.at(node->input(0));
-        return true;
-      }
-      node->mutable_input()->RemoveLast();
-      return false;
-    }
-    if (reductions.contains(plain.op) && plain.Integer("noop_with_empty_axes", 0) != 0) {
-      outputs->at(0) = *types_.at(plain.inputs.at(0));
-      return true;
-    }
-    if (plain.op == "Split" && plain.Find("num_outputs") != nullptr && node->input_size() == 1) {
-      return SplitEvenly(plain, outputs);
-    }
-    if (plain.op == "Pad" && node->input_size() == 4 && !node->input(3).empty()) {
-      return PadAxes(*node, outputs);
-    }
-    if (plain.op == "AveragePool" && plain.Find("dilations") != nullptr) {
-      const std::vector<std::int64_t> dilations = plain.Integers("dilations");
-      if (std::any_of(dilations.begin(), dilations.end(), [](std::int64_t dilation) { return dilation != 1; })) {
-        node->set_op_type("MaxPool");  // the same arithmetic
-      }
-      return false;
-    }
-    if ((plain.op == "Resize" && plain.Find("axes") != nullptr) || plain.op == "DFT") {
-      throw std::runtime_error("libonnx knows only an older version of it");
-    }
-    return false;
   }
 
   // Libraries after 1.12 want options too.
@@ -762,7 +875,7 @@ class Inference {
       const auto type = take_shapes.contains(plain.op) ? types_.find(plain.inputs[i]) : types_.end();
       if (type == types_.end()) continue;
       const OnnxType shape = TypeOf(*type->second);
-      if (shape.dims && shape.dims->size() == 1 && (*shape.dims)[0] > static_cast<std::int64_t>(kMostKnown)) {
+      if (shape.dims && shape.dims->size() == 1 && (*shape.dims)[0] > static_cast<std::int64_t>(kMostKnownIntegers)) {
         throw std::runtime_error("its shape has too many dimensions");
       }
     }
@@ -776,147 +889,8 @@ class Inference {
     }
   }
 
-  // Integers of a value that is known.
-  struct Integers {
-    std::vector<std::int64_t> dims;
-    std::vector<std::int64_t> values;
-  };
-  std::optional<Integers> KnownIntegers(const NodeProto& node, int input) const {
-    if (input >= node.input_size()) return std::nullopt;
-    const auto found = content_.find(node.input(input));
-    if (found == content_.end()) return std::nullopt;
-    auto values = IntegersOf(*found->second);
-    if (!values) return std::nullopt;
-    return Integers{{found->second->dims().begin(), found->second->dims().end()}, std::move(*values)};
-  }
-
-  // What an operator of shape arithmetic gives, where libonnx propagates nothing. `type`: of its output.
-  std::optional<std::vector<std::int64_t>> Evaluate(const NodeProto& node, const OnnxNode& plain,
-                                                    const OnnxType& type) const {
-    const std::string& op = node.op_type();
-    if (op == "Shape" && plain.attrs.empty()) return TypeOf(WholeInput(node.input(0))).dims;
-    if (op == "ConstantOfShape") {
-      const OnnxAttr* const value = plain.Find("value");
-      if (value == nullptr || !KnownIntegers(node, 0)) return std::nullopt;
-      for (const AttributeProto& attr : node.attribute()) {
-        if (attr.name() != "value" || !HasContent(attr.t())) continue;
-        const auto one = IntegersOf(attr.t());
-        if (one && one->size() == 1) return std::vector<std::int64_t>(ElementsOf(type), one->front());
-      }
-      return std::nullopt;
-    }
-    if (op == "Concat") {
-      std::vector<std::int64_t> all;
-      for (int i = 0; i < node.input_size(); ++i) {
-        const auto part = KnownIntegers(node, i);
-        if (!part || part->dims.size() != 1 || all.size() + part->values.size() > kMostKnown) return std::nullopt;
-        all.insert(all.end(), part->values.begin(), part->values.end());
-      }
-      return all;
-    }
-    const auto x = KnownIntegers(node, 0);
-    if (!x) return std::nullopt;
-    if (op == "Cast" || op == "Identity" || op == "Squeeze" || op == "Unsqueeze" || op == "Reshape" ||
-        op == "Flatten") {
-      return x->values;
-    }
-    if (op == "Neg")
-      return Each(x->values, {0}, [](std::int64_t a, std::int64_t) { return 0 - static_cast<std::uint64_t>(a); });
-    if (op == "Gather") return Gathered(node, plain, *x);
-    if (op == "Slice") return Sliced(node, *x);
-    if (op == "Transpose" && x->dims.size() == 2 && plain.Integers("perm") != std::vector<std::int64_t>{0, 1}) {
-      std::vector<std::int64_t> turned;
-      for (std::int64_t column = 0; column < x->dims[1]; ++column) {
-        for (std::int64_t row = 0; row < x->dims[0]; ++row) {
-          turned.push_back(x->values[static_cast<std::size_t>(row * x->dims[1] + column)]);
-        }
-      }
-      return turned;
-    }
-    const auto y = KnownIntegers(node, 1);
-    if (!y) return std::nullopt;
-    const auto wide = [](std::int64_t a) { return static_cast<std::uint64_t>(a); };
-    if (op == "Add") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a) + wide(b); });
-    if (op == "Sub") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a) - wide(b); });
-    if (op == "Mul") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a) * wide(b); });
-    if (op == "Equal") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a == b ? 1 : 0); });
-    if (op == "Where") return Selected(*x, *y, KnownIntegers(node, 2));
-    const auto is_divisor = [](std::int64_t b) { return b != 0 && b != -1; };
-    if ((op == "Div" || op == "Mod") && std::all_of(y->values.begin(), y->values.end(), is_divisor)) {
-      if (op == "Div") return Each(x->values, y->values, [&](auto a, auto b) { return wide(a / b); });
-      return Each(x->values, y->values, [&](auto a, auto b) { return wide((a % b + b) % b); });
-    }
-    return std::nullopt;
-  }
-  static std::size_t ElementsOf(const OnnxType& type) {
-    std::size_t elements = 1;
-    for (const std::int64_t dim : *type.dims) {
-      if (dim > static_cast<std::int64_t>(kMostKnown)) throw std::runtime_error("it is too large");
-      elements *= static_cast<std::size_t>(dim);
-      if (elements > kMostKnown) throw std::runtime_error("it is too large");
-    }
-    return elements;
-  }
-  // For lists of one length, or one of a single number. Wraps around, as the operators do.
-  template <typename Function>
-  static std::optional<std::vector<std::int64_t>> Each(const std::vector<std::int64_t>& a,
-                                                       const std::vector<std::int64_t>& b, Function function) {
-    if (a.size() != b.size() && a.size() != 1 && b.size() != 1) return std::nullopt;
-    std::vector<std::int64_t> result;
-    const std::size_t size = a.empty() || b.empty() ? 0 : std::max(a.size(), b.size());
-    for (std::size_t i = 0; i < size; ++i) {
-      result.push_back(static_cast<std::int64_t>(function(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i])));
-    }
-    return result;
-  }
-  static std::optional<std::vector<std::int64_t>> Selected(const Integers& condition, const Integers& a,
-                                                           const std::optional<Integers>& b) {
-    const std::size_t size = condition.values.size();
-    if (!b || a.values.size() != size || b->values.size() != size) return std::nullopt;
-    std::vector<std::int64_t> values;
-    for (std::size_t i = 0; i < size; ++i) values.push_back(condition.values[i] != 0 ? a.values[i] : b->values[i]);
-    return values;
-  }
-  std::optional<std::vector<std::int64_t>> Gathered(const NodeProto& node, const OnnxNode& plain,
-                                                    const Integers& x) const {
-    const auto rows = KnownIntegers(node, 1);
-    if (!rows || x.dims.size() != 1 || plain.Integer("axis", 0) != 0) return std::nullopt;
-    std::vector<std::int64_t> values;
-    const auto length = static_cast<std::int64_t>(x.values.size());
-    for (const std::int64_t row : rows->values) {
-      if (row < -length || row >= length) return std::nullopt;
-      values.push_back(x.values[static_cast<std::size_t>(row < 0 ? row + length : row)]);
-    }
-    return values;
-  }
-  // Along the first dimension.
-  std::optional<std::vector<std::int64_t>> Sliced(const NodeProto& node, const Integers& x) const {
-    const auto starts = KnownIntegers(node, 1);
-    const auto ends = KnownIntegers(node, 2);
-    const auto axes = KnownIntegers(node, 3);
-    const auto steps = KnownIntegers(node, 4);
-    if (!starts || !ends || starts->values.size() != 1 || ends->values.size() != 1 || x.dims.empty())
-      return std::nullopt;
-    if (axes && (axes->values.size() != 1 || axes->values[0] != 0)) return std::nullopt;
-    const std::int64_t step = steps && steps->values.size() == 1 ? steps->values[0] : 1;
-    const std::int64_t length = x.dims[0];
-    if (step == 0 || length == 0) return std::nullopt;
-    const auto at = [&](std::int64_t index, std::int64_t least, std::int64_t most) {
-      return std::clamp(index < 0 ? std::max(index, -length - 1) + length : index, least, most);
-    };
-    const std::int64_t width = static_cast<std::int64_t>(x.values.size()) / length;
-    const std::int64_t begin = at(starts->values[0], 0, step > 0 ? length : length - 1);
-    const std::int64_t end = at(ends->values[0], step > 0 ? 0 : -1, length);
-    std::vector<std::int64_t> values;
-    const std::int64_t stride = std::clamp(step, -length, length);
-    for (std::int64_t row = begin; step > 0 ? row < end : row > end; row += stride) {
-      for (std::int64_t i = 0; i < width; ++i) values.push_back(x.values[static_cast<std::size_t>(row * width + i)]);
-    }
-    return values;
-  }
-
   // The branches of If say the types of their outputs. Those of a loop depend on how often it runs.
-  static std::vector<TypeProto> TypesOfBranches(const NodeProto& node) {
+  static std::vector<TypeProto> TypesOfBodies(const NodeProto& node) {
     std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
     if (node.op_type() != "If") throw std::runtime_error(node.op_type() + " has the shapes that the file states");
     std::size_t branches = 0;
@@ -935,22 +909,42 @@ class Inference {
     return outputs;
   }
 
-  // libonnx 1.12 knows only the rank of the output, and 1.17 crashes on some equations that do not fit.
-  TypeProto TypeOfEinsum(const OnnxNode& plain) const {
-    std::vector<std::vector<std::int64_t>> shapes;
-    for (const std::string& input : plain.inputs) shapes.push_back(*TypeOf(WholeInput(input)).dims);
-    const auto shape = EinsumShape(plain.Text("equation", ""), shapes);
-    if (!shape) throw std::runtime_error("its equation does not fit its inputs");
-    return ProtoOf(TypeOf(WholeInput(plain.inputs.at(0))).element, *shape);
-  }
-
-  static void SetIntegers(NodeProto* node, const std::string& name, const std::vector<std::int64_t>& values) {
-    AttributeProto* attr = FindAttr(node, name);
-    if (attr == nullptr) attr = node->add_attribute();
-    attr->Clear();
-    attr->set_name(name);
-    attr->set_type(AttributeProto::INTS);
-    for (const std::int64_t value : values) attr->add_ints(value);
+  // A scan that stays: what it carries on keeps its shape, and its body says what each iteration writes. Before opset 9
+  // the first input was lengths, and the first dimension of all others a batch.
+  std::vector<TypeProto> TypesOfScan(const NodeProto& node, const OnnxNode& plain) const {
+    constexpr std::int64_t kWithoutBatch = 9;
+    const bool has_batch = plain.opset < kWithoutBatch;
+    const GraphProto* const body = GraphOf(node, "body");
+    const auto scanned = static_cast<int>(plain.Integer("num_scan_inputs", 0));
+    const int first = has_batch ? 1 : 0;
+    const int states = node.input_size() - first - scanned;
+    if (body == nullptr || scanned < 1 || states < 0 || body->output_size() != node.output_size() ||
+        node.output_size() < states) {
+      throw std::runtime_error("its body does not fit it");
+    }
+    std::vector<TypeProto> outputs(static_cast<std::size_t>(node.output_size()));
+    for (int k = 0; k < states; ++k) outputs[static_cast<std::size_t>(k)] = WholeInput(node.input(first + k));
+    const std::vector<std::int64_t> input = *TypeOf(WholeInput(node.input(first + states))).dims;
+    const std::vector<std::int64_t> input_axes = plain.Integers("scan_input_axes");
+    const std::vector<std::int64_t> output_axes = plain.Integers("scan_output_axes");
+    const auto place = [](std::int64_t axis, std::size_t rank) {
+      if (axis < 0) axis += static_cast<std::int64_t>(rank);
+      if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) throw std::runtime_error("its axis does not fit");
+      return axis;
+    };
+    const std::int64_t from = has_batch ? 1 : input_axes.empty() ? 0 : input_axes.front();
+    const std::int64_t length = input[static_cast<std::size_t>(place(from, input.size()))];
+    for (int k = states; k < node.output_size(); ++k) {
+      const OnnxType part = TypeOf(body->output(k).type());
+      if (!part.dims) continue;
+      std::vector<std::int64_t> dims = *part.dims;
+      const auto position = static_cast<std::size_t>(k - states);
+      const std::int64_t to = position < output_axes.size() ? output_axes[position] : 0;
+      dims.insert(dims.begin() + (has_batch ? 0 : place(to, dims.size() + 1)), length);
+      if (has_batch) dims.insert(dims.begin(), input[0]);
+      outputs[static_cast<std::size_t>(k)] = ProtoOf(part.element, dims);
+    }
+    return outputs;
   }
 
   const TypeProto& WholeInput(const std::string& name) const {
@@ -959,75 +953,12 @@ class Inference {
     return *found->second;
   }
 
-  // Pieces of ceil(length / count), the last one smaller.
-  bool SplitEvenly(const OnnxNode& plain, std::vector<TypeProto>* outputs) const {
-    const TypeProto& input = WholeInput(plain.inputs.at(0));
-    const OnnxType type = TypeOf(input);
-    const auto rank = static_cast<std::int64_t>(type.dims->size());
-    std::int64_t axis = plain.Integer("axis", 0);
-    if (axis < 0) axis += rank;
-    if (axis < 0 || axis >= rank || outputs->empty()) throw std::runtime_error("its axis is none of its input's");
-    const std::int64_t length = type.dims->at(static_cast<std::size_t>(axis));
-    const auto count = static_cast<std::int64_t>(outputs->size());
-    const std::int64_t piece = length / count + (length % count != 0 ? 1 : 0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::vector<std::int64_t> dims = *type.dims;
-      dims[static_cast<std::size_t>(axis)] = std::clamp<std::int64_t>(length - i * piece, 0, piece);
-      outputs->at(static_cast<std::size_t>(i)) = ProtoOf(type.element, dims);
-    }
-    return true;
-  }
-
-  bool PadAxes(const NodeProto& node, std::vector<TypeProto>* outputs) {
-    const OnnxType type = TypeOf(WholeInput(node.input(0)));
-    const auto* const pads = Known(node, 1);
-    const auto* const axes = Known(node, 3);
-    if (pads == nullptr || axes == nullptr || pads->size() != 2 * axes->size()) {
-      throw std::runtime_error("its pads and axes are not constant");
-    }
-    std::vector<std::int64_t> dims = *type.dims;
-    for (std::size_t i = 0; i < axes->size(); ++i) {
-      const auto rank = static_cast<std::int64_t>(dims.size());
-      const std::int64_t axis = (*axes)[i] < 0 ? (*axes)[i] + rank : (*axes)[i];
-      if (axis < 0 || axis >= rank) throw std::runtime_error("its axes are none of its input's");
-      std::int64_t& dim = dims[static_cast<std::size_t>(axis)];
-      for (const std::size_t k : {i, i + axes->size()}) {
-        if (__builtin_add_overflow(dim, (*pads)[k], &dim) || dim < 0) throw std::runtime_error("its pads do not fit");
-      }
-    }
-    outputs->at(0) = ProtoOf(type.element, dims);
-    return true;
-  }
-
-  // Values that are known without running anything: constants, and what follows from shapes.
+  // Values that libonnx knows without running anything, where the evaluation here knows nothing.
   void Propagate(Step& step, const OnnxNode& plain) {
     NodeProto& node = step.node;
     if (node.output_size() == 0 || node.output(0).empty()) return;
-    if (node.op_type() == "Constant" && DomainOf(node.domain()).empty()) return AddConstant(node);
-    const auto opset = step.opsets->find(DomainOf(node.domain()));
-    if (opset == step.opsets->end()) return;
-    const OnnxType output = TypeOf(*types_.at(node.output(0)));
-    const bool is_integer =
-        output.element == kOnnxInt64 || output.element == kOnnxInt32 || output.element == TensorProto::BOOL;
-    if (plain.domain.empty() && output.IsWhole() && is_integer && ElementsOf(output) <= kMostKnown) {
-      const auto values = Evaluate(node, plain, output);
-      if (values && values->size() == ElementsOf(output)) {
-        TensorProto tensor;
-        tensor.set_data_type(output.element);
-        for (const std::int64_t dim : *output.dims) tensor.add_dims(dim);
-        for (const std::int64_t value : *values) {
-          if (output.element == kOnnxInt64) {
-            tensor.add_int64_data(value);
-          } else {
-            tensor.add_int32_data(static_cast<std::int32_t>(value));
-          }
-        }
-        content_[node.output(0)] = Keep(std::move(tensor));
-        return;
-      }
-    }
     const onnx::OpSchema* const schema =
-        onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, DomainOf(node.domain()));
+        onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(plain.opset), plain.domain);
     if (schema == nullptr || !schema->has_data_propagation_function()) return;
     CheckAttrs(&node);
     Verify(*schema, &node);
@@ -1035,38 +966,534 @@ class Inference {
     schema->GetDataPropagationFunction()(context);
     const auto found = known_.find(node.output(0));
     if (found == known_.end()) return;
-    if (static_cast<std::size_t>(found->second.dim_size()) > kMostKnown) {
+    if (static_cast<std::size_t>(found->second.dim_size()) > kMostKnownIntegers) {
       known_.erase(found);
       return;
     }
-    TensorProto tensor;
-    tensor.set_data_type(TensorProto::INT64);
+    OnnxContent content{.element = kOnnxInt64, .dims = {}, .integers = {}, .numbers = {}};
     for (const auto& dim : found->second.dim()) {
       if (!dim.has_dim_value()) return;
-      tensor.add_int64_data(dim.dim_value());
+      content.integers.push_back(dim.dim_value());
     }
     const OnnxType type = TypeOf(*types_.at(node.output(0)));
     if (!type.IsWhole() || type.element != kOnnxInt64 || type.dims->size() > 1) return;
-    if (type.dims->empty() ? tensor.int64_data_size() != 1 : type.dims->front() != tensor.int64_data_size()) return;
-    for (const std::int64_t dim : *type.dims) tensor.add_dims(dim);
-    content_[node.output(0)] = Keep(std::move(tensor));
+    const std::int64_t count = type.dims->empty() ? 1 : type.dims->front();
+    if (count != static_cast<std::int64_t>(content.size())) return;
+    content.dims = *type.dims;
+    SetContent(node.output(0), std::move(content));
   }
 
   void AddConstant(const NodeProto& node) {
     for (const AttributeProto& attr : node.attribute()) {
-      TensorProto tensor;
+      OnnxContent content;
       if (attr.name() == "value" && attr.has_t()) {
-        tensor = attr.t();
+        auto stored = ContentOf(attr.t());
+        if (!stored) continue;
+        content = std::move(*stored);
       } else if (attr.name() == "value_int" && attr.has_i()) {
-        tensor.add_int64_data(attr.i());
-        tensor.set_data_type(TensorProto::INT64);
-      } else if (attr.name() == "value_ints") {
-        for (const std::int64_t value : attr.ints()) tensor.add_int64_data(value);
-        tensor.add_dims(attr.ints_size());
-        tensor.set_data_type(TensorProto::INT64);
+        content = {.element = kOnnxInt64, .dims = {}, .integers = {attr.i()}, .numbers = {}};
+      } else if (attr.name() == "value_ints" && attr.ints_size() <= static_cast<int>(kMostKnownIntegers)) {
+        content = {.element = kOnnxInt64,
+                   .dims = {attr.ints_size()},
+                   .integers = {attr.ints().begin(), attr.ints().end()},
+                   .numbers = {}};
+      } else if (attr.name() == "value_float" && attr.has_f()) {
+        content = {.element = kOnnxFloat, .dims = {}, .integers = {}, .numbers = {static_cast<double>(attr.f())}};
+      } else if (attr.name() == "value_floats" && attr.floats_size() <= static_cast<int>(kMostKnownNumbers)) {
+        content = {.element = kOnnxFloat,
+                   .dims = {attr.floats_size()},
+                   .integers = {},
+                   .numbers = {attr.floats().begin(), attr.floats().end()}};
+      } else {
+        continue;
       }
-      if (HasContent(tensor)) content_[node.output(0)] = Keep(std::move(tensor));
+      SetContent(node.output(0), std::move(content));
     }
+  }
+
+  // ---- Subgraphs: what runs takes the place of the node.
+
+  static const GraphProto* GraphOf(const NodeProto& node, std::string_view name) {
+    for (const AttributeProto& attr : node.attribute()) {
+      if (attr.name() == name && attr.has_g()) return &attr.g();
+    }
+    return nullptr;
+  }
+  static std::size_t NodesIn(const GraphProto& graph) {
+    Outside outside;
+    LookInto(graph, {}, 0, &outside);
+    return outside.nodes;
+  }
+  // The only element of a value that is known.
+  std::optional<std::int64_t> KnownInteger(const std::string& name) const {
+    const auto found = known_content_.find(name);
+    if (found == known_content_.end() || found->second->is_number() || found->second->size() != 1) return std::nullopt;
+    return found->second->integers[0];
+  }
+  static std::string Shown(const NodeProto& node) {
+    for (const std::string& output : node.output()) {
+      if (node.name().empty() && !output.empty()) return fmt::format("{} \"{}\"", node.op_type(), output);
+    }
+    return fmt::format("{} \"{}\"", node.op_type(), node.name());
+  }
+
+  bool InlineSubgraph(std::size_t i) {
+    const OnnxNode& plain = nodes_[i];
+    if (plain.subgraph_nodes == 0 && plain.op != "If" && plain.op != "Loop" && plain.op != "Scan") return false;
+    if (!plain.domain.empty() || expander_.steps()[i].depth >= kDeepestCall) return false;
+    if (plain.op == "If") return InlineIf(i);
+    if (plain.op == "Loop") return InlineLoop(i);
+    if (plain.op == "Scan") return InlineScan(i);
+    return false;
+  }
+
+  // The node's outputs, "" where nobody reads them.
+  std::vector<std::string> TargetsOf(std::size_t i) {
+    std::vector<std::string> targets;
+    for (const std::string& output : expander_.steps()[i].node.output()) {
+      targets.push_back(read_.contains(output) ? output : "");
+    }
+    return targets;
+  }
+
+  void Guess(std::size_t i, std::string what) {
+    guessed_.insert(i);
+    model_.guesses.push_back(std::move(what));
+  }
+
+  bool InlineIf(std::size_t i) {
+    const NodeProto& node = expander_.steps()[i].node;
+    const GraphProto* const then_branch = GraphOf(node, "then_branch");
+    const GraphProto* const else_branch = GraphOf(node, "else_branch");
+    if (then_branch == nullptr || else_branch == nullptr || node.input_size() != 1) return false;
+    if (node.output_size() != then_branch->output_size() || node.output_size() != else_branch->output_size()) {
+      return false;
+    }
+    const auto condition = KnownInteger(node.input(0));
+    // Which one runs is not known: the one that does more.
+    const bool takes_then = condition ? *condition != 0 : NodesIn(*then_branch) >= NodesIn(*else_branch);
+    if (!condition) Guess(i, fmt::format("{}: {}", Shown(node), takes_then ? "then" : "else"));
+    Release(i);
+    const std::string prefix = expander_.Prefix(node);
+    Inline(i, takes_then ? *then_branch : *else_branch, prefix, prefix, {}, TargetsOf(i));
+    return true;
+  }
+
+  // The node no longer writes its outputs: what takes its place does.
+  void Release(std::size_t i) {
+    for (const std::string& output : nodes_[i].outputs) writers_.erase(output);
+    is_replaced_.insert(i);
+  }
+
+  // Adds the nodes of a subgraph in place of node i. `inputs`: the values that its inputs are; `targets`: the names
+  // that its outputs get, "" for none. `stored`: the prefix of its initializers.
+  void Inline(std::size_t i, const GraphProto& graph, const std::string& prefix, const std::string& stored,
+              const std::vector<std::string>& inputs, const std::vector<std::string>& targets) {
+    Expander::Names names = {{"", ""}};
+    Outside outside;
+    LookInto(graph, {}, 0, &outside);
+    for (const std::string& name : outside.names) names[name] = name;
+    for (int k = 0; k < graph.input_size() && k < static_cast<int>(inputs.size()); ++k) {
+      names[graph.input(k).name()] = inputs[static_cast<std::size_t>(k)];
+    }
+    for (const TensorProto& tensor : graph.initializer()) names[tensor.name()] = stored + tensor.name();
+    for (const auto& tensor : graph.sparse_initializer())
+      names[tensor.values().name()] = stored + tensor.values().name();
+    std::unordered_set<std::string> written;
+    for (const NodeProto& node : graph.node()) written.insert(node.output().begin(), node.output().end());
+    std::vector<std::pair<std::string, std::string>> copies;
+    for (int k = 0; k < graph.output_size() && k < static_cast<int>(targets.size()); ++k) {
+      const std::string& target = targets[static_cast<std::size_t>(k)];
+      const std::string& name = graph.output(k).name();
+      if (target.empty()) continue;
+      if (written.contains(name) && names.try_emplace(name, target).second) continue;
+      copies.emplace_back(name, target);
+    }
+    AddInitializers(graph, &names);
+    const Opsets& opsets = *expander_.steps()[i].opsets;
+    const int depth = expander_.steps()[i].depth + 1;
+    for (const NodeProto& inner : graph.node()) {
+      NodeProto body = inner;
+      Expander::Rename(prefix, &names, &body);
+      body.set_name(prefix + (inner.name().empty() ? inner.op_type() : inner.name()));
+      expander_.Add(std::move(body), opsets, depth);
+    }
+    for (const auto& [name, target] : copies) {
+      AddGlue("Identity", {Expander::Renamed(prefix, name, &names)}, {target}, {}, prefix, depth);
+    }
+    for (const auto& value : graph.output()) AddStated(value, Expander::Renamed(prefix, value.name(), &names));
+    for (const auto& value : graph.value_info()) AddStated(value, Expander::Renamed(prefix, value.name(), &names));
+    for (const std::string& target : targets) read_.insert(target);
+    InferAdded(i);
+  }
+
+  // The nodes that the expander has beyond those that are known take the place of node i.
+  void InferAdded(std::size_t i) {
+    const std::size_t first = nodes_.size();
+    AddNodes();
+    for (std::size_t k = first; k < nodes_.size(); ++k) parts_[i].push_back(k);
+    for (const std::size_t k : Order(first)) InferNode(k);
+  }
+
+  // A node of our own, of opset 11.
+  void AddGlue(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+               const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& attrs, const std::string& prefix,
+               int depth) {
+    static const auto* const opsets = new Opsets{{"", 11}};
+    NodeProto node;
+    node.set_op_type(op);
+    node.set_name(fmt::format("{}{}", prefix, outputs.front()));
+    for (const std::string& input : inputs) node.add_input(input);
+    for (const std::string& output : outputs) node.add_output(output);
+    for (const auto& [name, values] : attrs) {
+      AttributeProto* const attr = node.add_attribute();
+      attr->set_name(name);
+      if (name == "axis") {
+        attr->set_type(AttributeProto::INT);
+        attr->set_i(values.at(0));
+      } else {
+        attr->set_type(AttributeProto::INTS);
+        for (const std::int64_t value : values) attr->add_ints(value);
+      }
+    }
+    for (const std::string& output : outputs) read_.insert(output);
+    expander_.Add(std::move(node), *opsets, depth);
+  }
+
+  // What iterations write to one output, behind each other along `axis`.
+  void AddStack(const std::vector<std::string>& parts, std::int64_t axis, bool is_new_axis, const std::string& output,
+                const std::string& prefix, int depth) {
+    std::vector<std::string> joined;
+    for (const std::string& part : parts) {
+      joined.push_back(part);
+      if (!is_new_axis) continue;
+      joined.back() = fmt::format("{}{}/unsqueeze{}", prefix, output, joined.size());
+      AddGlue("Unsqueeze", {part}, {joined.back()}, {{"axes", {axis}}}, "", depth);
+    }
+    AddGlue("Concat", joined, {output}, {{"axis", {axis}}}, prefix, depth);
+  }
+
+  std::size_t NodesLeft() {
+    const std::size_t added = expander_.steps().size() - num_own_;
+    return kMostUnrolled - std::min(kMostUnrolled, added);
+  }
+
+  // Forgets the iterations of a loop whose end turns out not to be known.
+  bool GiveUp(std::size_t i, std::size_t guesses) {
+    parts_[i].clear();
+    is_replaced_.erase(i);
+    for (const std::string& output : nodes_[i].outputs) {
+      if (!output.empty()) writers_[output] = i;
+    }
+    model_.guesses.resize(guesses);
+    return false;
+  }
+
+  // The shapes that an iteration does not change are those of the loop's outputs, however often it runs.
+  void StateLoop(const NodeProto& node, const std::vector<std::string>& carried,
+                 const std::vector<std::vector<std::string>>& scanned) {
+    const auto type_of = [&](const std::string& name) {
+      const auto found = types_.find(name);
+      return found == types_.end() ? TypeProto() : *found->second;
+    };
+    for (std::size_t k = 0; k < static_cast<std::size_t>(node.output_size()); ++k) {
+      const bool is_state = k < carried.size();
+      if (!is_state && scanned[k - carried.size()].empty()) continue;
+      TypeProto type = type_of(is_state ? carried[k] : scanned[k - carried.size()].front());
+      const OnnxType plain = TypeOf(type);
+      if (!plain.IsWhole()) continue;
+      if (is_state && TypeOf(type_of(node.input(static_cast<int>(k) + 2))).dims != plain.dims) continue;
+      if (!is_state) {
+        std::vector<std::int64_t> dims = {OnnxType::kFree};
+        dims.insert(dims.end(), plain.dims->begin(), plain.dims->end());
+        type = ProtoOf(plain.element, dims);
+      }
+      const auto [found, is_new] = stated_.try_emplace(node.output(static_cast<int>(k)), type);
+      if (!is_new) found->second = Merged(found->second, type);
+    }
+  }
+
+  // A loop whose number of iterations is known, or whose condition is, from one iteration to the next. Where only the
+  // condition is not known, it is taken to run to its last iteration.
+  bool InlineLoop(std::size_t i) {
+    const NodeProto node = expander_.steps()[i].node;
+    const GraphProto* const body = GraphOf(node, "body");
+    if (body == nullptr || node.input_size() < 2) return false;
+    const auto states = static_cast<std::size_t>(node.input_size()) - 2;
+    if (body->input_size() != static_cast<int>(states) + 2 || body->output_size() < static_cast<int>(states) + 1 ||
+        node.output_size() != body->output_size() - 1) {
+      return false;
+    }
+    const bool is_endless = node.input(0).empty();
+    const auto trips = is_endless ? std::nullopt : KnownInteger(node.input(0));
+    const auto most = static_cast<std::int64_t>(NodesLeft() / std::max<std::size_t>(NodesIn(*body), 1));
+    const std::size_t guesses = model_.guesses.size();
+    const std::string prefix = expander_.Prefix(node);
+    const int depth = expander_.steps()[i].depth + 1;
+    std::string condition = node.input(1);
+    if (condition.empty()) AddScalar(condition = prefix + "condition", kOnnxBool, 1);
+    std::vector<std::string> carried(node.input().begin() + 2, node.input().end());
+    const auto scans = static_cast<std::size_t>(node.output_size()) - states;
+    std::vector<std::vector<std::string>> scanned(scans);
+    Release(i);
+    std::int64_t trip = 0;
+    const auto iterate = [&] {
+      const std::string turn = fmt::format("{}{}/", prefix, trip);
+      std::vector<std::string> inputs = {turn + "i", condition};
+      AddScalar(inputs[0], kOnnxInt64, trip);
+      inputs.insert(inputs.end(), carried.begin(), carried.end());
+      std::vector<std::string> targets = {turn + "condition"};
+      for (std::size_t k = 0; k < states; ++k) targets.push_back(fmt::format("{}state{}", turn, k));
+      for (std::size_t k = 0; k < scans; ++k) {
+        targets.push_back(fmt::format("{}scan{}", turn, k));
+        scanned[k].push_back(targets.back());
+      }
+      Inline(i, *body, turn, prefix, inputs, targets);
+      condition = targets[0];
+      carried.assign(targets.begin() + 1, targets.begin() + 1 + static_cast<std::ptrdiff_t>(states));
+      ++trip;
+    };
+    bool is_guess = false;
+    while (!trips || trip < *trips) {
+      const auto goes_on = KnownInteger(condition);
+      if (goes_on && *goes_on == 0) break;
+      // A count beyond all bounds is that of a loop that ends by its condition.
+      const bool has_end = goes_on ? is_endless || trips : trips && *trips <= most;
+      if (!has_end || trip >= most || NodesLeft() == 0) {
+        if (trip == 0 && most > 0) iterate();
+        StateLoop(node, carried, scanned);
+        return GiveUp(i, guesses);
+      }
+      is_guess = is_guess || !goes_on;
+      iterate();
+    }
+    const std::vector<std::string> outputs = TargetsOf(i);
+    for (std::size_t k = 0; k < scans; ++k) {
+      // What no iteration wrote has no shape.
+      if (trip == 0 && !outputs[states + k].empty()) return GiveUp(i, guesses);
+    }
+    for (std::size_t k = 0; k < states; ++k) {
+      if (!outputs[k].empty()) AddGlue("Identity", {carried[k]}, {outputs[k]}, {}, prefix, depth);
+    }
+    for (std::size_t k = 0; k < scans; ++k) {
+      if (!outputs[states + k].empty()) AddStack(scanned[k], 0, true, outputs[states + k], prefix, depth);
+    }
+    if (is_guess) Guess(i, fmt::format("{}: {} iterations", Shown(node), trip));
+    InferAdded(i);
+    return true;
+  }
+
+  // Scan since opset 9: as many iterations as its inputs are long.
+  bool InlineScan(std::size_t i) {
+    const NodeProto node = expander_.steps()[i].node;
+    const OnnxNode& plain = nodes_[i];
+    const GraphProto* const body = GraphOf(node, "body");
+    constexpr std::int64_t kWithoutBatch = 9;
+    const std::int64_t count = plain.Integer("num_scan_inputs", 0);
+    if (body == nullptr || plain.opset < kWithoutBatch || count < 1 || count > node.input_size()) return false;
+    const auto states = static_cast<std::size_t>(node.input_size() - count);
+    if (body->input_size() != node.input_size() || body->output_size() != node.output_size() ||
+        body->output_size() < static_cast<int>(states)) {
+      return false;
+    }
+    const auto attr = [&](const char* name, std::size_t k) {
+      const std::vector<std::int64_t> values = plain.Integers(name);
+      return k < values.size() ? values[k] : 0;
+    };
+    std::vector<std::int64_t> axes;
+    std::int64_t length = -1;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k) {
+      const auto type = types_.find(node.input(static_cast<int>(states + k)));
+      if (type == types_.end() || !TypeOf(*type->second).HasShape()) return false;
+      const std::vector<std::int64_t> dims = *TypeOf(*type->second).dims;
+      std::int64_t axis = attr("scan_input_axes", k);
+      if (axis < 0) axis += static_cast<std::int64_t>(dims.size());
+      if (axis < 0 || axis >= static_cast<std::int64_t>(dims.size())) return false;
+      if (length >= 0 && dims[static_cast<std::size_t>(axis)] != length) return false;
+      length = dims[static_cast<std::size_t>(axis)];
+      axes.push_back(axis);
+    }
+    const std::size_t turn_nodes = NodesIn(*body) + static_cast<std::size_t>(count);
+    if (length < 1 || static_cast<std::size_t>(length) > NodesLeft() / turn_nodes) return false;
+    const std::size_t guesses = model_.guesses.size();
+    const std::string prefix = expander_.Prefix(node);
+    const int depth = expander_.steps()[i].depth + 1;
+    std::vector<std::string> carried(node.input().begin(), node.input().begin() + static_cast<int>(states));
+    const auto scans = static_cast<std::size_t>(node.output_size()) - states;
+    std::vector<std::vector<std::string>> scanned(scans);
+    Release(i);
+    for (std::int64_t trip = 0; trip < length; ++trip) {
+      if (NodesLeft() == 0) return GiveUp(i, guesses);
+      const std::string turn = fmt::format("{}{}/", prefix, trip);
+      std::vector<std::string> inputs = carried;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(count); ++k) {
+        const std::string index = fmt::format("{}i{}", turn, k);
+        AddScalar(index, kOnnxInt64, attr("scan_input_directions", k) != 0 ? length - 1 - trip : trip);
+        inputs.push_back(fmt::format("{}in{}", turn, k));
+        AddGlue("Gather", {node.input(static_cast<int>(states + k)), index}, {inputs.back()}, {{"axis", {axes[k]}}}, "",
+                depth);
+      }
+      InferAdded(i);
+      std::vector<std::string> targets;
+      for (std::size_t k = 0; k < states; ++k) targets.push_back(fmt::format("{}state{}", turn, k));
+      for (std::size_t k = 0; k < scans; ++k) {
+        targets.push_back(fmt::format("{}scan{}", turn, k));
+        scanned[k].push_back(targets.back());
+      }
+      Inline(i, *body, turn, prefix, inputs, targets);
+      carried.assign(targets.begin(), targets.begin() + static_cast<std::ptrdiff_t>(states));
+    }
+    const std::vector<std::string> outputs = TargetsOf(i);
+    for (std::size_t k = 0; k < states; ++k) {
+      if (!outputs[k].empty()) AddGlue("Identity", {carried[k]}, {outputs[k]}, {}, prefix, depth);
+    }
+    for (std::size_t k = 0; k < scans; ++k) {
+      if (outputs[states + k].empty()) continue;
+      if (attr("scan_output_directions", k) != 0) std::reverse(scanned[k].begin(), scanned[k].end());
+      AddStack(scanned[k], attr("scan_output_axes", k), true, outputs[states + k], prefix, depth);
+    }
+    InferAdded(i);
+    return true;
+  }
+
+  // ---- Sequences and optional values: a list of tensors that is known is none of the graph's values.
+
+  const std::vector<std::string>* SequenceOf(const std::string& name) const {
+    const auto found = sequences_.find(name);
+    return found == sequences_.end() ? nullptr : &found->second;
+  }
+
+  // Whether node i is gone: it makes a list whose tensors are known, or takes one from such a list.
+  bool InlineSequence(std::size_t i) {
+    const OnnxNode& plain = nodes_[i];
+    if (!plain.domain.empty() || plain.outputs.empty() || plain.outputs[0].empty()) return false;
+    const std::string output = plain.outputs[0];
+    const auto* const list = plain.inputs.empty() ? nullptr : SequenceOf(plain.inputs[0]);
+    const auto made = [&](std::vector<std::string> tensors) {
+      Release(i);
+      writers_[output] = i;  // for the order of what reads it
+      types_[output] = Keep(TypeProto());
+      sequences_[output] = std::move(tensors);
+      return true;
+    };
+    if (plain.op == "SequenceEmpty") return made({});
+    if (plain.op == "SequenceConstruct") return made(plain.inputs);
+    if (plain.op == "SplitToSequence") return SplitToSequence(i, made);
+    if (plain.op == "OptionalHasElement" && !plain.inputs.empty()) {
+      const auto type = types_.find(plain.inputs[0]);
+      if (list == nullptr && (type == types_.end() || type->second->value_case() != TypeProto::kTensorType))
+        return false;
+      types_[output] = Keep(ProtoOf(kOnnxBool, {}));
+      SetContent(output, {.element = kOnnxBool, .dims = {}, .integers = {1}, .numbers = {}});
+      return true;
+    }
+    if (list == nullptr) return false;
+    if (plain.op == "Identity" || plain.op == "Optional" || plain.op == "OptionalGetElement") return made(*list);
+    if (plain.op == "SequenceLength") {
+      types_[output] = Keep(ProtoOf(kOnnxInt64, {}));
+      SetContent(
+          output,
+          {.element = kOnnxInt64, .dims = {}, .integers = {static_cast<std::int64_t>(list->size())}, .numbers = {}});
+      return true;
+    }
+    const auto size = static_cast<std::int64_t>(list->size());
+    const std::size_t place = plain.op == "SequenceInsert" ? 2 : 1;
+    const bool is_last = place >= plain.inputs.size() || plain.inputs[place].empty();
+    const auto given =
+        is_last ? std::optional(plain.op == "SequenceInsert" ? size : size - 1) : KnownInteger(plain.inputs[place]);
+    const std::int64_t at = given && *given < 0 ? *given + size : given.value_or(-1);
+    std::vector<std::string> tensors = *list;
+    if (plain.op == "SequenceInsert" && plain.inputs.size() >= 2 && at >= 0 && at <= size) {
+      tensors.insert(tensors.begin() + at, plain.inputs[1]);
+      return made(std::move(tensors));
+    }
+    if (plain.op == "SequenceErase" && at >= 0 && at < size) {
+      tensors.erase(tensors.begin() + at);
+      return made(std::move(tensors));
+    }
+    const std::string prefix = plain.name.empty() ? output : plain.name;
+    const int depth = expander_.steps()[i].depth;
+    if (plain.op == "SequenceAt" && at >= 0 && at < size) {
+      Release(i);
+      AddGlue("Identity", {tensors[static_cast<std::size_t>(at)]}, {output}, {}, "", depth);
+      InferAdded(i);
+      return true;
+    }
+    if (plain.op == "ConcatFromSequence" && size > 0) {
+      const std::int64_t axis = plain.Integer("axis", 0);
+      const bool is_new = plain.Integer("new_axis", 0) != 0;
+      Release(i);
+      AddStack(tensors, axis, is_new, output, prefix + "/", depth);
+      InferAdded(i);
+      return true;
+    }
+    return false;
+  }
+
+  template <typename Made>
+  bool SplitToSequence(std::size_t i, const Made& made) {
+    const OnnxNode plain = nodes_[i];
+    const auto type = types_.find(plain.inputs.empty() ? "" : plain.inputs[0]);
+    if (type == types_.end() || !TypeOf(*type->second).HasShape()) return false;
+    const std::vector<std::int64_t> dims = *TypeOf(*type->second).dims;
+    const auto rank = static_cast<std::int64_t>(dims.size());
+    std::int64_t axis = plain.Integer("axis", 0);
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) return false;
+    const std::int64_t length = dims[static_cast<std::size_t>(axis)];
+    std::vector<std::int64_t> sizes;
+    const bool is_split = plain.inputs.size() > 1 && !plain.inputs[1].empty();
+    if (is_split) {
+      const auto split = known_content_.find(plain.inputs[1]);
+      if (split == known_content_.end() || split->second->is_number()) return false;
+      sizes = split->second->integers;
+      if (split->second->dims.empty() && sizes.size() == 1) {
+        const std::int64_t piece = sizes[0];
+        sizes.clear();
+        if (piece < 1 || length / piece > static_cast<std::int64_t>(kMostKnownIntegers)) return false;
+        for (std::int64_t begin = 0; begin < length; begin += piece) sizes.push_back(std::min(piece, length - begin));
+      }
+    } else {
+      if (length > static_cast<std::int64_t>(kMostKnownIntegers)) return false;
+      sizes.assign(static_cast<std::size_t>(length), 1);
+    }
+    if (sizes.empty()) return false;
+    const std::string prefix = expander_.Prefix(expander_.steps()[i].node);
+    const int depth = expander_.steps()[i].depth;
+    std::vector<std::string> pieces;
+    for (std::size_t k = 0; k < sizes.size(); ++k) pieces.push_back(fmt::format("{}{}", prefix, k));
+    AddGlue("Split", {plain.inputs[0]}, pieces, {{"axis", {axis}}, {"split", sizes}}, "", depth);
+    if (!is_split && plain.Integer("keepdims", 1) == 0) {
+      for (std::string& piece : pieces) {
+        AddGlue("Squeeze", {piece}, {piece + "/squeeze"}, {{"axes", {axis}}}, "", depth);
+        piece += "/squeeze";
+      }
+    }
+    InferAdded(i);
+    return made(std::move(pieces));
+  }
+
+  // Node i, or what takes its place, in the order of the file.
+  void Emit(std::size_t i, bool is_guess) {
+    if (is_replaced_.contains(i)) {
+      for (const std::size_t part : parts_[i]) Emit(part, is_guess || guessed_.contains(i));
+      return;
+    }
+    nodes_[i].is_guess = is_guess;
+    // Who reads a list reads its tensors.
+    for (auto* const names : {&nodes_[i].inputs, &nodes_[i].captured}) {
+      std::vector<std::string> tensors;
+      for (std::string& name : *names) {
+        const auto* const list = SequenceOf(name);
+        if (list == nullptr) {
+          tensors.push_back(std::move(name));
+        } else {
+          tensors.insert(tensors.end(), list->begin(), list->end());
+        }
+      }
+      *names = std::move(tensors);
+    }
+    model_.nodes.push_back(std::move(nodes_[i]));
   }
 
   const onnx::ModelProto& proto_;
@@ -1074,6 +1501,12 @@ class Inference {
   Expander expander_;
   Opsets opsets_;
   OnnxModel model_;
+  std::deque<OnnxNode> nodes_;                   // one for each step of the expander
+  std::vector<std::vector<std::size_t>> parts_;  // of a node that is replaced: the nodes in its place
+  std::unordered_set<std::size_t> is_replaced_;
+  std::unordered_set<std::size_t> guessed_;  // nodes that are replaced, though it is not known by what
+  std::size_t num_own_ = 0;                  // nodes that are replaced by nothing else come first
+  std::unordered_map<std::string, std::vector<std::string>> sequences_;  // the tensors of a list
   std::unordered_set<std::string> initializers_;
   std::unordered_set<std::string> inputs_;
   std::unordered_set<std::string> read_;                  // values that something reads
@@ -1083,18 +1516,50 @@ class Inference {
   // As libonnx wants them.
   std::deque<TypeProto> kept_types_;
   std::deque<TensorProto> kept_tensors_;
-  std::deque<std::vector<std::int64_t>> kept_integers_;
   std::unordered_map<std::string, TypeProto*> types_;
   std::unordered_map<std::string, const TensorProto*> content_;
   std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse_;
   std::unordered_map<std::string, onnx::TensorShapeProto> known_;
+  // As the rules here want them.
+  std::deque<OnnxContent> kept_content_;
+  std::unordered_map<std::string, const OnnxContent*> known_content_;
+  std::deque<OnnxType> operand_types_;
+  OnnxOperands operands_;
 };
 
-OnnxParsed ParseOnnx(const std::string& bytes, const std::vector<InputShape>& inputs) {
+// A message of protobuf's text format.
+class TextErrors : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (first_.empty()) first_ = fmt::format("line {}, column {}: {}", line + 1, column + 1, message);
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  std::string first_;
+};
+
+void ParseText(const std::string& text, onnx::ModelProto* proto) {
+  TextErrors errors;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.AllowUnknownField(true);
+  constexpr int kDeepestText = 100;
+  parser.SetRecursionLimit(kDeepestText);
+  if (!parser.ParseFromString(text, proto)) {
+    RefuseModel(fmt::format("is no ONNX model in protobuf's text format ({})", errors.first()));
+  }
+}
+
+OnnxParsed ParseOnnx(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs) {
   OnnxParsed parsed;
   try {
     onnx::ModelProto proto;
-    if (!proto.ParseFromString(bytes)) RefuseModel("is damaged or no ONNX model (a ModelProto expected)");
+    if (is_text) {
+      ParseText(bytes, &proto);
+    } else if (!proto.ParseFromString(bytes)) {
+      RefuseModel("is damaged or no ONNX model (a ModelProto expected)");
+    }
     if (!proto.has_graph() || proto.graph().node_size() == 0) RefuseModel("holds no graph with nodes");
     parsed.model = Inference(proto).Run(inputs);
   } catch (const Refused& refused) {

@@ -182,7 +182,46 @@ std::string CondensedOnnx(std::istream& in) {
   return Condenser(&buffer).Condensed();
 }
 
+namespace {
+
+// Fields of a ModelProto, as its text names them.
+constexpr std::string_view kModelFields[] = {"doc_string",    "domain",           "functions",     "graph",
+                                             "ir_version",    "metadata_props",   "model_version", "opset_import",
+                                             "producer_name", "producer_version", "training_info"};
+constexpr std::string_view kTextBlanks = " \t\r\n";
+
+bool LooksLikeOnnxText(std::string_view head) {
+  std::size_t at = head.find_first_not_of(kTextBlanks);
+  while (at != std::string_view::npos && head[at] == '#') {
+    at = head.find('\n', at);
+    if (at != std::string_view::npos) at = head.find_first_not_of(kTextBlanks, at);
+  }
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = head.substr(at);
+  for (const std::string_view field : kModelFields) {
+    if (!rest.starts_with(field)) continue;
+    const std::size_t next = rest.find_first_not_of(kTextBlanks, field.size());
+    if (next == std::string_view::npos || (rest[next] != ':' && rest[next] != '{')) continue;
+    return rest.find("op_type") != std::string_view::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool StartsOnnxText(int first) {
+  if (first == '#' ||
+      (first >= 0 && first < 128 && kTextBlanks.find(static_cast<char>(first)) != std::string_view::npos)) {
+    return true;
+  }
+  for (const std::string_view field : kModelFields) {
+    if (first == field[0]) return true;
+  }
+  return false;
+}
+
 bool LooksLikeOnnx(std::string_view head) {
+  if (!head.empty() && StartsOnnxText(static_cast<unsigned char>(head[0])) && LooksLikeOnnxText(head)) return true;
   CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(head.data()), static_cast<int>(head.size()));
   bool has_version = false;
   bool has_graph = false;

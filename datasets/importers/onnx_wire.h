@@ -12,8 +12,11 @@ namespace emplace::datasets {
 // or is cut.
 std::string CondensedOnnx(std::istream& in);
 
-// Whether the fields at its start are those of a ModelProto.
+// Whether the fields at its start are those of a ModelProto, also in protobuf's text format.
 bool LooksLikeOnnx(std::string_view head);
+
+// Whether a model whose first byte is this one (a char as an int, or EOF) is in protobuf's text format.
+bool StartsOnnxText(int first);
 
 }  // namespace emplace::datasets
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <ostream>
 #include <set>
 #include <streambuf>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -98,6 +100,7 @@ class ReadBuffer : public std::streambuf {
   void Begin() {
     std::size_t count = 0;
     for (std::size_t more = 1; more > 0 && count < 2; count += more) more = Read(count);
+    RefusePointer(&count);
     raw_count_ = count;
     if (count < 2 || !StartsMember(raw_.data())) return;
     inflater_.next_in = reinterpret_cast<Bytef*>(raw_.data());
@@ -106,6 +109,20 @@ class ReadBuffer : public std::streambuf {
     if (inflateInit2(&inflater_, kGzip + MAX_WBITS) != Z_OK) throw Unreadable("", "out of memory");
     is_gzip_ = true;
     inflated_.resize(kBufferBytes);
+  }
+
+  // Git LFS keeps a few lines in place of a file that was not fetched. Source: git-lfs, docs/spec.md.
+  void RefusePointer(std::size_t* count) {
+    constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
+    const auto is_like = [&] {
+      const std::size_t common = std::min(*count, kPointer.size());
+      return std::string_view(raw_.data(), common) == kPointer.substr(0, common);
+    };
+    for (std::size_t more = 1; more > 0 && *count > 0 && *count < kPointer.size() && is_like(); *count += more) {
+      more = Read(*count);
+    }
+    if (*count < kPointer.size() || !is_like()) return;
+    throw Unreadable("", "it is a pointer of Git LFS in place of the file: fetch the file with git lfs pull");
   }
 
   static bool StartsMember(const char* at) { return at[0] == '\x1f' && at[1] == '\x8b'; }

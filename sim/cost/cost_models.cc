@@ -308,13 +308,15 @@ class RooflineCostModel : public CostModel {
 
   bool TakesConvolutions() const { return options_.tf32 == Tf32::kConvolutions; }
 
-  // The rate of an op of the op catalogue: that of half precision where its factors are of it, else the kind's peak.
+  // The rate of an op of the op catalogue: that of half precision or 8 bits where its first factor is of it, else the
+  // kind's peak.
   PrecisionRate CataloguedRate(const Graph& graph, OpId op, const DeviceKind& device, OpClass op_class) const {
     const PrecisionRate peak = {device.peak, device.compute_efficiency};
     if (!HasProducts(op_class) || graph.inputs(op).empty()) return peak;
     const DType dtype = graph.tensor(graph.inputs(op)[0]).dtype;
     if (dtype == DType::kF16) return RateOf(device, Precision::kF16);
     if (dtype == DType::kBf16) return RateOf(device, Precision::kBf16);
+    if (dtype == DType::kI8 || dtype == DType::kU8) return RateOf(device, Precision::kI8);
     if (options_.tf32 == Tf32::kByFramework) return peak;
     const bool tf32 = options_.tf32 == Tf32::kAll || (TakesConvolutions() && op_class == OpClass::kConvolution);
     return RateOf(device, tf32 ? Precision::kTf32 : Precision::kF32);

@@ -30,7 +30,8 @@ std::span<const OpKind> AllOpKinds() {
 }
 
 const OpKind* FindOpKind(std::string_view kind) {
-  if (kind.starts_with("onnx::")) return FindIn(OnnxKinds(), kind);
+  if (kind.starts_with("onnx::") || kind.starts_with("com.microsoft::") || kind.starts_with("ai.onnx."))
+    return FindIn(OnnxKinds(), kind);
   const OpKind* const found = FindIn(AllOpKinds(), kind);
   return found != nullptr ? found : FindIn(ParallelKinds(), kind);
 }

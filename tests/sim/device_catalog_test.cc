@@ -71,6 +71,11 @@ TEST(DeviceCatalogTest, ProductsHaveARateInEachPrecision) {
   EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kBf16), 15.7) << "Volta has no bf16 of its own";
   EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kTf32), 15.7);
   EXPECT_DOUBLE_EQ(PeakOf("k80", Precision::kF16), 4.37);
+  // 3958 TOPS with sparsity; Volta's tensor cores multiply no integers.
+  EXPECT_DOUBLE_EQ(PeakOf("h100", Precision::kI8), 1979);
+  EXPECT_DOUBLE_EQ(PeakOf("a100", Precision::kI8), 624);
+  EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kI8), 125) << "as f16";
+  EXPECT_DOUBLE_EQ(PeakOf("k80", Precision::kI8), 4.37) << "as f16, which it computes as f32";
   for (const DeviceKind& kind : AllDeviceKinds()) {
     for (std::size_t i = 0; i < kNumPrecisions; ++i) {
       const PrecisionRate rate = RateOf(kind, static_cast<Precision>(i));

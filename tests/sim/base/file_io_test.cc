@@ -173,6 +173,20 @@ TEST_F(FileIoTest, SaysWhyAFileCannotBeRead) {
   EXPECT_EQ(ErrorOf([&] { OpenForReading(folder_); }), folder_.string() + ": cannot be read (Is a directory)");
 }
 
+TEST_F(FileIoTest, APointerOfGitLfsIsNotTheFile) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '4') + "\nsize 97821\n";
+  PutRaw(Path("model.onnx"), pointer);
+  EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("model.onnx")); }),
+            Path("model.onnx") +
+                ": cannot be read (it is a pointer of Git LFS in place of the file: fetch the file with git lfs pull)");
+  EXPECT_THAT(ErrorOf([&] { OpenForReading(Path("model.onnx"))->get(); }), HasSubstr("git lfs pull"));
+  for (const std::string& other : {std::string("v"), std::string("version https"), "x" + pointer}) {
+    PutRaw(Path("other"), other);
+    EXPECT_EQ(ReadWholeFile(Path("other")), other);
+  }
+}
+
 TEST_F(FileIoTest, SaysWhyAFileCannotBeWritten) {
   EXPECT_EQ(ErrorOf([&] { Write(Path("none/a"), "x"); }),
             Path("none/a") + ": cannot be written (No such file or directory)");

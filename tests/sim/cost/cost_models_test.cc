@@ -317,6 +317,22 @@ TEST(RooflineTest, ProductsTakeTheRateOfTheirPrecision) {
   EXPECT_DOUBLE_EQ(MicrosWith(Tf32::kNone, {"matmul", {Half(square), Half(square)}, {Half(square)}, ""}), 505);
 }
 
+TEST(RooflineTest, ProductsOfEightBitsTakeTheirRate) {
+  const std::vector<std::int64_t> square = {1000, 1000};
+  const OutputSpec bytes = {.size = std::nullopt, .dtype = DType::kU8, .shape = square};
+  const OutputSpec sums = {.size = std::nullopt, .dtype = DType::kI32, .shape = square};
+  const Graph graph = GraphOf({"onnx::MatMulInteger", {bytes, bytes}, {sums}, ""});
+  const auto micros = [&](const DeviceKind& kind) {
+    return *MakeRooflineCostModel()->OpMicros(graph, *graph.FindOp("op"), TestCluster(kind), "test");
+  };
+  DeviceKind kind = KindWithPrecisions();
+  EXPECT_DOUBLE_EQ(micros(kind), 8005) << "it has no rate of 8 bits, and none of f16: that of f32";
+  PrecisionRate& rate = kind.precisions[static_cast<std::size_t>(Precision::kI8)];
+  rate.peak = {8e12};
+  rate.efficiency.fill(1);
+  EXPECT_DOUBLE_EQ(micros(kind), 255) << "2e9 FLOP at 8 TFLOP/s, and the launch";
+}
+
 TEST(RooflineTest, Tf32HasThreeNames) {
   EXPECT_EQ(Tf32FromName("", "--tf32"), Tf32::kByFramework);
   EXPECT_EQ(Tf32FromName("none", "--tf32"), Tf32::kNone);

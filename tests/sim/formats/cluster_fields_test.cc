@@ -135,13 +135,15 @@ TEST(ClusterFieldsTest, AKindMayHaveRatesByPrecision) {
   const Cluster cluster = With(R"("devices": [{"name": "x", "kind": "mine"}], "kinds": [
       {"name": "mine", "class": "accelerator", "peak_tflop_per_s": 20, "memory_bandwidth_gb_per_s": 500,
        "compute_efficiency": {"attention": 0.25, "convolution": 0.5},
-       "precisions": {"bf16": {"peak_tflop_per_s": 80, "compute_efficiency": {"attention": 0.125}}}}])");
+       "precisions": {"bf16": {"peak_tflop_per_s": 80, "compute_efficiency": {"attention": 0.125}},
+                      "i8": {"peak_tflop_per_s": 320}}}])");
   const DeviceKind& mine = *cluster.FindKind("mine");
   const PrecisionRate half = RateOf(mine, Precision::kBf16);
   EXPECT_EQ(half.peak.count, 80e12);
   EXPECT_EQ(half.efficiency[static_cast<std::size_t>(OpClass::kAttention)], 0.125);
   EXPECT_EQ(half.efficiency[static_cast<std::size_t>(OpClass::kConvolution)], 0.5) << "that of the kind";
   EXPECT_EQ(RateOf(mine, Precision::kF16).peak.count, 20e12) << "no rate of its own";
+  EXPECT_EQ(RateOf(mine, Precision::kI8).peak.count, 320e12);
   std::ostringstream written;
   WriteCluster(written, cluster);
   std::istringstream in(written.str());

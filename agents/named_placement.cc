@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agents/agent.h"
+#include "agents/objective.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
@@ -40,12 +41,14 @@ std::optional<Placement> Find(std::string_view name, const SearchSpec& spec, con
   one.schedule = spec.schedule;
   one.seed = spec.seed;
   one.simulator = simulator;
+  const bool is_pipeline = spec.schedule || ParseObjective(spec.objective).is_max_load();
   std::optional<Placement> best;
   double best_micros = 0;
   for (const AgentEntry& entry : AllAgents()) {
     const bool asked = name == kBestPlacement ? EvaluatesNothing(entry) && IsQuick(entry, problem.graph.num_ops())
                                               : entry.name == name;
     if (!asked || !RunsOn(entry, problem.cluster)) continue;
+    if (name == kBestPlacement && entry.needs_cpu && is_pipeline) continue;  // a CPU is no stage unless it is asked for
     one.agent = entry.name;
     SearchResult result = RunSearch(one);
     if (!result.best || (best && result.best_result.step_time_micros >= best_micros)) continue;

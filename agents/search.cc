@@ -158,9 +158,12 @@ struct GivenEvaluators {
 // One graph of a search: its environment and progress.
 class GraphSearch {
  public:
-  GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry, Grouping grouping,
-              std::size_t budget, const EvaluationNeeds& needs, const GivenEvaluators& given, std::size_t index)
+  // `all_costs`: the problem's, CPUs included where it leaves them out.
+  GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const CostTable& all_costs, const AgentEntry& entry,
+              Grouping grouping, std::size_t budget, const EvaluationNeeds& needs, const GivenEvaluators& given,
+              std::size_t index)
       : problem_(problem),
+        all_costs_(all_costs),
         budget_(budget),
         given_(given.simulator),
         max_load_(MakeMaxLoad(ParseObjective(spec.objective), problem)),
@@ -212,8 +215,11 @@ class GraphSearch {
 
   GraphResult Result() const {
     GraphResult result;
-    result.single_device_micros = SingleDeviceMicros();
-    if (max_load_) result.max_load_bound_micros = MaxLoadBoundMicros(problem_.graph, max_load_->costs());
+    SetSingleDevice(&result);
+    if (max_load_) {  // of all placements, also those with CPUs
+      result.max_load_bound_micros = MaxLoadBoundMicros(
+          problem_.graph, MakeStageCosts(problem_.graph, problem_.cluster, all_costs_, environment_.stage_options()));
+    }
     result.evaluations = state_.evaluations;
     result.num_groups = environment_.observation().num_groups();
     result.fitting = state_.fitting;
@@ -270,11 +276,25 @@ class GraphSearch {
     return Simulator(problem_.graph, problem_.cluster, problem_.costs, options).Run(placement);
   }
 
-  // Step time with every group on the first accelerator, or elsewhere if not allowed there.
-  double SingleDeviceMicros() const {
-    return evaluator()
-        .Run(environment_.grouping().Expand(OnFirstAccelerator(environment_.observation())))
-        .step_time_micros;
+  // With every group on one accelerator, or elsewhere if not allowed there: on the first, and where that is best.
+  void SetSingleDevice(GraphResult* result) const {
+    const Observation& seen = environment_.observation();
+    const Cluster& cluster = problem_.cluster;
+    std::vector<DeviceId> tried;
+    for (const DeviceId device : seen.accelerators) {
+      const bool alike = std::ranges::any_of(tried, [&](DeviceId other) {
+        return problem_.costs.KindIndex(other) == problem_.costs.KindIndex(device) &&
+               cluster.device(other).memory == cluster.device(device).memory &&
+               cluster.device(other).op_gap_micros == cluster.device(device).op_gap_micros;
+      });
+      if (alike) continue;
+      const StepResult step = evaluator().Run(environment_.grouping().Expand(OnOneOf(seen, {&device, 1})));
+      if (tried.empty()) result->single_device_micros = step.step_time_micros;
+      tried.push_back(device);
+      if (!step.runs || !step.fits_memory) continue;
+      result->one_device_micros =
+          std::min(step.step_time_micros, result->one_device_micros.value_or(step.step_time_micros));
+    }
   }
 
   void Keep(const Placement& placement, const Outcome& outcome, bool may_be_best) {
@@ -310,6 +330,7 @@ class GraphSearch {
   }
 
   const SearchProblem& problem_;
+  const CostTable& all_costs_;
   std::size_t budget_;
   const Simulator* given_;                             // null: none
   std::unique_ptr<const MaxLoadEvaluator> max_load_;   // null: the objective is the step time
@@ -332,6 +353,33 @@ Grouping SplitWhere(const SearchProblem& problem, const Grouping& grouping, cons
   return Grouping(problem.graph, labels);
 }
 
+// Whether the user asks for CPUs as stages of a pipeline beside accelerators: SearchSpec::schedule says when.
+bool AsksForCpus(const SearchSpec& spec, const AgentEntry& agent, const SearchProblem& problem,
+                 const std::optional<Placement>& start) {
+  const Cluster& cluster = problem.cluster;
+  const auto is_option = [&](std::string_view key, std::string_view value) {
+    const auto found = spec.agent_options.find(std::string(key));
+    return found != spec.agent_options.end() && found->second == value;
+  };
+  if (cluster.names_cpu() || agent.needs_cpu) return true;
+  if (is_option("use_cpus", "true") || is_option("accelerators_only", "false")) return true;
+  if (ParseObjective(spec.objective).load.link == CrossingLink::kHost) return true;
+  std::vector<DeviceId> accelerators;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const Device& device = cluster.devices()[d];
+    if (device.is_cpu && is_option("device", device.name)) return true;
+    if (!device.is_cpu) accelerators.push_back(MakeId<DeviceId>(d));
+  }
+  for (std::size_t i = 0; start && i < start->num_ops(); ++i) {
+    const auto op = MakeId<OpId>(i);
+    if (!cluster.device((*start)[op]).is_cpu) continue;
+    if (std::ranges::any_of(accelerators, [&](DeviceId device) { return problem.costs.Allowed(op, device); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // A running search.
 class Search {
  public:
@@ -339,9 +387,9 @@ class Search {
     std::vector<const SearchProblem*> problems = {&spec.problem};
     for (const SearchProblem& problem : spec.also) problems.push_back(&problem);
     for (const SearchProblem* const problem : problems) {
-      const std::optional<Placement> start = StartOf(*problem, graphs_.empty() ? spec.start : std::nullopt);
-      Grouping grouping = GroupingOf(*problem, start);
-      const std::size_t budget = EvaluationBudget(spec, entry, grouping.num_groups());
+      prepared_.push_back(Prepare(*problem, graphs_.empty() ? spec.start : std::nullopt));
+      const Prepared& ready = *prepared_.back();
+      const std::size_t budget = EvaluationBudget(spec, entry, ready.grouping.num_groups());
       if (!agent_) {
         agent_ = MakeAgent(spec.agent, spec.agent_options,
                            {.evaluations = budget,
@@ -351,15 +399,15 @@ class Search {
         LoadPolicy();
       }
       if (!spec.checkpoint.empty()) {
-        description_ += Describe(spec, *problem, grouping, budget) + policy_text_;
+        description_ += Describe(spec, ready.problem, ready.grouping, budget) + policy_text_;
       }
       const GivenEvaluators given = {.evaluator = spec.evaluator, .simulator = spec.simulator};
-      graphs_.push_back(std::make_unique<GraphSearch>(spec, *problem, entry, std::move(grouping), budget,
-                                                      agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
-                                                      graphs_.size()));
-      if (start) graphs_.back()->SetStart(*start);
-      if (const auto incumbent = NamedFor(*problem, spec.incumbent)) {
-        graphs_.back()->SetIncumbent(*incumbent, graphs_.size() == 1 ? given.evaluator : nullptr);
+      graphs_.push_back(std::make_unique<GraphSearch>(spec, ready.problem, problem->costs, entry, ready.grouping,
+                                                      budget, agent_->Needs(),
+                                                      graphs_.empty() ? given : GivenEvaluators(), graphs_.size()));
+      if (ready.start) graphs_.back()->SetStart(*ready.start);
+      if (ready.incumbent) {
+        graphs_.back()->SetIncumbent(*ready.incumbent, graphs_.size() == 1 ? given.evaluator : nullptr);
       }
     }
   }
@@ -391,13 +439,42 @@ class Search {
   }
 
  private:
+  // A problem as it is searched.
+  struct Prepared {
+    SearchProblem problem;  // its costs leave out CPUs that may be no stage
+    Grouping grouping;
+    std::optional<Placement> start;
+    std::optional<Placement> incumbent;
+  };
+
+  std::unique_ptr<const Prepared> Prepare(const SearchProblem& problem, const std::optional<Placement>& given) const {
+    std::optional<Placement> start = given;
+    if (!start && entry_.searches()) start = NamedFor(problem, spec_.start_name);
+    Grouping grouping = GroupingOf(problem, start);
+    auto ready = std::make_unique<Prepared>(Prepared{.problem = problem,
+                                                     .grouping = std::move(grouping),
+                                                     .start = std::move(start),
+                                                     .incumbent = NamedFor(problem, spec_.incumbent)});
+    LeaveOutCpus(ready.get());
+    if (!ready->start && entry_.searches() && spec_.schedule) {
+      const bool asked = problem.given_grouping || !problem.grouping.empty();
+      ready->start = StartFor(ready->problem, ready->grouping, /*may_split=*/!asked);
+      if (ready->start && !asked) ready->grouping = SplitWhere(problem, ready->grouping, *ready->start);
+    }
+    return ready;
+  }
+  void LeaveOutCpus(Prepared* ready) const {
+    if (!spec_.schedule && !ParseObjective(spec_.objective).is_max_load()) return;
+    for (const auto& placement : {ready->start, ready->incumbent}) {
+      if (AsksForCpus(spec_, entry_, ready->problem, placement)) return;
+    }
+    ready->problem.costs = WithoutCpuStages(ready->problem.cluster, ready->problem.costs, ready->grouping);
+  }
   // Few placements are pipelines, so a search for a schedule starts from one, and moves layers.
-  std::optional<Placement> StartOf(const SearchProblem& problem, const std::optional<Placement>& given) const {
-    if (given || !entry_.searches()) return given;
-    if (!spec_.start_name.empty()) return NamedFor(problem, spec_.start_name);
-    if (!spec_.schedule) return std::nullopt;
+  std::optional<Placement> StartFor(const SearchProblem& problem, const Grouping& grouping, bool may_split) const {
     const ScheduleEvaluator evaluator(problem.graph, problem.cluster, problem.costs, *spec_.schedule);
-    return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator);
+    const std::optional<Grouping> finer = may_split ? std::optional(ForwardOpGroups(problem.graph)) : std::nullopt;
+    return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator, grouping, finer);
   }
   // The placement that `name` stands for; none if there is no name.
   std::optional<Placement> NamedFor(const SearchProblem& problem, const std::string& name) const {
@@ -493,9 +570,13 @@ class Search {
 
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.
   GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
-    const std::optional<Placement> start = entry_.searches() ? NamedFor(problem, spec_.start_name) : std::nullopt;
-    Grouping grouping = MakeGrouping(problem, entry_, start);
-    std::size_t budget = EvaluationBudget(spec_, entry_, grouping.num_groups());
+    Prepared ready{.problem = problem, .grouping = MakeGrouping(problem, entry_), .start = {}, .incumbent = {}};
+    if (entry_.searches()) ready.start = NamedFor(problem, spec_.start_name);
+    if (ready.start) ready.grouping = MakeGrouping(problem, entry_, ready.start);
+    ready.incumbent = NamedFor(problem, spec_.incumbent);
+    LeaveOutCpus(&ready);
+    const std::size_t num_groups = ready.grouping.num_groups();
+    std::size_t budget = EvaluationBudget(spec_, entry_, num_groups);
     const auto load = [&] {
       auto agent = MakeAgent(
           spec_.agent, spec_.agent_options,
@@ -508,13 +589,13 @@ class Search {
     if (agent->OnlyApplies()) {
       // The budget must not end the episode, even if the training budget was small.
       constexpr std::size_t kMostPasses = 100;
-      budget = std::max(budget, 1 + kMostPasses * grouping.num_groups());
+      budget = std::max(budget, 1 + kMostPasses * num_groups);
       agent = load();
     }
-    GraphSearch graph(spec_, problem, entry_, std::move(grouping), budget, agent->Needs(), GivenEvaluators(),
-                      /*index=*/0);
-    if (start) graph.SetStart(*start);
-    if (const auto incumbent = NamedFor(problem, spec_.incumbent)) graph.SetIncumbent(*incumbent, nullptr);
+    GraphSearch graph(spec_, ready.problem, problem.costs, entry_, ready.grouping, budget, agent->Needs(),
+                      GivenEvaluators(), /*index=*/0);
+    if (ready.start) graph.SetStart(*ready.start);
+    if (ready.incumbent) graph.SetIncumbent(*ready.incumbent, nullptr);
     Rng rng(spec_.seed);
     SearchTimes times;
     while (!graph.Spent() && !agent->Finished()) graph.Step(*agent, rng, Mode::kExplore, &times);
@@ -541,6 +622,7 @@ class Search {
   const SearchSpec& spec_;
   const AgentEntry& entry_;
   std::unique_ptr<Agent> agent_;
+  std::vector<std::unique_ptr<const Prepared>> prepared_;
   std::vector<std::unique_ptr<GraphSearch>> graphs_;
   Rng rng_;
   std::string description_;  // identifies checkpoints of this search

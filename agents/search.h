@@ -48,6 +48,11 @@ struct SearchSpec {
   std::string objective = {};  // as ParseObjective reads it; results then hold its value where they say step time
   // The graph is one micro-batch of a step with this schedule, whose time is the objective. Agents that search then
   // start from PipelineStart and place PipelineGroups, unless a start or a grouping is given. none: one batch.
+  // With a schedule, and where the objective is the largest load, a CPU is no stage beside accelerators unless the user
+  // asks for it. Any of these does: the cluster keeps one by name (Cluster::names_cpu); the agent is one for CPUs, or
+  // its options say so (use_cpus=true, accelerators_only=false, the name of a CPU as `device`); crossings go over the
+  // host, as in the paper where CPUs are devices like others; the start or the incumbent has an op on a CPU that could
+  // be on an accelerator.
   std::optional<ScheduleChoice> schedule = {};
   std::string agent = {};
   OptionMap agent_options = {};
@@ -105,12 +110,19 @@ struct GraphResult {
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
   std::optional<double> max_load_bound_micros;    // if that is the objective: MaxLoadBoundMicros
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
-  double start_micros = 0;                        // step time of the incumbent, or the first placement evaluated
+  // Of everything on one accelerator, that where it takes least among those where it fits; none: it fits on none.
+  std::optional<double> one_device_micros;
+  double start_micros = 0;  // step time of the incumbent, or the first placement evaluated
   // Of the last one, or for an applied policy of the episode's end; none if it does not fit.
   std::optional<double> final_micros;
   // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;
   std::vector<EpisodeRecord> episodes;  // of learning agents
+
+  // Whether everything on one accelerator fits, and takes less than the best that was found, or nothing was found.
+  bool WorseThanOneDevice() const {
+    return one_device_micros && (!best || best_result.step_time_micros > *one_device_micros);
+  }
 };
 
 struct SearchResult : GraphResult {   // of the first graph, and:

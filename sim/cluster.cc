@@ -138,7 +138,9 @@ Cluster Cluster::Keep(const std::vector<std::string>& names) const {
   }
   std::sort(kept.begin(), kept.end());
   kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
-  return KeepIds(kept);
+  Cluster named = KeepIds(kept);
+  named.names_cpu_ = std::ranges::any_of(named.devices_, [](const Device& device) { return device.is_cpu; });
+  return named;
 }
 
 Cluster Cluster::KeepAccelerators(std::size_t count) const {
@@ -151,7 +153,9 @@ Cluster Cluster::KeepAccelerators(std::size_t count) const {
     throw InputError("", "cluster " + name_ + " has " + std::to_string(accelerators) + " accelerators, not " +
                              std::to_string(count));
   }
-  return KeepIds(kept);
+  Cluster fewer = KeepIds(kept);
+  fewer.names_cpu_ = names_cpu_;
+  return fewer;
 }
 
 Cluster Cluster::WithCollectiveCosts(const CollectiveCosts& costs) const {

@@ -107,6 +107,8 @@ class Cluster {
 
   // The cluster cut down to the named devices, which keep their order here. Throws InputError on an unknown name.
   Cluster Keep(const std::vector<std::string>& names) const;
+  // Whether Keep() was asked for a CPU by its name: one that the user wants beside accelerators.
+  bool names_cpu() const { return names_cpu_; }
   // The first `count` accelerators and every CPU. Throws InputError if there are fewer accelerators.
   Cluster KeepAccelerators(std::size_t count) const;
   // Throws InputError if a number is out of range.
@@ -125,6 +127,7 @@ class Cluster {
   std::map<std::string, DeviceKind, std::less<>> own_kinds_;
   CollectiveCosts collective_costs_;
   std::shared_ptr<const Topology> topology_ = std::make_shared<Topology>();  // never null
+  bool names_cpu_ = false;
 };
 
 }  // namespace emplace

@@ -190,6 +190,39 @@ double CostTable::LongestMicros(OpId op) const {
   return longest;
 }
 
+CostTable CostTable::Without(const std::vector<DeviceId>& devices, const std::vector<bool>& ops) const {
+  CostTable copy = *this;
+  std::vector<std::size_t> kinds = *kind_of_device_;
+  std::vector<double> micros = *micros_;
+  std::vector<double> contention = contention_ != nullptr ? *contention_ : std::vector<double>();
+  std::vector<double> host = host_micros_ != nullptr ? *host_micros_ : std::vector<double>();
+  // The devices get kinds of their own, as others may be of theirs.
+  std::vector<std::size_t> own(num_kinds_, kinds.size() + num_kinds_);
+  for (const DeviceId device : devices) {
+    std::size_t& kind = kinds[Index(device)];
+    std::size_t& own_kind = own[kind];
+    if (own_kind >= kinds.size() + num_kinds_) {
+      own_kind = copy.num_kinds_++;
+      const auto first = static_cast<std::ptrdiff_t>(kind * num_ops_);
+      for (std::vector<double>* const rows : {&micros, &contention, &host}) {
+        if (rows->empty()) continue;
+        const std::vector<double> row(rows->begin() + first,
+                                      rows->begin() + first + static_cast<std::ptrdiff_t>(num_ops_));
+        rows->insert(rows->end(), row.begin(), row.end());
+      }
+      for (std::size_t op = 0; op < num_ops_; ++op) {
+        if (ops[op]) micros[own_kind * num_ops_ + op] = kNoTime;
+      }
+    }
+    kind = own_kind;
+  }
+  copy.kind_of_device_ = std::make_shared<const std::vector<std::size_t>>(std::move(kinds));
+  copy.micros_ = std::make_shared<const std::vector<double>>(std::move(micros));
+  if (contention_ != nullptr) copy.contention_ = std::make_shared<const std::vector<double>>(std::move(contention));
+  if (host_micros_ != nullptr) copy.host_micros_ = std::make_shared<const std::vector<double>>(std::move(host));
+  return copy;
+}
+
 bool CostTable::Allowed(OpId op, DeviceId device) const { return !std::isnan(Micros(op, device)); }
 
 }  // namespace emplace

@@ -73,6 +73,8 @@ class CostTable {
   // On the slowest kind, beside a busy neighbour. In µs.
   double LongestMicros(OpId op) const;
   std::size_t fallback_ops() const { return fallback_ops_; }
+  // A copy in which the ops with a mark, [num_ops], have no time on these devices. An op may then have none at all.
+  CostTable Without(const std::vector<DeviceId>& devices, const std::vector<bool>& ops) const;
 
  private:
   void SetQueues(const Graph& graph, const Cluster& cluster, const CostModel& model,

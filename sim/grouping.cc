@@ -48,11 +48,14 @@ std::string MainLayer(const Graph& graph, const CostTable& costs, std::span<cons
   return longest == micros.end() ? "" : std::string(longest->first);
 }
 
-// The distinct kinds of a cluster's devices, each with one device of it.
+// The distinct kinds of a cluster's devices, each with one device of it: an accelerator, if there is one
+// (CostTable::Without may leave a CPU of the same kind no times).
 std::map<std::string_view, DeviceId> KindsOf(const Cluster& cluster) {
   std::map<std::string_view, DeviceId> kinds;
-  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
-    kinds.try_emplace(cluster.devices()[d].kind, MakeId<DeviceId>(d));
+  for (const bool cpus : {false, true}) {
+    for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+      if (cluster.devices()[d].is_cpu == cpus) kinds.try_emplace(cluster.devices()[d].kind, MakeId<DeviceId>(d));
+    }
   }
   return kinds;
 }

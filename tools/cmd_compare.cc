@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "agents/throughput/stage_costs.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/markup.h"
 #include "sim/base/table.h"
 #include "sim/bounds.h"
 #include "sim/formats/result_json.h"
@@ -54,6 +56,8 @@ struct Cell {
   double best_bound_micros = 0;      // of the bounds that take little time; 0: none
   std::optional<StepReport> report;  // none: no placement that fits was found
   std::optional<double> overflow_bytes;
+  std::optional<double> one_device_micros;  // everything on one accelerator where it fits
+  bool worse_than_one_device = false;
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
 };
@@ -144,7 +148,9 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
             .lower_bound_micros = lower_bound_micros,
             .best_bound_micros = best_bound_micros,
             .report = std::nullopt,
-            .overflow_bytes = result.smallest_overflow_bytes};
+            .overflow_bytes = result.smallest_overflow_bytes,
+            .one_device_micros = result.one_device_micros,
+            .worse_than_one_device = result.WorseThanOneDevice()};
   if (result.best) {
     cell.report = ReportOf(problem, options.search, graph, cluster, costs, *result.best, result.best_result);
     cell.report->best_bound_micros = best_bound_micros;
@@ -228,6 +234,10 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     } else if (cell.overflow_bytes) {
       row["overflow_bytes"] = *cell.overflow_bytes;
     }
+    if (cell.one_device_micros) {
+      row["one_device_us"] = *cell.one_device_micros;
+      row["worse_than_one_device"] = cell.worse_than_one_device;
+    }
     rows.push_back(std::move(row));
   }
   nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},      {"version", 1},
@@ -238,6 +248,30 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
   if (options.search.schedule.any()) comparison["schedule"] = options.search.schedule.name;
   comparison["results"] = std::move(rows);
   out << comparison.dump(1) << '\n';
+}
+
+// One line for each number of accelerators with agents that found nothing as good as one device, where everything fits.
+std::vector<std::string> OneDeviceNotes(const std::vector<Cell>& cells) {
+  std::vector<std::string> notes;
+  std::set<std::optional<std::size_t>> numbers;
+  for (const Cell& cell : cells) numbers.insert(cell.gpus);
+  for (std::size_t first = 0; first < cells.size(); ++first) {
+    const Cell& cell = cells[first];
+    const auto same = [&](const Cell& other) { return other.gpus == cell.gpus; };
+    if (std::find_if(cells.begin(), cells.end(), same) - cells.begin() != static_cast<std::ptrdiff_t>(first)) continue;
+    std::string agents;
+    std::optional<double> micros;
+    for (const Cell& other : cells) {
+      if (!same(other) || !other.worse_than_one_device) continue;
+      agents += (agents.empty() ? "" : ", ") + other.agent;
+      micros = std::min(micros.value_or(*other.one_device_micros), *other.one_device_micros);
+    }
+    if (agents.empty()) continue;
+    notes.push_back(fmt::format("{}worse than everything on one device, which takes {} and fits: {}",
+                                cell.gpus && numbers.size() > 1 ? fmt::format("gpus {}: ", *cell.gpus) : "",
+                                MicrosForPeople(*micros), agents));
+  }
+  return notes;
 }
 
 enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kJson };
@@ -252,11 +286,15 @@ Format FormatOf(const std::string& path) {
 void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
   switch (format) {
     case Format::kText:
-      return MakeTable(options, cells).PrintText(out);
+      MakeTable(options, cells).PrintText(out);
+      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << note << '\n';
+      return;
     case Format::kCsv:
       return MakeTable(options, cells).PrintCsv(out);
     case Format::kMarkdown:
-      return MakeTable(options, cells).PrintMarkdown(out);
+      MakeTable(options, cells).PrintMarkdown(out);
+      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << MarkdownText(note) << '\n';
+      return;
     case Format::kJson:
       return PrintJson(out, options, cells);
   }

@@ -57,9 +57,14 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
                               ForPeople(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
   const bool schedule = options.search.schedule.any();
-  Say(fmt::format("{}: nothing that {}fits was found in {} of {}{}", options.problem.graph.file,
+  std::string one_device;
+  if (result.one_device_micros) {
+    one_device = fmt::format("; everything on one device takes {} and fits: --agent single_device",
+                             MicrosForPeople(*result.one_device_micros));
+  }
+  Say(fmt::format("{}: nothing that {}fits was found in {} of {}{}{}", options.problem.graph.file,
                   schedule ? "is a pipeline for " + options.search.schedule.name + " and " : "",
-                  Counted(result.evaluations, "evaluation"), options.agent, by_how_much));
+                  Counted(result.evaluations, "evaluation"), options.agent, by_how_much, one_device));
   return kNo;
 }
 
@@ -85,7 +90,10 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
   }
   if (!result.note.empty()) text << result.note << '\n';
   PrintReport(text, report);
-  if (one_device.runs) {
+  if (report.one_device_micros && report.step_time_micros > *report.one_device_micros) {
+    text << fmt::format("\nWORSE than everything on one device, which takes {} and fits: --agent single_device{}\n",
+                        MicrosForPeople(*report.one_device_micros), one_device.fits_memory ? "" : " --set device=NAME");
+  } else if (one_device.runs) {
     text << fmt::format("\non one device {}{}: {:.2f} times as long\n", MicrosForPeople(one_device.step_time_micros),
                         one_device.fits_memory ? "" : ", where it does not fit",
                         report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
@@ -172,6 +180,7 @@ int Run(const PlaceOptions& options) {
   }
   StepReport report = ReportOf(problem, options.search, graph, cluster, costs, best, result.best_result);
   if (!other) AddQuickBound(graph, cluster, costs, &report);
+  report.one_device_micros = result.one_device_micros;
   Summarise(options, result, report, evaluator.Run(on_one));
   return kDone;
 }

@@ -97,6 +97,7 @@ void SweepView::Finish(const experiments::PlannedTrial& trial, const experiments
   std::string found = "nothing that fits";
   if (summary.best_micros) found = MicrosForPeople(*summary.best_micros);
   if (summary.improvement_percent) found += fmt::format(", {:.1f} % better", *summary.improvement_percent);
+  if (summary.worse_than_one_device) found += ", worse than one device";
   Say(fmt::format("[{}/{}] {}: {} ({:.1f} s)", finished_ + failed_, num_trials_, DescribeTrial(experiment_, trial),
                   found, summary.wall_seconds));
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -190,6 +192,23 @@ class MultilevelSearch : public Agent {
     return best;
   }
 
+  // Everything on an accelerator with more memory than the fastest has, where all may not fit; none: no other has more.
+  static std::optional<Placement> OnLargestDevice(const Observation& seen) {
+    const auto memory = [&](DeviceId device) {
+      const std::optional<Bytes>& bytes = seen.cluster.device(device).memory;
+      return bytes ? bytes->count : std::numeric_limits<std::int64_t>::max();
+    };
+    if (seen.num_groups() == 0) return std::nullopt;
+    const Placement on_fastest = OnOneOf(seen, seen.accelerators);
+    const std::int64_t most = std::ranges::max(seen.accelerators | std::views::transform(memory));
+    std::vector<DeviceId> largest;
+    for (const DeviceId device : seen.accelerators) {
+      if (memory(device) == most) largest.push_back(device);
+      if (memory(device) == most && device == on_fastest[MakeId<OpId>(0)]) return std::nullopt;
+    }
+    return OnOneOf(seen, largest);
+  }
+
   std::vector<Placement> Starts(const Environment& env, Rng& rng) {
     std::vector<Placement> starts;
     level_of_start_.clear();
@@ -214,6 +233,7 @@ class MultilevelSearch : public Agent {
     for (const std::string_view agent : kStarts) {
       if (auto start = propose(env, agent)) add(*std::move(start), 0);
     }
+    if (auto start = OnLargestDevice(env.observation())) add(*std::move(start), 0);
     const std::size_t of_groups = starts.size();
     const NoEvaluator none;
     for (std::size_t level = 1; level < levels_.size(); ++level) {

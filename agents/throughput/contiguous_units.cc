@@ -156,15 +156,18 @@ std::vector<std::size_t> Components(std::size_t count, const std::vector<UnitEdg
   return component;
 }
 
-// The number of each op's layer, or kNoLayer.
+// The number of each op's layer, or kNoLayer. Ops of a layer that may not run on the same devices count as of several.
 constexpr std::size_t kNoLayer = std::numeric_limits<std::size_t>::max();
-std::vector<std::size_t> LayerNumbers(const Graph& graph, std::size_t* num_layers) {
-  std::map<std::string_view, std::size_t> numbers;
+std::vector<std::size_t> LayerNumbers(const Graph& graph, const StageCosts& costs, std::size_t* num_layers) {
+  std::map<std::pair<std::string_view, std::vector<bool>>, std::size_t> numbers;
   std::vector<std::size_t> layers;
   layers.reserve(graph.num_ops());
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const std::string_view layer = graph.op(MakeId<OpId>(i)).layer;
-    layers.push_back(layer.empty() ? kNoLayer : numbers.emplace(layer, numbers.size()).first->second);
+    std::vector<bool> may_run;
+    for (const DeviceClass& of_class : costs.classes) may_run.push_back(!std::isnan(of_class.op_micros[i]));
+    layers.push_back(
+        layer.empty() ? kNoLayer : numbers.emplace(std::pair(layer, std::move(may_run)), numbers.size()).first->second);
   }
   *num_layers = numbers.size();
   return layers;
@@ -185,7 +188,7 @@ void JoinLayers(const Graph& graph, const std::vector<UnitEdge>& op_edges, const
                 const StageCosts& costs, MergingSets* sets) {
   constexpr int kMostTries = 100;  // then all layers on cycles are left apart
   std::size_t num_layers = 0;
-  const std::vector<std::size_t> layers = LayerNumbers(graph, &num_layers);
+  const std::vector<std::size_t> layers = LayerNumbers(graph, costs, &num_layers);
   std::vector<bool> apart(num_layers, false);
   const auto is_joined = [&](std::size_t op) { return layers[op] != kNoLayer && !apart[layers[op]]; };
   for (int tries = 0;; ++tries) {

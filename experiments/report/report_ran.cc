@@ -78,6 +78,26 @@ std::size_t NothingFound(const std::vector<TrialRecord>& trials) {
   }));
 }
 
+// By label: trials whose best is worse than everything on one device.
+void AddWorseThanOneDevice(const std::vector<TrialRecord>& trials, std::vector<std::string>* items) {
+  std::map<std::string, std::pair<std::size_t, std::size_t>> by_label;  // such trials, and all
+  std::size_t all = 0;
+  for (const TrialRecord& trial : trials) {
+    const bool is_worse = std::ranges::any_of(
+        trial.graphs, [](const auto& graph) { return graph.beaten_by_one_device_micros.has_value(); });
+    by_label[trial.label].first += is_worse ? 1 : 0;
+    ++by_label[trial.label].second;
+    all += is_worse ? 1 : 0;
+  }
+  if (all == 0) return;
+  std::vector<std::string> agents;
+  for (const auto& [label, counts] : by_label) {
+    if (counts.first > 0) agents.push_back(fmt::format("{} {} of {}", label, counts.first, counts.second));
+  }
+  items->push_back(fmt::format("Worse than everything on one device, which fits: {} ({}).", Counted(all, "trial"),
+                               fmt::join(agents, ", ")));
+}
+
 void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* items) {
   items->push_back("Agents: " + Distinct(trials, [](const auto& trial) { return trial.label; }) + ".");
   items->push_back("Graphs: " + Distinct(trials, GraphGroup) + ".");
@@ -100,6 +120,7 @@ void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* 
     items->push_back(
         fmt::format("{} found nothing that fits in memory; tables leave them out.", Counted(none, "trial")));
   }
+  AddWorseThanOneDevice(trials, items);
 }
 
 }  // namespace

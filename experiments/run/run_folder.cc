@@ -327,6 +327,7 @@ TrialSummary SummariseTrial(const std::string& trial_folder) {
   double count = 0;
   for (const GraphRecord& graph : trial.graphs) {
     const std::optional<double> improvement = ImprovementPercent(graph.single_device_micros, graph.best_micros);
+    if (graph.beaten_by_one_device_micros) summary.worse_than_one_device = true;
     sum += improvement.value_or(0);
     count += improvement ? 1 : 0;
   }

@@ -39,6 +39,7 @@ Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult&
   record.start_micros = result.start_micros;
   if (result.best) record.best_micros = result.trace.back().second;
   record.improvement = Improvement(result.start_micros, record.best_micros);
+  if (result.WorseThanOneDevice()) record.beaten_by_one_device_micros = result.one_device_micros;
   record.evaluations = Count(result.evaluations);
   return record;
 }

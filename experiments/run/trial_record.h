@@ -60,6 +60,8 @@ void AboutGraph(auto& visit, auto& record) {
 void AboutBest(auto& visit, auto& record) {
   visit("best_step_time_us", record.best_micros);
   visit("improvement_percent", record.improvement, {.low = -1e18});
+  visit("beaten_by_one_device_us", record.beaten_by_one_device_micros,
+        {.optional = true, .written = record.beaten_by_one_device_micros.has_value()});
 }
 
 // The result of a trial on one of its searched graphs.
@@ -72,6 +74,8 @@ struct GraphRecord {
   std::optional<double> start_micros = {};          // of the first placement evaluated
   std::optional<double> best_micros = {};           // none: nothing that fits was found
   std::optional<double> improvement = {};           // percent
+  // Everything on one accelerator fits, and takes this, which is less than the best; none: it is not so.
+  std::optional<double> beaten_by_one_device_micros = {};
   double lower_bound_micros = 0;
   double evaluations = 0;
   double fitting = 0;                                 // evaluations whose placement fits
@@ -98,8 +102,9 @@ struct TransferRecord {
   std::optional<double> single_device_micros = {};  // as in GraphRecord
   std::optional<double> start_micros = {};
   std::optional<double> best_micros = {};
-  std::optional<double> improvement = {};   // percent
-  std::optional<double> final_micros = {};  // of the policy's last placement; none if it does not fit
+  std::optional<double> improvement = {};                  // percent
+  std::optional<double> beaten_by_one_device_micros = {};  // as in GraphRecord
+  std::optional<double> final_micros = {};                 // of the policy's last placement; none if it does not fit
   double evaluations = 0;
 
   static void Fields(auto& visit, auto& self) {

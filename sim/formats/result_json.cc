@@ -124,12 +124,19 @@ StepReport MakeScheduleReport(const Graph& graph, const Cluster& cluster, const 
 namespace {
 
 // fmt prints a double in the shortest form that reads back to it.
+void WriteOneDevice(std::ostream& out, const StepReport& report) {
+  if (!report.one_device_micros) return;
+  fmt::print(out, " \"one_device_us\": {}, \"worse_than_one_device\": {},\n", *report.one_device_micros,
+             report.step_time_micros > *report.one_device_micros);
+}
+
 void WriteLoadResult(std::ostream& out, const StepReport& report) {
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {},)",
              JsonString(report.graph), JsonString(report.cluster));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
   fmt::print(out, "\n \"objective\": \"throughput\", \"max_load_us\": {}, \"fits_memory\": {},\n",
              report.step_time_micros, report.fits_memory);
+  WriteOneDevice(out, report);
   fmt::print(out, " \"max_load_bound_us\": {},\n \"devices\": [", report.lower_bound_micros);
   const char* separator = "\n";
   for (const StepReport::DeviceRow& row : report.devices) {
@@ -152,6 +159,7 @@ void WriteResult(std::ostream& out, const StepReport& report) {
              JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
   fmt::print(out, "\n \"step_time_us\": {}, \"fits_memory\": {},\n", report.step_time_micros, report.fits_memory);
+  WriteOneDevice(out, report);
   fmt::print(out, " \"lower_bound_us\": {}, \"critical_path_us\": {}, \"busiest_device_us\": {},\n",
              report.lower_bound_micros, report.critical_path_micros, report.busiest_device_micros);
   if (!report.best_bound_method.empty()) {

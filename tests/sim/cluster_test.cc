@@ -36,6 +36,10 @@ TEST(ClusterTest, KeepKeepsTheClusterOrderAndTheLinks) {
   for (std::size_t i = 0; i < 9; ++i) links[i].bandwidth_gb_per_s = 1 + static_cast<double>(i);
   const Cluster cluster("c", "", devices, links, Channels::kPerDevice);
   const Cluster cut = cluster.Keep({"gpu:1", "cpu:0", "gpu:1"});
+  EXPECT_TRUE(cut.names_cpu());
+  EXPECT_TRUE(cut.KeepAccelerators(1).names_cpu());
+  EXPECT_FALSE(cluster.names_cpu());
+  EXPECT_FALSE(cluster.Keep({"gpu:0"}).names_cpu());
   ASSERT_EQ(cut.num_devices(), 2U);
   EXPECT_EQ(cut.devices()[0].name, "cpu:0");
   EXPECT_EQ(cut.devices()[1].name, "gpu:1");

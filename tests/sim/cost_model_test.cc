@@ -49,6 +49,18 @@ TEST(CostTableTest, AnOpIsAllowedExactlyWhereItHasATime) {
   EXPECT_EQ(costs.fallback_ops(), 0U);
 }
 
+TEST(CostTableTest, WithoutTakesTimesFromSomeDevicesOnly) {
+  const Graph graph = Build({Timed("a", {{"test-gpu", 7}}), Timed("b", {{"test-gpu", 2}})});
+  const Cluster cluster = MakeCluster(3);  // all of one kind
+  const CostTable costs(graph, cluster, *MakeMeasuredCostModel());
+  const CostTable without = costs.Without({MakeId<DeviceId>(0), MakeId<DeviceId>(2)}, {true, false});
+  for (const std::size_t device : {0, 1, 2}) {
+    EXPECT_EQ(without.Allowed(MakeId<OpId>(0), MakeId<DeviceId>(device)), device == 1);
+    EXPECT_EQ(without.Micros(MakeId<OpId>(1), MakeId<DeviceId>(device)), 2);
+    EXPECT_EQ(costs.Micros(MakeId<OpId>(0), MakeId<DeviceId>(device)), 7);
+  }
+}
+
 TEST(CostTableTest, TheFallbackAnswersOnlyWhereTheModelDoesNotAndIsCounted) {
   const Graph graph = Build({Timed("a", {{"test-gpu", 7}}), Timed("b", {}), Timed("c", {})});
   const FixedCostModel fallback(99);

@@ -34,6 +34,14 @@ TEST(ReportRanTest, SaysWhatRanAndWhatDidNot) {
   EXPECT_THAT(text, Not(HasSubstr("Left out")));
 }
 
+TEST(ReportRanTest, SaysWhichTrialsAreWorseThanOneDevice) {
+  experiments::ExperimentRuns runs{.name = "demo"};
+  runs.trials = MakeRecords({{.label = "a"}, {.label = "b"}, {.label = "b"}});
+  EXPECT_THAT(Markdown(runs), Not(HasSubstr("Worse than everything on one device")));
+  runs.trials[2].graphs[0].beaten_by_one_device_micros = 3;
+  EXPECT_THAT(Markdown(runs), HasSubstr("- Worse than everything on one device, which fits: 1 trial (b 1 of 2)."));
+}
+
 TEST(ReportRanTest, SaysHowManyTrialsWereLeftOut) {
   experiments::ExperimentRuns runs{.name = "demo", .abandoned = 3, .kept = {"num_devices 2"}};
   const std::string text = Markdown(runs);

@@ -58,6 +58,24 @@ TEST(TrialJsonTest, GainsAreInPercentOfTheStart) {
   EXPECT_FALSE(graph.contains("episodes"));
 }
 
+TEST(TrialJsonTest, SaysWhereOneDeviceIsBetter) {
+  const auto beaten_by = [](const agents::GraphResult& result) {
+    const nlohmann::json graph =
+        Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(result), "")).at("graphs").at(0);
+    return graph.contains("beaten_by_one_device_us") ? graph.at("beaten_by_one_device_us") : nlohmann::json();
+  };
+  agents::GraphResult result = Gained();
+  result.best_result.step_time_micros = 5;
+  EXPECT_TRUE(beaten_by(result).is_null());
+  result.one_device_micros = 5;
+  EXPECT_TRUE(beaten_by(result).is_null());
+  result.one_device_micros = 4;
+  EXPECT_EQ(beaten_by(result), 4);
+  result.best.reset();  // nothing fits, but on one device
+  result.trace.clear();
+  EXPECT_EQ(beaten_by(result), 4);
+}
+
 TEST(TrialJsonTest, BothFilesSayWhatTheyWereWrittenWith) {
   const auto text = [](const JsonValue& value) {
     std::string out;

@@ -140,6 +140,7 @@ int Run(const BoundCommandOptions& options) {
     };
     report = agents::ProveBound(graph, cluster, costs, bound);
   }
+  if (stop.Interrupted()) Say(fmt::format("stopped by {}: the bound is what was proved so far", stop.Cause()));
   if (!report.fits) {
     Say(fmt::format("{}: no placement on {} fits in memory: every one was ruled out", problem.graph.file,
                     Printable(cluster.name())));

@@ -314,6 +314,12 @@ int Run(const CompareOptions& options) {
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
+  for (const std::size_t gpus : options.gpus) {
+    if (sizes.size() == 1) break;
+    ProblemOptions problem = options.problem;
+    problem.cluster.gpus = gpus;
+    LoadCluster(problem);  // refuses a number before the first search
+  }
   std::vector<Cell> cells;
   SearchStop stop(options.search.seconds);
   for (const std::optional<std::size_t>& gpus : sizes) {
@@ -336,12 +342,19 @@ int Run(const CompareOptions& options) {
       }
     }
   }
-  if (stop.Interrupted()) Say("stopped: the table has the agents that were done, and the one that was searching");
+  if (stop.Interrupted()) {
+    Say(fmt::format("stopped by {}: the table has the agents that were done, and the one that was searching",
+                    stop.Cause()));
+  }
   for (const std::string& path : options.outputs) {
     WriteFile(path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); });
   }
   Print(std::cout, options.json ? Format::kJson : options.csv ? Format::kCsv : Format::kText, options, cells);
-  return kDone;
+  if (std::any_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.report.has_value(); })) return kDone;
+  if (stop.Interrupted()) return EndedBy(stop.signal());
+  std::cout.flush();
+  Say(fmt::format("{}: no agent found anything that fits", options.problem.graph.file));
+  return kNo;
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "datasets/importers/dnn_partitioning.h"
@@ -40,7 +42,28 @@ struct ImportOptions {
   std::string optimizer;  // "": the default
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
   int nodes = datasets::ImportOptions().nodes;
+  std::string nvlink;
+  std::string cluster;
+  std::string comm_groups;
 };
+
+// What is written can be read again: files of others may be of a size, or hold names, that a cluster.yaml cannot have.
+std::string ClusterText(const Cluster& cluster, const std::string& file) {
+  std::ostringstream out;
+  WriteCluster(out, cluster);
+  std::string text = std::move(out).str();
+  try {
+    std::istringstream in(text);
+    ReadCluster(in, "");
+  } catch (const InputError& error) {
+    throw InputError(file, fmt::format("makes a cluster that cannot be read: {}", error.what()));
+  }
+  return text;
+}
+
+FileToWrite ClusterFile(const std::string& path, const Cluster& cluster, const std::string& source) {
+  return {path, [text = ClusterText(cluster, source)](std::ostream& out) { out << text; }};
+}
 
 // A format that describes machines alone.
 int WriteClusterAlone(const ImportOptions& options, const ImportedFiles& read) {
@@ -51,17 +74,23 @@ int WriteClusterAlone(const ImportOptions& options, const ImportedFiles& read) {
     throw InputError(option, fmt::format("cannot be used (format {} is a cluster alone: -o)", read.importer.name));
   }
   const Cluster& cluster = *read.imported.cluster;
-  WriteFiles({{options.output, [&](std::ostream& out) { WriteCluster(out, cluster); }}});
+  WriteFiles({ClusterFile(options.output, cluster, file)});
   for (const std::string& note : read.imported.notes) Say(fmt::format("{}: {}", file, note));
   Say(fmt::format("{}: {} devices, {} switches, {} links read as {}", file, cluster.num_devices(),
                   cluster.topology().switches().size(), cluster.topology().links().size(), read.importer.name));
   return kDone;
 }
 
+std::string WhyNoDevices(const datasets::ImporterEntry& importer) {
+  return fmt::format("format {}{}", importer.name,
+                     importer.takes_ranks ? ", nodes without times: --cluster names one whose rates time them" : "");
+}
+
 int Run(const ImportOptions& options) {
   std::vector<std::string> inputs = options.files;
   inputs.push_back(options.expert);
   inputs.push_back(options.times);
+  inputs.push_back(options.comm_groups);
   CheckFiles(inputs, {options.output, options.cluster_output, options.placement_output});
   if (!options.expert.empty() && options.placement_output.empty()) {
     throw InputError("--expert", "needs --placement-out (where the placement goes)");
@@ -76,6 +105,9 @@ int Run(const ImportOptions& options) {
                                           .inputs = options.inputs,
                                           .step = options.step,
                                           .nodes = options.nodes,
+                                          .cluster = options.cluster,
+                                          .comm_groups = options.comm_groups,
+                                          .nvlink = options.nvlink,
                                           .training = options.training ? optimizer : ""});
   if (read.importer.is_cluster) return WriteClusterAlone(options, read);
   // No structured binding: clang refuses those that a lambda captures.
@@ -83,7 +115,7 @@ int Run(const ImportOptions& options) {
   const datasets::Imported& imported = read.imported;
   const std::string& file = options.files.front();
   if (!options.cluster_output.empty() && !imported.cluster) {
-    throw InputError(file, fmt::format("describes no cluster for --cluster-out (format {})", importer.name));
+    throw InputError(file, fmt::format("describes no cluster for --cluster-out ({})", WhyNoDevices(importer)));
   }
   std::optional<Placement> placement = imported.placement;
   if (!options.expert.empty() && placement) {
@@ -91,7 +123,7 @@ int Run(const ImportOptions& options) {
   }
   if (!options.placement_output.empty() && !placement) {
     if (!imported.cluster) {
-      throw InputError(file, fmt::format("has no placement for --placement-out (format {})", importer.name));
+      throw InputError(file, fmt::format("has no placement for --placement-out ({})", WhyNoDevices(importer)));
     }
     const std::string expert = options.expert.empty() ? datasets::FindExpertFile(file) : options.expert;
     if (expert.empty()) throw InputError(file, "no placement was found beside it (name one with --expert)");
@@ -99,7 +131,7 @@ int Run(const ImportOptions& options) {
   }
   std::vector<FileToWrite> files = {{options.output, [&](std::ostream& out) { WriteGraph(out, imported.graph); }}};
   if (!options.cluster_output.empty()) {
-    files.push_back({options.cluster_output, [&](std::ostream& out) { WriteCluster(out, *imported.cluster); }});
+    files.push_back(ClusterFile(options.cluster_output, *imported.cluster, file));
   }
   if (!options.placement_output.empty()) {
     files.push_back({options.placement_output,
@@ -160,6 +192,19 @@ Command AddImport(CLI::App& app) {
       ->capture_default_str()
       ->transform(IntegerFrom(1, datasets::kMostNcclNodes));
   AddStepOption(*command, &options->step, /*mean=*/false);
+  command
+      ->add_option("--nvlink", options->nvlink,
+                   "NVLink to add to each GPU where a topology has none, as templates of clouds: GB/s of a direction, "
+                   "or a kind of GPU, such as h100 (nccl)")
+      ->type_name("GB/S|KIND");
+  command
+      ->add_option("--cluster", options->cluster,
+                   "Devices for ranks whose nodes have work and no times: each rank goes on an accelerator (chakra)")
+      ->type_name("FILE|NAME");
+  command
+      ->add_option("--comm-groups", options->comm_groups,
+                   "JSON file with the ranks of each process group, where traces do not list them (chakra)")
+      ->type_name("FILE");
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

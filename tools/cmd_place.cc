@@ -161,14 +161,18 @@ int Run(const PlaceOptions& options) {
     Progress progress(options.agent);
     result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   }
-  if (stop.Interrupted()) Say(fmt::format("stopped after {}", Counted(result.evaluations, "evaluation")));
+  if (stop.Interrupted()) {
+    Say(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),
+                    result.best ? "the best so far is kept" : "there is nothing to keep"));
+  }
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
     files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
   }
   if (!result.best) {
     WriteFiles(files);
-    return SayThatNothingFits(options, result);
+    const int status = SayThatNothingFits(options, result);
+    return stop.Interrupted() ? EndedBy(stop.signal()) : status;
   }
   const Placement& best = *result.best;
   files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});

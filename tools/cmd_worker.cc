@@ -26,7 +26,6 @@
 namespace emplace::tools {
 namespace {
 
-constexpr int kTerminated = 143;  // the shell's exit status for SIGTERM
 constexpr std::chrono::seconds kSayEvery(60);
 constexpr std::chrono::seconds kGrace(20);  // Slurm kills 30 s after SIGTERM, by default
 
@@ -70,7 +69,7 @@ class Worker {
     }
     if (result == PoolResult::kStopped) {
       Say(ran + "; stopped: checkpoints are saved, and other workers go on");
-      return kTerminated;
+      return EndedBy(stopped_by_);
     }
     if (result == PoolResult::kKeepsFailing) {
       Say(ran + "; stopped, because they keep failing at once: something may be wrong with this machine");
@@ -113,13 +112,15 @@ class Worker {
       jobs.push_back({.number = number, .folder = FolderOf(number)});
     }
     TrialPool pool({.processes = Processes(), .lease = Lease(), .grace = kGrace, .stop_if_first_fail = true});
-    return pool.Run(std::move(jobs), {.before_start =
-                                          [this](const TrialJob& job) {
-                                            experiments::PrepareTrialFolder(job.folder, TrialOf(job.number).spec);
-                                          },
-                                      .on_end = [this](const TrialEnd& end) { Ended(end); },
-                                      .on_note = [](const std::string& note) { Say(note); },
-                                      .on_wait = [this](std::size_t running) { SayNowAndThen(running); }});
+    const PoolResult result = pool.Run(
+        std::move(jobs),
+        {.before_start =
+             [this](const TrialJob& job) { experiments::PrepareTrialFolder(job.folder, TrialOf(job.number).spec); },
+         .on_end = [this](const TrialEnd& end) { Ended(end); },
+         .on_note = [](const std::string& note) { Say(note); },
+         .on_wait = [this](std::size_t running) { SayNowAndThen(running); }});
+    stopped_by_ = pool.stopped_by();
+    return result;
   }
 
   void Ended(const TrialEnd& end) {
@@ -151,6 +152,7 @@ class Worker {
   std::size_t failed_ = 0;
   std::size_t failed_elsewhere_ = 0;
   std::vector<std::string> differing_;
+  int stopped_by_ = 0;
   Clock::time_point next_ = Clock::now() + kSayEvery;
 };
 

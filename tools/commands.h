@@ -6,11 +6,13 @@
 
 namespace emplace::tools {
 
-// Exit statuses of the program.
+// Exit statuses of the program: docs/concepts.md has the table.
 inline constexpr int kDone = 0;
-inline constexpr int kNo = 1;  // a valid negative result: no placement that fits was found
-inline constexpr int kBadInput = 2;
-inline constexpr int kBug = 70;  // EX_SOFTWARE
+inline constexpr int kNo = 1;        // a valid negative result: no placement that fits was found
+inline constexpr int kBadInput = 2;  // also what the environment does not allow: files, threads
+inline constexpr int kBug = 70;      // EX_SOFTWARE
+// A signal ended the command, as shells say it.
+constexpr int EndedBy(int signal) { return 128 + signal; }
 
 // Runs a command once its options are read; returns the exit status, throws InputError on bad input.
 using Action = std::function<int()>;

@@ -14,6 +14,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -26,7 +27,9 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 nothing that fits was found; 2 bad input; 70 a bug in emplace.\n"
+    "Exit status: 0 done; 1 no, such as nothing that fits; 2 bad input; 70 a bug in emplace; 71 out of memory; 128 + "
+    "the\n"
+    "signal that ended it with nothing to keep.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
 int Complain(int status, std::string_view line) {
@@ -153,6 +156,10 @@ int Main(int argc, char** argv) {
     // Users' paths can fail: a name that is too long, a link to itself, a folder without read permission.
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");
     return Complain(kBadInput, named.what());
+  } catch (const std::system_error& error) {
+    // What the machine does not allow: threads, most of all.
+    return Complain(kBadInput,
+                    fmt::format("emplace: the system refuses what it was asked for ({})", error.code().message()));
   } catch (const std::bad_alloc&) {
     return Complain(kBug, "emplace: out of memory");
   } catch (const std::exception& error) {

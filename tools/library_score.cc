@@ -383,7 +383,7 @@ int RunScore(const ScoreOptions& given) {
   }
   if (const int status = ScoreAll(options, instances, paths); status != kDone) {
     if (status >= 128) Say("a search was killed; the same command goes on with the others");
-    return status >= 128 ? kBug : status;
+    return status >= 128 ? kNo : status;
   }
   LibraryScores scores;
   scores.label = label;

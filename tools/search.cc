@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -73,21 +75,51 @@ void AddSearchOptions(CLI::App& app, SearchOptions* options) {
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the signal
+
+constexpr int kStopSignals[] = {SIGINT, SIGTERM};
+
+void EndProgramOnSignals() {
+  for (const int each : kStopSignals) std::signal(each, SIG_DFL);
+}
+
+// What sends a signal often sends it twice: to the process, and to its group.
+constexpr std::int64_t kSameSignalNanos = 200'000'000;
+volatile std::int64_t interrupted_nanos = 0;
+
+std::int64_t NowNanos() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
+
+void Interrupt(int signal) {
+  if (interrupted == 0) {
+    interrupted_nanos = NowNanos();
+    interrupted = signal;
+  } else if (NowNanos() - interrupted_nanos > kSameSignalNanos) {
+    EndProgramOnSignals();
+    raise(signal);
+  }
+}
 
 }  // namespace
 
 SearchStop::SearchStop(double seconds) : seconds_(seconds) {
   interrupted = 0;
   struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &action, nullptr);
+  action.sa_handler = Interrupt;
+  action.sa_flags = static_cast<int>(SA_RESTART);
+  for (const int each : kStopSignals) sigaction(each, &action, nullptr);
 }
 
-SearchStop::~SearchStop() { std::signal(SIGINT, SIG_DFL); }
+SearchStop::~SearchStop() { EndProgramOnSignals(); }
 
 bool SearchStop::Interrupted() const { return interrupted != 0; }
+
+int SearchStop::signal() const { return interrupted; }
+
+std::string SearchStop::Cause() const { return interrupted == SIGTERM ? "SIGTERM" : "Ctrl-C"; }
 
 bool SearchStop::operator()() const {
   return Interrupted() || (seconds_ > 0 && std::chrono::duration<double>(Clock::now() - started_).count() >= seconds_);

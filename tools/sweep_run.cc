@@ -42,7 +42,7 @@ class SweepRun {
     const std::size_t trials = sweep_.plan.trials.size();
     if (result == PoolResult::kStopped) {
       Say(fmt::format("{}: stopped, {} of {} trials are finished; the same command resumes", name(), finished, trials));
-      return {.status = kStopped};
+      return {.status = EndedBy(stopped_by_)};
     }
     if (!differing_.empty()) {
       Say(DifferenceText(differing_));
@@ -65,14 +65,17 @@ class SweepRun {
                           Counted(std::min(processes_, std::max<std::size_t>(jobs.size(), 1)), "process")));
     if (!note_.empty()) view->Say(note_);
     TrialPool pool({.processes = processes_});
-    return pool.Run(std::move(jobs), {.before_start =
-                                          [&](const TrialJob& job) {
-                                            experiments::PrepareTrialFolder(
-                                                job.folder, JsonText(sweep_.plan.trials[job.number].spec));
-                                          },
-                                      .on_end = [&](const TrialEnd& end) { Ended(end, view); },
-                                      .on_note = [&](const std::string& note) { view->Say(note); },
-                                      .on_wait = [&](std::size_t running) { view->Draw(running); }});
+    const PoolResult result =
+        pool.Run(std::move(jobs), {.before_start =
+                                       [&](const TrialJob& job) {
+                                         experiments::PrepareTrialFolder(job.folder,
+                                                                         JsonText(sweep_.plan.trials[job.number].spec));
+                                       },
+                                   .on_end = [&](const TrialEnd& end) { Ended(end, view); },
+                                   .on_note = [&](const std::string& note) { view->Say(note); },
+                                   .on_wait = [&](std::size_t running) { view->Draw(running); }});
+    stopped_by_ = pool.stopped_by();
+    return result;
   }
 
   std::vector<TrialJob> Unfinished(SweepView* view) const {
@@ -111,6 +114,7 @@ class SweepRun {
   const PlannedSweep& sweep_;
   std::size_t processes_;
   const std::string& note_;
+  int stopped_by_ = 0;
   std::vector<std::string> differing_;
 };
 

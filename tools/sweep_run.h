@@ -8,8 +8,6 @@
 
 namespace emplace::tools {
 
-inline constexpr int kStopped = 130;  // the shell's exit status for SIGINT
-
 // How many trials run at one time: `jobs`, and one for each core if that is 0. Measurements on real devices must not
 // disturb each other, so those trials run one at a time.
 std::size_t ProcessesOf(std::size_t jobs, const PlannedSweep& sweep);
@@ -17,7 +15,7 @@ std::size_t ProcessesOf(std::size_t jobs, const PlannedSweep& sweep);
 void CheckJobs(std::size_t jobs, const PlannedSweep& sweep);
 
 struct SweepOutcome {
-  int status = 0;          // kDone; kStopped, after a signal; kNo if trials failed; kBug if two runs of a trial differ
+  int status = 0;          // kDone; EndedBy, after a signal; kNo if trials failed; kBug if two runs of a trial differ
   bool has_ended = false;  // every trial is finished or failed; else the reason is on standard error
   std::size_t failed = 0;  // trials, if it has ended
 };

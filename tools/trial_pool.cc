@@ -24,6 +24,8 @@ namespace emplace::tools {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(100);
+// What sends a signal often sends it twice: to the process, and to its group.
+constexpr std::chrono::milliseconds kSameSignal(200);
 // A trial that another process runs is looked at after the first delay, and then less and less often.
 constexpr std::chrono::milliseconds kFirstDelay(250);
 constexpr std::chrono::milliseconds kLongestDelay(4000);
@@ -220,6 +222,7 @@ void TrialPool::TakeReplies(const PoolEvents& events) {
     if (slot.runner->running()) {
       if (WasStopped(*status)) {
         interrupted_ = true;
+        if (stopped_by_ == 0) stopped_by_ = WTERMSIG(*status);
       } else {
         Crashed(*status, &slot, events);
       }
@@ -238,7 +241,11 @@ bool TrialPool::Wait(std::chrono::milliseconds most) {
   poll(files.data(), files.size(), static_cast<int>(most.count()));
   bool stop = false;
   signalfd_siginfo signal{};
-  while (read(signal_fd_, &signal, sizeof signal) == sizeof signal) stop = stop || IsStop(signal);
+  while (read(signal_fd_, &signal, sizeof signal) == sizeof signal) {
+    if (!IsStop(signal)) continue;
+    stop = true;
+    if (stopped_by_ == 0) stopped_by_ = static_cast<int>(signal.ssi_signo);
+  }
   return stop;
 }
 
@@ -246,8 +253,11 @@ void TrialPool::StopAll(const PoolEvents& events) {
   for (const Slot& slot : slots_) {
     if (slot.runner) slot.runner->Interrupt();
   }
-  const Clock::time_point end = Clock::now() + options_.grace;
-  while (num_running() > 0 && Clock::now() < end && !Wait(kLookEvery)) TakeReplies(events);
+  const Clock::time_point start = Clock::now();
+  while (num_running() > 0 && Clock::now() - start < options_.grace) {
+    if (Wait(kLookEvery) && Clock::now() - start > kSameSignal) break;
+    TakeReplies(events);
+  }
   // Ctrl-C signals the whole process group, sometimes twice. Ignoring repeats lets the final messages be printed.
   for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_IGN);
   KillAll();

@@ -2,6 +2,7 @@
 #define EMPLACE_TOOLS_TRIAL_POOL_H_
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -67,6 +68,8 @@ class TrialPool {
   // Runs all jobs; waits for those that others are running, and takes over those that they lose. Throws InputError if
   // a folder cannot be written, for instance because the disk is full; nothing is marked as failed then.
   PoolResult Run(std::vector<TrialJob> jobs, const PoolEvents& events);
+  // The first signal that asked to stop. Requires: Run returned kStopped.
+  int stopped_by() const { return stopped_by_ != 0 ? stopped_by_ : SIGTERM; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -90,7 +93,7 @@ class TrialPool {
   void TakeReplies(const PoolEvents& events);
   void Handle(RunnerReply reply, Slot* slot, const PoolEvents& events);
   void Crashed(int status, Slot* slot, const PoolEvents& events);
-  // Waits for signals and replies. Returns true if a signal asked to stop.
+  // Waits for signals and replies. Returns true if a signal asked to stop, and keeps the first.
   bool Wait(std::chrono::milliseconds most);
   std::size_t num_running() const;
   std::size_t num_computing() const;
@@ -105,6 +108,7 @@ class TrialPool {
   std::vector<Delayed> delayed_;
   std::vector<Slot> slots_;
   bool interrupted_ = false;  // a runner was asked to stop by someone else
+  int stopped_by_ = 0;        // 0: no signal yet
   bool any_done_ = false;
   std::size_t crashes_in_a_row_ = 0;
   std::size_t first_failures_ = 0;

@@ -5,7 +5,11 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <istream>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -18,7 +22,9 @@
 
 #include "datasets/importers/importers.h"
 #include "datasets/importers/kineto.h"
+#include "datasets/shipped_clusters.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/base/free_memory.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
@@ -104,40 +110,170 @@ bool AddIntegers(const Fields& field, std::uint32_t number, std::vector<std::uin
   return true;
 }
 
-// Attributes with an integer or a truth value that we know.
-bool ReadAttribute(const std::string& message, ChakraNode* node) {
-  std::string name;
-  std::optional<std::uint64_t> value;
-  Fields field(message);
-  while (field.Next()) {
-    constexpr std::uint32_t kZigzag32 = 15;
-    constexpr std::uint32_t kZigzag64 = 17;
-    if (field.Is(1, kBytes)) {
-      name = field.bytes();
-    } else if (field.Is(kZigzag32, kVarint) || field.Is(kZigzag64, kVarint)) {
-      value = (field.integer() >> 1) ^ (~(field.integer() & 1) + 1);
-    } else if (field.number() >= 7 &&
-               (field.Is(field.number(), kVarint) ||
-                (field.number() >= 19 && field.number() <= 25 && !field.Is(field.number(), kBytes)))) {
-      value = field.integer();
+// A value of an attribute: what it is as an integer, and as a text.
+struct AttributeValue {
+  std::optional<std::int64_t> integer;
+  std::string text;        // empty if it is an integer
+  bool has_false = false;  // a list of truth values
+};
+
+void AppendElement(const std::string& text, AttributeValue* value) {
+  value->text += (value->text.empty() ? "" : ",") + text;
+}
+
+// A text may be a number.
+void TakeText(const std::string& text, AttributeValue* value) {
+  std::int64_t integer = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), integer);
+  if (error == std::errc() && end == text.data() + text.size()) value->integer = integer;
+}
+
+void TakeDouble(double number, AttributeValue* value) {
+  constexpr double kMost = 4e18;
+  if (!(std::fabs(number) < kMost)) return;
+  value->integer = std::llround(number);
+}
+
+std::int64_t Unzigzag(std::uint64_t integer) {
+  return static_cast<std::int64_t>((integer >> 1) ^ (~(integer & 1) + 1));
+}
+
+// Numbers of the fields of AttributeProto. A list has the number behind that of its value.
+enum : std::uint32_t {
+  kDoubleValue = 3,
+  kFloatValue = 5,
+  kInt32Value = 7,
+  kSint32Value = 15,
+  kSint64Value = 17,
+  kFixed32Value = 19,
+  kBoolValue = 27,
+  kStringValue = 29,
+  kBytesValue = 31,
+};
+
+// A list of integers or texts. Lists of other numbers are no names, and are left out.
+bool TakeList(const Fields& list, AttributeValue* value) {
+  const std::uint32_t of = list.number() - 1;
+  if (of == kDoubleValue || of == kFloatValue || (of >= kFixed32Value && of < kBoolValue)) return true;
+  Fields element(list.bytes());
+  while (element.Next()) {
+    if (of == kStringValue || of == kBytesValue) {
+      if (element.Is(1, kBytes)) AppendElement(element.bytes(), value);
+      continue;
+    }
+    std::vector<std::uint64_t> integers;
+    if (element.number() == 1 && !AddIntegers(element, 1, &integers)) return false;
+    for (const std::uint64_t integer : integers) {
+      value->has_false = value->has_false || (of == kBoolValue && integer == 0);
+      const bool is_zigzag = of == kSint32Value || of == kSint64Value;
+      AppendElement(std::to_string(is_zigzag ? Unzigzag(integer) : static_cast<std::int64_t>(integer)), value);
     }
   }
-  if (!field.ok()) return false;
-  if (!value) return true;
-  const auto integer = static_cast<std::int64_t>(*value);
+  return element.ok();
+}
+
+bool NamesGroup(std::string_view attribute) { return attribute == "pg_name" || attribute == "comm_group"; }
+bool NamesDimensions(std::string_view attribute) { return attribute == "involved_dim"; }
+
+bool TakeValue(const Fields& field, std::string_view name, AttributeValue* value) {
+  const std::uint32_t number = field.number();
+  if (number < kDoubleValue || number > kBytesValue + 1) return true;
+  if (number % 2 == 0) {
+    const bool is_wanted = NamesGroup(name) || NamesDimensions(name);
+    return !is_wanted || !field.Is(number, kBytes) || TakeList(field, value);
+  }
+  if (field.Is(number, kBytes)) {
+    if (number != kStringValue && number != kBytesValue) return true;
+    NamesGroup(name) ? static_cast<void>(value->text = field.bytes()) : TakeText(field.bytes(), value);
+    return true;
+  }
+  if (number == kDoubleValue) {
+    TakeDouble(std::bit_cast<double>(field.integer()), value);
+  } else if (number == kFloatValue) {
+    TakeDouble(std::bit_cast<float>(static_cast<std::uint32_t>(field.integer())), value);
+  } else if (number == kSint32Value || number == kSint64Value) {
+    value->integer = Unzigzag(field.integer());
+  } else {
+    value->integer = static_cast<std::int64_t>(field.integer());
+  }
+  return true;
+}
+
+template <typename Set>
+void SetGroups(ChakraNode* node, Set set) {
+  auto groups = std::make_shared<ChakraNodeGroups>(node->groups ? *node->groups : ChakraNodeGroups());
+  set(groups.get());
+  node->groups = std::move(groups);
+}
+
+// The attributes that are known; the others are left out.
+void KeepAttribute(const std::string& name, const AttributeValue& value, ChakraNode* node) {
+  if (NamesGroup(name)) {
+    SetGroups(node, [&](ChakraNodeGroups* groups) {
+      groups->name = value.text.empty() && value.integer ? std::to_string(*value.integer) : value.text;
+    });
+  }
+  if (NamesDimensions(name) && value.has_false) {
+    SetGroups(node, [](ChakraNodeGroups* groups) { groups->leaves_out_dimensions = true; });
+  }
+  if (!value.integer) return;
+  const std::int64_t integer = *value.integer;
   const auto keep = [&](std::string_view wanted, std::optional<std::int64_t>* kept) {
     if (name == wanted) *kept = integer;
   };
   keep("comm_src", &node->source);
   keep("comm_dst", &node->destination);
   keep("comm_tag", &node->tag);
-  if (integer >= 0) keep("duration_ns", &node->nanos);
-  if (integer >= 0) keep("num_ops", &node->flop);
-  if (name == "is_cpu_op") node->is_cpu = integer != 0;
-  if (name == "tid") node->thread = integer;
-  if (name == "comm_type") node->collective = integer;
-  if ((name == "comm_size" || name == "num_bytes" || name == "tensor_size") && integer >= 0) node->bytes = integer;
+  keep("tid", &node->thread);
+  keep("comm_type", &node->collective);
+  if (name == "is_cpu_op") {
+    node->is_cpu = integer != 0;
+    node->says_cpu = true;
+  }
+  if (integer < 0) return;
+  keep("duration_ns", &node->nanos);
+  keep("num_ops", &node->flop);
+  if (name == "pg_size" || name == "group_size") {
+    SetGroups(node, [&](ChakraNodeGroups* groups) { groups->size = integer; });
+  }
+  for (const std::string_view size : {"comm_size", "num_bytes", "tensor_size"}) keep(size, &node->bytes);
+}
+
+// False if the message is broken.
+bool ReadAttribute(const std::string& message, ChakraNode* node) {
+  std::string name;
+  AttributeValue value;
+  Fields field(message);
+  while (field.Next()) {
+    if (field.Is(1, kBytes)) name = field.bytes();
+    if (!TakeValue(field, name, &value)) return false;
+  }
+  if (!field.ok()) return false;
+  KeepAttribute(name, value, node);
   return true;
+}
+
+bool IsCommunication(const ChakraNode& node) {
+  return node.type == ChakraNode::Type::kSend || node.type == ChakraNode::Type::kReceive ||
+         node.type == ChakraNode::Type::kCollective;
+}
+
+// Puts what attributes do not say.
+void Complete(ChakraNode* node) {
+  if (node->says_cpu) return;
+  node->is_cpu = !IsCommunication(*node) && node->flop.value_or(0) == 0 && node->bytes.value_or(0) == 0;
+}
+
+// PyTorch's node that lists the process groups.
+bool ListsGroups(const ChakraNode& node) { return node.name.find("process_group:init") != std::string::npos; }
+
+std::string ValuesOf(const std::string& io_info) {
+  std::string values;
+  Fields field(io_info);
+  while (field.Next()) {
+    if (field.Is(1, kBytes)) values = field.bytes();
+  }
+  return values;
 }
 
 std::optional<ChakraNode> NodeFrom(const std::string& message) {
@@ -158,13 +294,21 @@ std::optional<ChakraNode> NodeFrom(const std::string& message) {
     if (field.Is(7, kVarint)) node.micros = field.integer();
     constexpr std::uint32_t kAttributes = 10;
     if (field.Is(kAttributes, kBytes)) ok = ReadAttribute(field.bytes(), &node);
+    constexpr std::uint32_t kInputs = 8;
+    if (field.Is(kInputs, kBytes) && ListsGroups(node)) {
+      SetGroups(&node, [&](ChakraNodeGroups* groups) { groups->listed = ValuesOf(field.bytes()); });
+    }
     if (!ok) return std::nullopt;
   }
   if (!field.ok()) return std::nullopt;
+  Complete(&node);
   node.num_data = node.before.size();
   node.before.insert(node.before.end(), control.begin(), control.end());
   return node;
 }
+
+// A Node whose id is not 0; GlobalMetadata starts with its version or an attribute.
+bool StartsWithId(std::string_view message) { return message.starts_with('\x08'); }
 
 class IstreamBytes : public google::protobuf::io::CopyingInputStream {
  public:
@@ -201,13 +345,50 @@ std::string_view KindOf(const ChakraNode& node) {
   }
 }
 
+bool HasTime(const ChakraNode& node) { return node.micros > 0 || node.nanos.has_value(); }
+
+// Whether a node has work that takes time, and no duration that says how long.
+bool NeedsTime(const ChakraNode& node) {
+  if (HasTime(node)) return false;
+  const bool has_bytes = node.bytes.value_or(0) > 0;
+  switch (node.type) {
+    case ChakraNode::Type::kCompute:
+      return node.flop.value_or(0) > 0 || (has_bytes && !node.is_cpu);
+    case ChakraNode::Type::kLoad:
+    case ChakraNode::Type::kStore:
+      return has_bytes;
+    case ChakraNode::Type::kSend:
+    case ChakraNode::Type::kReceive:
+    case ChakraNode::Type::kCollective:
+      return !node.is_cpu;  // on a CPU it is the call alone
+    default:
+      return false;
+  }
+}
+
+// The graph's collective that takes as long on the same links, by comm_type; empty: there is none.
+constexpr std::string_view kTimedAs[] = {"all_reduce",     "broadcast", "all_gather", "all_gather",
+                                         "reduce_scatter", "broadcast", "all_to_all", "reduce_scatter",
+                                         "reduce_scatter", "all_reduce"};
+std::string_view TimedAs(const ChakraNode& node) {
+  const std::int64_t type = node.collective.value_or(-1);
+  return type >= 0 && static_cast<std::size_t>(type) < std::size(kTimedAs) ? kTimedAs[type] : std::string_view();
+}
+
 // Puts the nodes of all ranks together, in one list. A trace of 1 GB has a million of them and fifty times as many
 // dependencies, so these are kept in one list too, and all is given up as soon as the graph holds it.
 class ChakraGraphMaker {
  public:
+  explicit ChakraGraphMaker(const ChakraOptions& options) : options_(options) {}
+
   // What is added from here on is of a further rank.
-  void BeginRank() { ++num_ranks_; }
+  void BeginRank() {
+    ++num_ranks_;
+    listed_.emplace_back();
+  }
   void Add(ChakraNode&& node) {
+    if (node.groups && !node.groups->listed.empty()) TakeGroups(node.groups->listed);
+    is_workload_ = is_workload_ || NeedsTime(node);
     first_before_.push_back(ids_before_.size());
     ids_before_.insert(ids_before_.end(), node.before.begin(), node.before.end());
     FreeMemory(&node.before);
@@ -221,20 +402,21 @@ class ChakraGraphMaker {
     if (all_.empty()) throw InputError("", "holds no node");
     EMPLACE_CHECK_LT(2 * all_.size(), std::size_t{kNone});
     CheckNames();
+    if (is_workload_) {
+      for (Item& item : all_) item.node.is_cpu = item.node.is_cpu && item.node.says_cpu;
+    }
     FindDependencies();
     JoinMessages();
-    std::vector<Device> devices = MakeDevices();
+    std::optional<Cluster> cluster = MakeCluster();
     JoinCollectives();
-    Imported imported{.graph = MakeGraph(), .cluster = std::nullopt, .notes = std::move(notes_)};
-    imported.cluster =
-        Cluster::Uniform("chakra", std::move(devices),
-                         {.bandwidth_gb_per_s = 1e9, .latency_micros = 0, .gap_micros = 0}, Channels::kPerPair);
+    Imported imported{.graph = MakeGraph(), .cluster = std::move(cluster), .notes = std::move(notes_)};
+    imported.attributed_percent = 100;
+    if (!imported.cluster) return imported;
     Placement placement(imported.graph.num_ops());
     for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
       placement[MakeId<OpId>(i)] = MakeId<DeviceId>(device_of_[imported.graph.op(MakeId<OpId>(i)).file_position]);
     }
     imported.placement = std::move(placement);
-    imported.attributed_percent = 100;
     return imported;
   }
 
@@ -247,10 +429,17 @@ class ChakraGraphMaker {
   };
   using Track = std::tuple<std::size_t, bool, std::int64_t>;  // rank, CPU, tid
 
-  // The k-th collective of all ranks.
+  // A collective of several ranks that has a duration.
   struct Meeting {
     std::uint32_t first = 0;  // position in all_ of the first rank's
     double micros = 0;        // the shortest of their times
+  };
+  // One that the cluster times.
+  struct Collective {
+    std::string group;
+    std::string_view kind;
+    std::int64_t bytes = 0;  // of a rank, as Chakra has it: what it gives
+    std::size_t num_ranks = 0;
   };
 
   static Track TrackOf(const Item& item) { return {item.rank, item.node.is_cpu, item.node.thread.value_or(0)}; }
@@ -313,6 +502,7 @@ class ChakraGraphMaker {
       if (all_[i].node.type == ChakraNode::Type::kSend) sends[key(all_[i])].push_back(i);
     }
     send_of_.assign(all_.size(), kNone);
+    receive_of_.assign(all_.size(), kNone);
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (all_[i].node.type != ChakraNode::Type::kReceive) continue;
       const auto found = sends.find(key(all_[i]));
@@ -321,41 +511,109 @@ class ChakraGraphMaker {
         continue;
       }
       send_of_[i] = static_cast<std::uint32_t>(found->second.back());
+      receive_of_[send_of_[i]] = static_cast<std::uint32_t>(i);
       is_followed_[send_of_[i]] = true;
       found->second.pop_back();
       ++messages_;
     }
   }
 
+  void TakeGroups(const std::string& text) {
+    std::optional<ChakraGroups> groups = ListedChakraGroups(text);
+    if (!groups) {
+      ++unreadable_groups_;
+      return;
+    }
+    for (auto& [name, ranks] : *groups) listed_.back().insert_or_assign(name, std::move(ranks));
+  }
+
   void JoinCollectives() {
     meeting_of_.assign(all_.size(), kNone);
-    if (ranks_.size() == 1) return;
-    std::vector<std::vector<std::uint32_t>> collectives(ranks_.size());
+    collective_of_.assign(all_.size(), kNone);
+    std::vector<ChakraMember> members;
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (all_[i].node.type == ChakraNode::Type::kCollective) {
-        collectives[all_[i].rank].push_back(static_cast<std::uint32_t>(i));
-      }
+      const ChakraNode& node = all_[i].node;
+      if (node.type != ChakraNode::Type::kCollective) continue;
+      members.push_back({.node = static_cast<std::uint32_t>(i),
+                         .rank = static_cast<std::uint32_t>(all_[i].rank),
+                         .group = node.groups ? node.groups->name : std::string_view(),
+                         .kind = KindOf(node),
+                         .is_cpu = node.is_cpu,
+                         .has_dimensions = node.groups && node.groups->leaves_out_dimensions,
+                         .size = node.groups ? node.groups->size : std::nullopt});
     }
-    const std::size_t count = collectives[0].size();
-    for (const auto& of_rank : collectives) {
-      if (of_rank.size() != count) {
-        differs_ = true;
-        return;
-      }
-    }
-    for (std::size_t k = 0; k < count; ++k) {
-      const std::uint32_t first = collectives[0][k];
-      Meeting meeting{.first = first, .micros = MicrosOf(all_[first].node)};
-      for (const auto& of_rank : collectives) {
-        meeting.micros = std::min(meeting.micros, MicrosOf(all_[of_rank[k]].node));
-        meeting_of_[of_rank[k]] = static_cast<std::uint32_t>(k);
+    ChakraCollectives found = JoinChakraCollectives(members, ranks_, options_.groups, listed_);
+    if (ranks_.size() > 1) notes_ = std::move(found.notes);
+    for (const ChakraCollective& collective : found.joined) Join(collective);
+  }
+
+  void Join(const ChakraCollective& found) {
+    const auto needs_time = [&](std::uint32_t node) { return NeedsTime(all_[node].node); };
+    if (!std::all_of(found.nodes.begin(), found.nodes.end(), needs_time)) {
+      if (found.nodes.size() == 1) return;
+      Meeting meeting{.first = found.nodes.front(), .micros = std::numeric_limits<double>::infinity()};
+      for (const std::uint32_t node : found.nodes) {
+        if (!needs_time(node)) meeting.micros = std::min(meeting.micros, MicrosOf(all_[node].node));
+        meeting_of_[node] = static_cast<std::uint32_t>(meetings_.size());
       }
       meetings_.push_back(meeting);
+      return;
     }
+    const ChakraNode& first = all_[found.nodes.front()].node;
+    if (!found.is_whole || TimedAs(first).empty()) return;
+    Collective& collective = collectives_.emplace_back();
+    collective.group = fmt::format("{} {}{}", KindOf(first), collectives_.size() - 1,
+                                   first.groups ? ShownGroup(first.groups->name) : "");
+    collective.kind = TimedAs(first);
+    collective.num_ranks = found.nodes.size();
+    for (const std::uint32_t node : found.nodes) {
+      collective.bytes = std::max(collective.bytes, all_[node].node.bytes.value_or(0));
+      collective_of_[node] = static_cast<std::uint32_t>(collectives_.size() - 1);
+    }
+  }
+
+  static std::string ShownGroup(const std::string& group) {
+    if (group.empty()) return "";
+    return fmt::format(" of {}", IsValidUtf8(group) ? ShortName(group) : "a group");
   }
 
   static double MicrosOf(const ChakraNode& node) {
     return node.nanos ? static_cast<double>(*node.nanos) / 1000.0 : static_cast<double>(node.micros);
+  }
+
+  // The one that is given, or one of the threads and streams; none of a workload, which they could not time.
+  std::optional<Cluster> MakeCluster() {
+    if (options_.cluster != nullptr) {
+      if (!is_workload_) {
+        throw InputError("--cluster", "cannot be used (the nodes of the trace have times, on devices of their own)");
+      }
+      UseGivenCluster();
+      return *options_.cluster;
+    }
+    std::vector<Device> devices = MakeDevices();
+    if (is_workload_) return std::nullopt;
+    return Cluster::Uniform("chakra", std::move(devices),
+                            {.bandwidth_gb_per_s = 1e9, .latency_micros = 0, .gap_micros = 0}, Channels::kPerPair);
+  }
+
+  void UseGivenCluster() {
+    std::vector<std::size_t> accelerators;
+    std::optional<std::size_t> cpu;
+    for (std::size_t d = 0; d < options_.cluster->num_devices(); ++d) {
+      if (!options_.cluster->devices()[d].is_cpu) {
+        accelerators.push_back(d);
+      } else if (!cpu) {
+        cpu = d;
+      }
+    }
+    if (accelerators.size() < ranks_.size()) {
+      throw InputError("--cluster", fmt::format("has {} accelerators for {} ranks (one for each)", accelerators.size(),
+                                                ranks_.size()));
+    }
+    for (const Item& item : all_) {
+      const std::size_t own = accelerators[item.rank];
+      tracks_.try_emplace(TrackOf(item), item.node.is_cpu ? cpu.value_or(own) : own);
+    }
   }
 
   std::vector<Device> MakeDevices() {
@@ -378,40 +636,119 @@ class ChakraGraphMaker {
     return devices;
   }
 
+  void AddBefore(std::size_t i, OpSpec* spec) const {
+    const auto before = BeforeOf(i);
+    spec->control_positions.insert(spec->control_positions.end(), before.begin(), before.end());
+    // A message is an input.
+    if (send_of_[i] != kNone && !IsMessage(send_of_[i], i)) spec->control_positions.push_back(send_of_[i]);
+  }
+
+  OpSpec OpOf(std::size_t i) const {
+    const ChakraNode& node = all_[i].node;
+    OpSpec spec;
+    spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(NameOf(node))));
+    spec.kind = KindOf(node);
+    AddBefore(i, &spec);
+    if (meeting_of_[i] != kNone) {
+      spec.control_positions.push_back(static_cast<std::uint32_t>(all_.size()) + meeting_of_[i]);
+    }
+    JsonObject attrs;
+    AddMember(&attrs, "id", node.id);
+    if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
+    if (collective_of_[i] != kNone) AddMember(&attrs, "group", collectives_[collective_of_[i]].group);
+    spec.attrs = JsonText(ToJson(std::move(attrs)));
+    if (node.flop) spec.flop = static_cast<double>(*node.flop);
+    const double micros = meeting_of_[i] != kNone ? meetings_[meeting_of_[i]].micros : MicrosOf(node);
+    if (is_workload_) {
+      TimeWorkload(i, micros, &spec);
+    } else {
+      spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, micros);
+    }
+    return spec;
+  }
+
+  // Whether a message has no duration, neither where it is sent nor where it is received.
+  bool IsMessage(std::size_t send, std::size_t receive) const {
+    return NeedsTime(all_[send].node) && NeedsTime(all_[receive].node);
+  }
+
+  // Of a trace with nodes that need a time.
+  void TimeWorkload(std::size_t i, double micros, OpSpec* spec) const {
+    const ChakraNode& node = all_[i].node;
+    if (!IsCommunication(node)) {
+      if (spec->kind == "kernel" || NeedsTime(node)) spec->kind = "workload";
+      if (node.type == ChakraNode::Type::kLoad || node.type == ChakraNode::Type::kStore) spec->kind = KindOf(node);
+      if (!NeedsTime(node)) spec->time_micros = micros;
+      return;
+    }
+    if (collective_of_[i] != kNone) return MakeCollective(i, spec);
+    const bool is_send = node.type == ChakraNode::Type::kSend;
+    const std::uint32_t other = is_send ? receive_of_[i] : send_of_[i];
+    if (other != kNone && IsMessage(i, other)) {
+      spec->kind = is_send ? "send" : "recv";
+      if (is_send) spec->outputs.push_back({.size = Bytes{node.bytes.value_or(0)}, .shape = {}});
+      if (!is_send) spec->input_positions.push_back({.op = other, .output = 0});
+      return;
+    }
+    // No kind of the op catalogue: roofline would have no time for those.
+    spec->kind = "collective";
+    if (!IsUnknown(i)) spec->time_micros = micros;
+  }
+
+  // What takes part in a collective or message of ranks that are not given.
+  bool IsUnknown(std::size_t i) const {
+    const ChakraNode& node = all_[i].node;
+    return IsCommunication(node) && NeedsTime(node) && meeting_of_[i] == kNone && collective_of_[i] == kNone &&
+           send_of_[i] == kNone && receive_of_[i] == kNone;
+  }
+
+  static bool ReadsBuffer(const Collective& collective) {
+    return collective.kind != "all_gather" && collective.kind != "broadcast";
+  }
+
+  void MakeCollective(std::size_t i, OpSpec* spec) const {
+    const Collective& collective = collectives_[collective_of_[i]];
+    spec->kind = collective.kind;
+    if (ReadsBuffer(collective)) {
+      // The buffer waits for what the collective depends on.
+      spec->control_positions.clear();
+      spec->input_positions.push_back({.op = buffer_of_.at(static_cast<std::uint32_t>(i)), .output = 0});
+      return;
+    }
+    const auto ranks = static_cast<std::int64_t>(collective.num_ranks);
+    const std::int64_t bytes = collective.kind == "all_gather" ? BytesOfAll(collective, ranks) : collective.bytes;
+    spec->outputs.push_back({.size = Bytes{std::max<std::int64_t>(bytes, 1)}, .shape = {}});
+  }
+
+  std::int64_t BytesOfAll(const Collective& collective, std::int64_t ranks) const {
+    if (collective.bytes > kMaxJsonInteger / ranks) {
+      throw InputError("", fmt::format("{} gathers more than {} bytes", Quoted(collective.group), kMaxJsonInteger));
+    }
+    return collective.bytes * ranks;
+  }
+
+  // Positions in the graph: the nodes, the meetings, the buffers.
+  void FindBuffers() {
+    for (std::uint32_t i = 0; i < all_.size(); ++i) {
+      if (collective_of_[i] == kNone || !ReadsBuffer(collectives_[collective_of_[i]])) continue;
+      const std::size_t position = all_.size() + meetings_.size() + buffer_of_.size();
+      buffer_of_.emplace(i, static_cast<std::uint32_t>(position));
+    }
+  }
+
   // Gives the nodes up.
   Graph MakeGraph() {
+    FindBuffers();
     GraphBuilder builder("chakra");
-    builder.Reserve(all_.size() + meetings_.size());
-    device_of_.reserve(all_.size() + meetings_.size());
-    const auto add_before = [&](std::size_t i, OpSpec* spec) {
-      const auto before = BeforeOf(i);
-      spec->control_positions.insert(spec->control_positions.end(), before.begin(), before.end());
-      if (send_of_[i] != kNone) spec->control_positions.push_back(send_of_[i]);
-    };
-    const auto micros_of = [&](std::size_t i) {
-      return meeting_of_[i] != kNone ? meetings_[meeting_of_[i]].micros : MicrosOf(all_[i].node);
-    };
+    builder.Reserve(all_.size() + meetings_.size() + buffer_of_.size());
+    device_of_.reserve(all_.size() + meetings_.size() + buffer_of_.size());
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      const ChakraNode& node = all_[i].node;
-      OpSpec spec;
-      spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(NameOf(node))));
-      spec.kind = KindOf(node);
-      add_before(i, &spec);
-      if (meeting_of_[i] != kNone) {
-        spec.control_positions.push_back(static_cast<std::uint32_t>(all_.size()) + meeting_of_[i]);
-      }
-      JsonObject attrs;
-      AddMember(&attrs, "id", node.id);
-      if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
-      spec.attrs = JsonText(ToJson(std::move(attrs)));
-      if (node.flop) spec.flop = static_cast<double>(*node.flop);
-      spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, micros_of(i));
-      builder.Add(spec);
+      builder.Add(OpOf(i));
       device_of_.push_back(tracks_.at(TrackOf(all_[i])));
     }
     std::vector<OpSpec> meetings(meetings_.size());
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (meeting_of_[i] != kNone) add_before(i, &meetings[meeting_of_[i]]);
+      if (meeting_of_[i] != kNone) AddBefore(i, &meetings[meeting_of_[i]]);
     }
     for (std::size_t k = 0; k < meetings.size(); ++k) {
       meetings[k].name = fmt::format("{:07} meeting {}", all_.size() + k, k);
@@ -419,6 +756,16 @@ class ChakraGraphMaker {
       meetings[k].time_micros = 0;
       builder.Add(meetings[k]);
       device_of_.push_back(tracks_.at(TrackOf(all_[meetings_[k].first])));
+    }
+    for (const auto& [node, position] : buffer_of_) {
+      OpSpec spec;
+      spec.name = fmt::format("{:07} buffer", position);
+      spec.kind = "input";
+      AddBefore(node, &spec);
+      const std::int64_t bytes = std::max<std::int64_t>(collectives_[collective_of_[node]].bytes, 1);
+      spec.outputs.push_back({.size = Bytes{bytes}, .shape = {}});
+      builder.Add(spec);
+      device_of_.push_back(tracks_.at(TrackOf(all_[node])));
     }
     builder.SetMetadata(R"({"source":"chakra"})");
     AddNotes();
@@ -429,12 +776,18 @@ class ChakraGraphMaker {
 
   void AddNotes() {
     std::size_t untimed = 0;
+    std::size_t worked = 0;
+    std::size_t unknown = 0;
     std::size_t ends = 0;
+    std::size_t on_shared_cpu = 0;
     double gpu_micros = 0;
     for (std::size_t i = 0; i < all_.size(); ++i) {
       const ChakraNode& node = all_[i].node;
       // What emplace wrote has exact times, and messages that take none.
-      untimed += node.micros == 0 && !node.nanos ? 1 : 0;
+      untimed += HasTime(node) || NeedsTime(node) ? 0 : 1;
+      worked += NeedsTime(node) ? 1 : 0;
+      unknown += IsUnknown(i) ? 1 : 0;
+      on_shared_cpu += options_.cluster != nullptr && ranks_.size() > 1 && node.is_cpu && HasTime(node) ? 1 : 0;
       if (node.is_cpu) continue;
       gpu_micros += MicrosOf(node);
       ends += is_followed_[i] ? 0 : 1;
@@ -445,19 +798,42 @@ class ChakraGraphMaker {
     if (messages_ > 0) notes_.push_back(fmt::format("{} messages join {} ranks", messages_, ranks_.size()));
     if (unsent_ > 0)
       notes_.push_back(fmt::format("{} nodes receive what no rank sends: they wait for nothing", unsent_));
-    if (differs_) notes_.push_back("the ranks have different numbers of collectives: they are not joined");
+    if (unreadable_groups_ > 0) {
+      notes_.push_back(
+          fmt::format("{} lists of process groups cannot be read: groups are taken to be of all ranks that "
+                      "name them",
+                      unreadable_groups_));
+    }
     if (!meetings_.empty()) {
       notes_.push_back(
           fmt::format("{} collectives join {} ranks: they start together and take the shortest of their times",
                       meetings_.size(), ranks_.size()));
     }
     if (untimed > 0) notes_.push_back(fmt::format("{} nodes have no duration: they take 0", untimed));
+    if (worked > 0) {
+      notes_.push_back(
+          fmt::format("{} nodes have work and no duration: --costs roofline times them, on a cluster with "
+                      "rates (--cluster), their FLOP as products in half precision",
+                      worked));
+    }
+    if (unknown > 0) {
+      notes_.push_back(
+          fmt::format("{} of these take part in collectives or messages whose other ranks are not given: nothing "
+                      "times them (the traces of all ranks)",
+                      unknown));
+    }
+    if (on_shared_cpu > 0) {
+      notes_.push_back(fmt::format("{} nodes of the ranks' CPUs share one CPU of the cluster", on_shared_cpu));
+    }
     if (ends > 0) notes_.push_back(fmt::format("nothing depends on {} nodes of the accelerator", ends));
     notes_.push_back(
         fmt::format("attributed: all nodes have a place; {:.3f} ms of accelerator time", gpu_micros / 1000));
   }
 
+  const ChakraOptions& options_;
   std::size_t num_ranks_ = 0;
+  bool is_workload_ = false;          // there are nodes that need a time
+  std::vector<ChakraGroups> listed_;  // by rank
   std::vector<std::int64_t> ranks_;
   std::vector<Item> all_;
   // What the node at i waits for begins at first_before_[i]: in ids_before_ until FindDependencies, then in before_, as
@@ -466,21 +842,28 @@ class ChakraGraphMaker {
   std::vector<std::uint64_t> ids_before_;
   std::vector<std::uint32_t> before_;
   std::vector<std::uint32_t> send_of_;     // of a receive; kNone: none
+  std::vector<std::uint32_t> receive_of_;  // of a send
   std::vector<std::uint32_t> meeting_of_;  // kNone: none
+  std::vector<std::uint32_t> collective_of_;
   std::vector<bool> is_followed_;
   std::map<Track, std::size_t> tracks_;  // positions among devices
   std::vector<Meeting> meetings_;
-  std::vector<std::size_t> device_of_;  // by position in the graph
+  std::vector<Collective> collectives_;
+  std::map<std::uint32_t, std::uint32_t> buffer_of_;  // of a node in a collective: positions in the graph
+  std::vector<std::size_t> device_of_;                // by position in the graph
   std::vector<std::string> notes_;
   std::size_t missing_ = 0;
   std::size_t messages_ = 0;
   std::size_t unsent_ = 0;
-  bool differs_ = false;
+  std::size_t unreadable_groups_ = 0;
 };
 
 std::uint64_t IdFrom(const JsonNode& node) {
   return static_cast<std::uint64_t>(node.Integer(0, kMaxJsonInteger, "the id of a node"));
 }
+
+constexpr std::string_view kJsonIntegers[] = {"tid", "comm_type", "comm_src", "comm_dst", "comm_tag"};
+constexpr std::string_view kJsonSizes[] = {"comm_size", "num_ops", "tensor_size"};
 
 ChakraNode NodeFromJson(const JsonNode& json) {
   ChakraNode node;
@@ -500,18 +883,24 @@ ChakraNode NodeFromJson(const JsonNode& json) {
       const auto* flag = member.value.As<bool>();
       if (flag == nullptr) value.Refuse("true or false");
       node.is_cpu = *flag;
-    } else if (member.key == "tid") {
-      node.thread = value.Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
-    } else if (member.key == "comm_type") {
-      node.collective = value.Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
-    } else if (member.key == "comm_size") {
-      node.bytes = value.Integer(0, kMaxJsonInteger, "bytes");
+      node.says_cpu = true;
+    } else if (std::find(std::begin(kJsonIntegers), std::end(kJsonIntegers), member.key) != std::end(kJsonIntegers)) {
+      const std::int64_t integer = value.Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
+      KeepAttribute(member.key, {.integer = integer, .text = ""}, &node);
+    } else if (std::find(std::begin(kJsonSizes), std::end(kJsonSizes), member.key) != std::end(kJsonSizes)) {
+      const std::int64_t integer = value.Integer(0, kMaxJsonInteger, "a size");
+      KeepAttribute(member.key, {.integer = integer, .text = ""}, &node);
+    } else if (member.key == "pg_name") {
+      const auto* number = member.value.As<std::int64_t>();
+      const std::string name = number != nullptr ? std::to_string(*number) : value.Text("a name");
+      SetGroups(&node, [&](ChakraNodeGroups* groups) { groups->name = name; });
     } else if (member.key == "data_deps" || member.key == "ctrlDeps") {
       const JsonList& list = value.List("a list of ids");
       for (std::size_t i = 0; i < list.size(); ++i) node.before.push_back(IdFrom(JsonNode(value, i, list[i])));
     }
   }
   if (!has_id) throw InputError(PlaceOfKey(json.Place(), "Id"), "is missing (the id of a node)");
+  Complete(&node);
   return node;
 }
 
@@ -521,7 +910,8 @@ void ReadChakra(std::istream& in, const TakeChakraNode& take) {
   IstreamBytes bytes(&in);
   google::protobuf::io::CopyingInputStreamAdaptor buffer(&bytes);
   std::string message;
-  for (std::size_t count = 0;; ++count) {
+  std::size_t num_nodes = 0;
+  for (bool is_first = true;; is_first = false) {
     const std::int64_t at = buffer.ByteCount();  // before the stream takes the next block
     CodedInputStream stream(&buffer);            // one for each message: it counts bytes in 31 bits
     std::uint32_t length = 0;
@@ -535,17 +925,17 @@ void ReadChakra(std::istream& in, const TakeChakraNode& take) {
       throw InputError(fmt::format("byte {}", at),
                        fmt::format("is not a message of a Chakra trace: the file ends before its {} bytes do", length));
     }
-    if (count == 0) continue;  // GlobalMetadata
+    if (is_first && !StartsWithId(message)) continue;  // GlobalMetadata
+    const auto place = [num_nodes] { return fmt::format("node {}", num_nodes); };
     auto node = NodeFrom(message);
-    if (!node) throw InputError(fmt::format("node {}", count - 1), "is not a Node of a Chakra trace");
+    if (!node) throw InputError(place(), "is not a Node of a Chakra trace");
     if (node->nanos && *node->nanos > static_cast<std::int64_t>(kMaxChakraMicros) * 1000) {
-      throw InputError(fmt::format("node {}", count - 1),
-                       fmt::format("takes {} ns (at most {} us)", *node->nanos, kMaxChakraMicros));
+      throw InputError(place(), fmt::format("takes {} ns (at most {} us)", *node->nanos, kMaxChakraMicros));
     }
     if (node->micros > kMaxChakraMicros) {
-      throw InputError(fmt::format("node {}", count - 1),
-                       fmt::format("takes {} us (at most {})", node->micros, kMaxChakraMicros));
+      throw InputError(place(), fmt::format("takes {} us (at most {})", node->micros, kMaxChakraMicros));
     }
+    ++num_nodes;
     take(std::move(*node));
   }
 }
@@ -561,8 +951,8 @@ void ReadChakraJson(std::istream& in, const TakeChakraNode& take) {
   if (FindMember(root, "workload_graph") == nullptr) throw InputError("workload_graph", "is missing (a list of nodes)");
 }
 
-Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks) {
-  ChakraGraphMaker maker;
+Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks, const ChakraOptions& options) {
+  ChakraGraphMaker maker(options);
   std::vector<std::int64_t> numbers;
   for (const ChakraRank& rank : ranks) {
     maker.BeginRank();
@@ -574,7 +964,8 @@ Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks) {
 
 bool LooksLikeChakra(std::string_view head) {
   if (StartsAnObject(head)) return head.find("\"workload_graph\"") != std::string_view::npos;
-  // GlobalMetadata begins with its version or an attribute, a Node with its id.
+  // GlobalMetadata begins with its version or an attribute, a Node with its id or, because proto3 leaves out an id of
+  // 0, with its name or type.
   CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(head.data()), static_cast<int>(head.size()));
   std::uint32_t length = 0;
   if (!stream.ReadVarint32(&length) || length > kMaxMessage) return false;
@@ -589,9 +980,13 @@ bool LooksLikeChakra(std::string_view head) {
     return message[0] == '\x0a' &&
            static_cast<std::size_t>(static_cast<unsigned char>(message[1])) + 2 == message.size();
   }
-  if (!stream.ReadVarint32(&length) || length == 0) return false;
-  std::uint8_t tag = 0;
-  return stream.ReadRaw(&tag, 1) && tag == 0x08;
+  if (!stream.ReadVarint32(&length) || length == 0 || length > kMaxMessage) return false;
+  const std::string_view rest = head.substr(static_cast<std::size_t>(stream.CurrentPosition()));
+  if (rest.empty()) return false;
+  if (StartsWithId(rest)) return true;
+  if (rest[0] != '\x12' && rest[0] != '\x18') return false;
+  // A node that is cut is one as far as it goes.
+  return rest.size() < length || NodeFrom(std::string(rest.substr(0, length))).has_value();
 }
 
 namespace {
@@ -611,8 +1006,15 @@ std::optional<std::int64_t> RankFromName(std::string_view name) {
 
 }  // namespace
 
-Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions&) {
-  ChakraGraphMaker maker;
+Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions& options) {
+  ChakraOptions chakra;
+  std::optional<Cluster> cluster;
+  if (!options.cluster.empty()) chakra.cluster = &cluster.emplace(LoadCluster(options.cluster));
+  if (!options.comm_groups.empty()) {
+    const auto in = OpenForReading(options.comm_groups);
+    chakra.groups = AtPlace(options.comm_groups, [&] { return ReadChakraGroups(*in); });
+  }
+  ChakraGraphMaker maker(chakra);
   std::vector<std::int64_t> ranks;
   std::set<std::int64_t> named;
   for (const ImportSource& source : sources) {

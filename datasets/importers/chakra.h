@@ -4,14 +4,26 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "datasets/importers/chakra_groups.h"
 #include "datasets/importers/registry.h"
 
 namespace emplace::datasets {
+
+// What a node says of process groups. Few do.
+struct ChakraNodeGroups {
+  // Of a collective: its group, attribute pg_name or comm_group; the number of its ranks, attribute pg_size or
+  // group_size; whether attribute involved_dim leaves out dimensions of the network.
+  std::string name = {};
+  std::optional<std::int64_t> size = {};
+  bool leaves_out_dimensions = false;
+  std::string listed = {};  // of PyTorch's node that lists the groups: inputs.values
+};
 
 // A node of a Chakra Execution Trace (Sridharan et al. 2023, "Chakra: Advancing Performance Benchmarking and Co-design
 // using Standardized Execution Traces"; the schema et_def in github.com/mlcommons/chakra).
@@ -25,11 +37,15 @@ struct ChakraNode {
   std::uint64_t start_micros = 0;
   std::uint64_t micros = 0;                // duration_micros, or `runtime`
   std::optional<std::int64_t> nanos = {};  // attribute duration_ns, which comes before micros; what emplace writes
-  bool is_cpu = true;                      // attribute is_cpu_op; without it all but communication is of an accelerator
-  std::optional<std::int64_t> thread = {};      // attribute tid: a thread, or a stream
-  std::optional<std::int64_t> collective = {};  // attribute comm_type
-  std::optional<std::int64_t> bytes = {};       // attribute comm_size, num_bytes or tensor_size
-  std::optional<std::int64_t> flop = {};        // attribute num_ops
+  // Attribute is_cpu_op. Without it communication and nodes with num_ops or a size are of an accelerator, others of a
+  // CPU; of a workload all are of an accelerator.
+  bool is_cpu = true;
+  bool says_cpu = false;                                // it has the attribute
+  std::optional<std::int64_t> thread = {};              // attribute tid: a thread, or a stream
+  std::optional<std::int64_t> collective = {};          // attribute comm_type
+  std::optional<std::int64_t> bytes = {};               // attribute comm_size, num_bytes or tensor_size
+  std::optional<std::int64_t> flop = {};                // attribute num_ops
+  std::shared_ptr<const ChakraNodeGroups> groups = {};  // null: the node says nothing of them
   // Of a message between two ranks: attributes comm_src, comm_dst, comm_tag.
   std::optional<std::int64_t> source = {};
   std::optional<std::int64_t> destination = {};
@@ -48,13 +64,27 @@ struct ChakraRank {
   std::vector<ChakraNode> nodes = {};
 };
 
+struct ChakraOptions {
+  ChakraGroups groups = {};          // beside those that the traces list
+  const Cluster* cluster = nullptr;  // a rank's ops go on its accelerators, in order, those of CPUs on its first CPU
+};
+
 // Nodes are ops, dependencies are control inputs: the trace says nothing of the size of what passes along them. Devices
 // are a CPU thread or an accelerator's stream for each tid; of several ranks they are named "rank 1 gpu stream 7".
 // Dependencies on nodes that the trace lacks are left out and counted.
-// A `receive` waits for the `send` of the same ranks and tag; of several, the k-th for the k-th. If all ranks have as
-// many collectives, the k-th of all start together, and take the shortest of their times: the others waited inside.
+// A `receive` waits for the `send` of the same ranks and tag; of several, the k-th for the k-th. Nodes of one
+// collective (chakra_groups.h) start together, and take the shortest of their times: the others waited inside.
+//
+// A trace of a workload has nodes with work and no duration: num_ops, tensor_size, comm_size. Those get no time here:
+// - A node with num_ops or tensor_size is an op of kind `workload`, `load` or `store`, which roofline times.
+// - A collective is one of the graph's (docs/model.md, K1), which the cluster times. Gather, scatter and reduce are
+//   all_gather, reduce_scatter and broadcast, and a barrier is an all_reduce of a byte.
+// - A message is a tensor of comm_size bytes, which op `send` writes and op `recv` of another rank reads.
+// - A collective or message whose other ranks are not given is an op of kind `collective`, which nothing times.
+// All other nodes of such a trace keep their times on every kind of device.
+//
 // Throws InputError on ids that repeat, and on cycles (with the ops on them).
-Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks);
+Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks, const ChakraOptions& options = {});
 
 }  // namespace emplace::datasets
 

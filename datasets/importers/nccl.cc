@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -31,6 +32,7 @@ constexpr std::size_t kMostLinks = std::size_t{1} << 20;
 constexpr double kLocal = 5000;      // GB/s: a CPU and its memory
 constexpr double kGpuMicros = 1.25;  // of latency, at each GPU and at each network port
 constexpr double kCpuMicros = 6.75;
+constexpr double kMostMbit = 10'000'000;  // of a network port: no card is as fast
 
 // Of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed.
 double LaneRate(std::string_view speed) {
@@ -98,7 +100,10 @@ struct CableEnds {
   bool both = true;
 };
 
-bool IsDisplay(const std::string& pci_class) { return pci_class.starts_with("0x03"); }
+// Classes of PCI devices, as NCCL and RCCL tell them. AMD's accelerators are of class 0x1200.
+bool IsGpuClass(const std::string& pci_class) { return pci_class.starts_with("0x03") || pci_class.starts_with("0x12"); }
+bool IsInfiniBandClass(const std::string& pci_class) { return pci_class.starts_with("0x0207"); }
+bool IsNetworkClass(const std::string& pci_class) { return pci_class.starts_with("0x02"); }
 
 double BetweenSockets(const Element& cpu) {
   const std::string arch = cpu.Text("arch");
@@ -127,10 +132,44 @@ double Xgmi(const std::string& gcn) {
   return gcn.find("94") != std::string::npos ? 48 : 24;
 }
 
+// GPUs of which clouds ship templates: their NVLinks, and the compute capability that says how fast each is.
+struct NvLinkKind {
+  std::string_view kind;
+  int links;
+  int sm;
+};
+constexpr NvLinkKind kNvLinkKinds[] = {{"p100", 4, 60},  {"v100", 6, 70},  {"a100", 12, 80},
+                                       {"h100", 18, 90}, {"h200", 18, 90}, {"b200", 18, 100}};
+
+struct AddedNvLink {
+  double gb_per_s = 0;
+  std::string_view kind;  // of the GPUs; "": not said
+};
+
+// What --nvlink says: a kind, or GB/s of each GPU and direction.
+AddedNvLink ParseNvLink(const std::string& text) {
+  std::string known;
+  for (const NvLinkKind& each : kNvLinkKinds) {
+    if (each.kind == text) return {each.links * NvLink(each.sm), each.kind};
+    known.append(known.empty() ? "" : ", ").append(each.kind);
+  }
+  constexpr double kMost = 1e6;
+  double gb_per_s = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, gb_per_s);
+  if (error != std::errc() || rest != end || !(gb_per_s > 0 && gb_per_s <= kMost)) {
+    throw InputError("--nvlink", fmt::format("is {} (GB/s of each GPU and direction, above 0 to {:.0f}, or one of {})",
+                                             Quoted(text), kMost, known));
+  }
+  return {gb_per_s, {}};
+}
+
 std::string InLowerCase(std::string text) {
   for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return text;
 }
+
+constexpr std::string_view kUnknownGpu = "gpu";
 
 std::string KindOf(std::int64_t sm, const std::string& gcn) {
   if (!gcn.empty()) return gcn.starts_with("gfx") ? gcn : "gfx" + gcn;
@@ -139,7 +178,7 @@ std::string KindOf(std::int64_t sm, const std::string& gcn) {
   for (const auto& [capability, kind] : kKinds) {
     if (capability == sm) return std::string(kind);
   }
-  return sm == 0 ? "gpu" : fmt::format("sm{}", sm);
+  return sm == 0 ? std::string(kUnknownGpu) : fmt::format("sm{}", sm);
 }
 
 // One node.
@@ -155,10 +194,11 @@ class SystemReader {
                        "not valid XML: " + std::string(parsed.description()));
     const pugi::xml_node system = document.child("system");
     if (!system) throw InputError(file_, "has no <system> (a topology of NCCL's)");
-    has_gpus_ = !system.select_node(".//gpu").node().empty();
+    has_gpus = !system.select_node(".//gpu").node().empty();
+    has_ports_ = !system.select_node(".//net").node().empty();
     for (const pugi::xml_node cpu : system.children("cpu")) ReadCpu(Element(cpu, file_));
     if (cpus.empty()) throw InputError(file_, "has no <cpu> in its <system> (at least one)");
-    if (gpus.empty()) throw InputError(file_, "has no GPU (a <gpu>, or a PCI device of class 0x03)");
+    if (gpus.empty()) throw InputError(file_, "has no GPU (a <gpu>, or a PCI device of class 0x03 or 0x12)");
     if (cpus.size() + gpus.size() > kMostDevices) {
       throw InputError(file_,
                        fmt::format("has {} CPUs and GPUs (at most {})", cpus.size() + gpus.size(), kMostDevices));
@@ -170,14 +210,26 @@ class SystemReader {
       }
     }
     ResolveBuses();
+    if (!has_ports_) AddCardsAsPorts();
+  }
+
+  // Joins each GPU to an NVLink switch.
+  void AddNvSwitch(double gb_per_s) {
+    switches.emplace_back("nvswitch");
+    for (const Gpu& gpu : gpus) joins.push_back({gpu.name, "nvswitch", gb_per_s, kGpuMicros});
   }
 
   std::vector<Cpu> cpus;
   std::vector<Gpu> gpus;
   std::vector<std::string> switches;
   std::vector<CableEnds> joins;
+  bool has_gpus = false;  // <gpu>, not only PCI devices of their class
   bool has_net = false;
-  std::size_t left_out = 0;  // links to GPUs that are not in the file
+  bool has_fabric = false;         // a link of NVLink's or XGMI's between GPUs
+  std::size_t left_out = 0;        // links to GPUs that are not in the file
+  std::size_t to_themselves = 0;   // links of GPUs to themselves
+  std::size_t cards_as_ports = 0;  // network cards without a <net>
+  std::size_t too_fast = 0;        // ports that say more than kMostMbit
 
  private:
   static std::string NumaOf(const Cpu& cpu) { return fmt::format("numa:{}", cpu.numa); }
@@ -214,7 +266,8 @@ class SystemReader {
     const std::string bus = pci.Text("busid");
     if (bus.empty()) pci.Refuse("busid", "is missing (such as 0000:07:00.0)");
     const pugi::xml_node gpu = pci.node().child("gpu");
-    if (gpu || (!has_gpus_ && IsDisplay(pci.Text("class")))) {
+    const std::string pci_class = pci.Text("class");
+    if (gpu || (!has_gpus && IsGpuClass(pci_class))) {
       ReadGpu(Element(gpu, file_), pci, bus, above, rate);
       return;
     }
@@ -224,7 +277,20 @@ class SystemReader {
     if (!names_.insert(name).second) pci.Refuse("busid", "is the name of another one's copy (each once)");
     switches.push_back(name);
     joins.push_back({name, above, rate, 0});
+    if (IsNetworkClass(pci_class)) cards_.push_back({name, IsInfiniBandClass(pci_class), rate});
     ReadChildren(pci, name, depth + 1);
+  }
+
+  // A template has cards without ports: NCCL adds those when it runs. Beside InfiniBand, Ethernet is for management.
+  void AddCardsAsPorts() {
+    const bool any_infini_band =
+        std::any_of(cards_.begin(), cards_.end(), [](const Card& card) { return card.is_infini_band; });
+    for (const Card& card : cards_) {
+      if (any_infini_band && !card.is_infini_band) continue;
+      has_net = true;
+      ++cards_as_ports;
+      joins.push_back({card.name, "net", card.gb_per_s, kGpuMicros});
+    }
   }
 
   void ReadGpu(const Element& gpu, const Element& pci, const std::string& bus, const std::string& above, double rate) {
@@ -266,8 +332,9 @@ class SystemReader {
     for (const pugi::xml_node port : nic.node().children("net")) {
       const Element net(port, file_);
       // A card that does not know its speed says 0 or -1: taken as 10 Gbit/s.
-      const std::int64_t given = net.Integer("speed", -1, 100'000'000, 0);
+      const std::int64_t given = net.Integer("speed", -1, std::numeric_limits<std::int32_t>::max(), 0);
       const double mbit = given <= 0 ? 10'000 : static_cast<double>(given);
+      too_fast += mbit > kMostMbit ? 1 : 0;
       has_net = true;
       joins.push_back({above, "net", mbit / 8000, kGpuMicros});
     }
@@ -292,15 +359,29 @@ class SystemReader {
           continue;
         }
         join.to = found->second;
+        if (join.to == join.from) {
+          ++to_themselves;
+          continue;
+        }
+        has_fabric = true;
       }
       resolved.push_back(std::move(join));
     }
     joins = std::move(resolved);
-    if (!to_switch.empty()) switches.push_back("nvswitch");
+    if (to_switch.empty()) return;
+    has_fabric = true;
+    switches.emplace_back("nvswitch");
   }
 
+  struct Card {
+    std::string name;
+    bool is_infini_band = false;
+    double gb_per_s = 0;  // of its PCIe link
+  };
+
   const std::string& file_;
-  bool has_gpus_ = false;
+  bool has_ports_ = false;
+  std::vector<Card> cards_;
   std::set<std::string> names_;
   std::map<std::string, std::string> gpu_of_bus_;
   std::map<std::string, std::size_t> copies_;  // of a switch's bus id
@@ -409,13 +490,56 @@ bool LooksLikeNccl(std::string_view head) {
   return start != std::string_view::npos && head[start] == '<' && head.find("<system") != std::string_view::npos;
 }
 
+namespace {
+
+// Returns a note.
+std::string AddNvLink(const AddedNvLink& nvlink, SystemReader* node) {
+  if (node->has_fabric) throw InputError("--nvlink", "cannot be used (the file has links between its GPUs)");
+  node->AddNvSwitch(nvlink.gb_per_s);
+  if (nvlink.kind.empty()) return fmt::format("NVLink of {:g} GB/s is added to each GPU", nvlink.gb_per_s);
+  for (Gpu& gpu : node->gpus) {
+    if (gpu.kind == kUnknownGpu) gpu.kind = nvlink.kind;
+  }
+  return fmt::format("NVLink of {} is added to each GPU, {:g} GB/s", nvlink.kind, nvlink.gb_per_s);
+}
+
+void AddNotes(const SystemReader& node, const ImportOptions& options, const std::string& added,
+              std::vector<std::string>* notes) {
+  if (node.left_out > 0) {
+    notes->push_back(fmt::format("{} links to GPUs that are not in the file are left out", node.left_out));
+  }
+  if (node.to_themselves > 0) {
+    notes->push_back(fmt::format("{} links of GPUs to themselves are left out", node.to_themselves));
+  }
+  if (!added.empty()) notes->push_back(added);
+  if (added.empty() && !node.has_fabric && node.gpus.size() > 1 && (!node.has_gpus || node.to_themselves > 0)) {
+    notes->push_back(
+        fmt::format("there is no NVLink between GPUs in the file{}: copies between them go over PCIe (--nvlink KIND, "
+                    "such as h100, or --nvlink GB_PER_S adds it)",
+                    node.has_gpus ? "" : ", because NCCL adds it when it runs"));
+  }
+  if (node.cards_as_ports > 0 && options.nodes > 1) {
+    notes->push_back(fmt::format("{} network cards have no port with a speed: taken to be as fast as their PCIe links",
+                                 node.cards_as_ports));
+  }
+  if (node.too_fast > 0 && options.nodes > 1) {
+    notes->push_back(
+        fmt::format("{} network ports say more than 10 Tbit/s: only their PCIe links limit them", node.too_fast));
+  }
+}
+
+}  // namespace
+
 Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& options) {
   const std::string& file = sources.front().name();
   SystemReader node(file);
   node.Read(sources.front().Content());
   if (options.nodes > 1 && !node.has_net) {
-    throw InputError(file, "has no network port (a <net>), so that nodes cannot be joined");
+    throw InputError(file,
+                     "has no network port (a <net>, or a PCI device of class 0x02), so that nodes cannot be joined");
   }
+  std::string added;
+  if (!options.nvlink.empty()) added = AddNvLink(ParseNvLink(options.nvlink), &node);
   // Numbers in a file may have holes, and come in any order.
   std::sort(node.cpus.begin(), node.cpus.end(), [](const Cpu& a, const Cpu& b) { return a.numa < b.numa; });
   std::stable_sort(node.gpus.begin(), node.gpus.end(), [](const Gpu& a, const Gpu& b) {
@@ -426,9 +550,7 @@ Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& 
   std::set<std::string> kinds;
   for (const Gpu& gpu : node.gpus) kinds.insert(gpu.kind);
   imported.notes.push_back(fmt::format("GPUs are taken as {}, CPUs as cpu-core", fmt::join(kinds, " and ")));
-  if (node.left_out > 0) {
-    imported.notes.push_back(fmt::format("{} links to GPUs that are not in the file are left out", node.left_out));
-  }
+  AddNotes(node, options, added, &imported.notes);
   imported.notes.push_back(
       "memory sizes and op gaps are not in such a file (memory_gib, op_gap_us); latencies are estimates");
   return imported;

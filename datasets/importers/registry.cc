@@ -42,7 +42,8 @@ constexpr ImporterEntry kImporters[] = {
      /*takes_times=*/false, /*takes_inputs=*/true},
     {"chakra", "Chakra Execution Trace, protobuf or JSON: the nodes of a step with times, threads and streams",
      "MLCommons Chakra, et_def.proto; github.com/mlcommons/chakra", LooksLikeChakra, ImportChakra,
-     /*takes_several=*/true},
+     /*takes_several=*/true, /*takes_times=*/false, /*takes_inputs=*/false, /*takes_training=*/false,
+     /*is_cluster=*/false, /*takes_ranks=*/true},
     {"pytorch-et", "PyTorch Execution Trace: the ops of a step with their tensors; times from a Kineto trace of it",
      "PyTorch ExecutionTraceObserver, schemas 1.0.1 to 1.1.1-chakra; github.com/facebookresearch/param",
      LooksLikePyTorchEt, ImportPyTorchEt, /*takes_several=*/false, /*takes_times=*/true},
@@ -101,6 +102,14 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
   }
   if (options.nodes != 1 && !importer.is_cluster) {
     throw InputError("--nodes", "is for the topology of a node (format nccl, not " + std::string(importer.name) + ")");
+  }
+  if (!options.nvlink.empty() && !importer.is_cluster) {
+    throw InputError("--nvlink", "is for the topology of a node (format nccl, not " + std::string(importer.name) + ")");
+  }
+  for (const auto& [option, value] :
+       {std::pair("--cluster", &options.cluster), std::pair("--comm-groups", &options.comm_groups)}) {
+    if (value->empty() || importer.takes_ranks) continue;
+    throw InputError(option, "is for traces of ranks (format chakra, not " + std::string(importer.name) + ")");
   }
   if (!options.training.empty() && !importer.takes_training) {
     throw InputError("--training",

@@ -89,6 +89,12 @@ struct ImportOptions {
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
   std::string step = {};      // of a trace of several steps: a number N of ProfilerStep#N; "all"; "": the median
   int nodes = 1;              // how often to repeat the node, for formats that describe one
+  // For traces of several ranks without times: a cluster, shipped or a file, whose devices time them; and a file with
+  // the ranks of each process group (chakra_groups.h).
+  std::string cluster = {};
+  std::string comm_groups = {};
+  // NVLink of each GPU where a topology has none: a kind of GPU, or GB/s; "": none is added.
+  std::string nvlink = {};
   std::string training = {};  // an optimizer: the forward graph of a network becomes a training step; "": it does not
 };
 
@@ -105,8 +111,9 @@ struct ImporterEntry {
   bool takes_times = false;     // ImportOptions::times
   bool takes_inputs = false;    // ImportOptions::inputs
   bool takes_training = false;  // ImportOptions::training
-  bool is_cluster = false;      // a cluster without a graph; also takes ImportOptions::nodes
+  bool is_cluster = false;      // a cluster without a graph; also takes ImportOptions::nodes and ::nvlink
   bool takes_steps = false;     // ImportOptions::step
+  bool takes_ranks = false;     // ImportOptions::cluster and ::comm_groups
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

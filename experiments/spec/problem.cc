@@ -1,6 +1,7 @@
 #include "experiments/spec/problem.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <mutex>
@@ -91,10 +92,30 @@ Cluster LoadWholeCluster(const ClusterChoice& choice) {
   return ReadChosen(choice.file, choice.fingerprint, ReadCluster);
 }
 
+namespace {
+
+// Nobody who asks for 0 GPUs expects a step on the CPU, which is another machine.
+void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
+  std::vector<std::string> cpus;
+  for (const Device& device : cluster.devices()) {
+    if (device.is_cpu) cpus.push_back(device.name);
+  }
+  if (cpus.empty() || cpus.size() == cluster.num_devices()) return;
+  throw InputError("", fmt::format("is 0, which leaves only {} (at least 1, or {} {})",
+                                   cpus.size() == 1 ? "the CPU" : "CPUs", devices, fmt::join(cpus, ",")));
+}
+
+}  // namespace
+
 Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix) {
   const auto place = [&prefix](const char* field) { return prefix.empty() ? "" : prefix + field; };
   if (!choice.devices.empty()) cluster = AtPlace(place("devices"), [&] { return cluster.Keep(choice.devices); });
-  if (choice.gpus) cluster = AtPlace(place("gpus"), [&] { return cluster.KeepAccelerators(*choice.gpus); });
+  if (choice.gpus) {
+    cluster = AtPlace(place("gpus"), [&] {
+      if (*choice.gpus == 0 && choice.devices.empty()) RefuseNoAccelerators(cluster, prefix + "devices");
+      return cluster.KeepAccelerators(*choice.gpus);
+    });
+  }
   return choice.unlimited_memory ? cluster.WithoutMemoryLimits() : cluster;
 }
 

@@ -27,6 +27,7 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 16;
+constexpr std::size_t kMarkBytes = 3;  // of a byte order mark
 
 std::string Reason(int error) { return error == 0 ? "unknown error" : std::generic_category().message(error); }
 
@@ -76,15 +77,18 @@ class ReadBuffer : public std::streambuf {
 
  protected:
   int_type underflow() override {
-    if (!std::exchange(begun_, true)) Begin();
-    const std::size_t count = is_gzip_ ? Inflate() : ReadPlain();
+    const bool is_first = !std::exchange(begun_, true);
+    if (is_first) Begin();
+    const std::size_t count = is_gzip_ ? Inflate(is_first ? kMarkBytes : 1) : ReadPlain();
     given_ += count;
     if (given_ > most_) {
       throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
     }
     char* const data = is_gzip_ ? inflated_.data() : raw_.data();
-    setg(data, data, data + count);
-    return count == 0 ? traits_type::eof() : traits_type::to_int_type(data[0]);
+    const std::size_t mark = is_first ? MarkIn({data, count}) : 0;
+    setg(data, data + mark, data + count);
+    if (mark == count) return count == 0 ? traits_type::eof() : underflow();
+    return traits_type::to_int_type(data[mark]);
   }
 
  private:
@@ -97,9 +101,19 @@ class ReadBuffer : public std::streambuf {
     }
   }
 
+  // The length of the byte order mark that a UTF-8 text starts with, which is left out. Editors and PowerShell on Windows
+  // write one; no binary format that emplace reads starts like this.
+  static std::size_t MarkIn(std::string_view start) {
+    if (start.starts_with("\xef\xbb\xbf")) return 3;
+    if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
+      throw InputError("", "is text in UTF-16 or UTF-32 (text in UTF-8)");
+    }
+    return 0;
+  }
+
   void Begin() {
     std::size_t count = 0;
-    for (std::size_t more = 1; more > 0 && count < 2; count += more) more = Read(count);
+    for (std::size_t more = 1; more > 0 && count < kMarkBytes; count += more) more = Read(count);
     RefusePointer(&count);
     raw_count_ = count;
     if (count < 2 || !StartsMember(raw_.data())) return;
@@ -141,14 +155,14 @@ class ReadBuffer : public std::streambuf {
     inflater_.avail_in = static_cast<uInt>(count);
   }
 
-  // A file is one member or several (RFC 1952, 2.2), and nothing else.
-  std::size_t Inflate() {
+  // Gives at least `least` bytes, fewer at the end. A file is one member or several (RFC 1952, 2.2), and nothing else.
+  std::size_t Inflate(std::size_t least) {
     inflater_.next_out = reinterpret_cast<Bytef*>(inflated_.data());
     inflater_.avail_out = static_cast<uInt>(inflated_.size());
-    while (inflater_.avail_out == inflated_.size()) {
+    while (inflated_.size() - inflater_.avail_out < least) {
       if (!in_member_) {
         if (inflater_.avail_in < 2) Refill(2);
-        if (inflater_.avail_in == 0) return 0;
+        if (inflater_.avail_in == 0) break;
         if (inflater_.avail_in < 2 || !StartsMember(reinterpret_cast<const char*>(inflater_.next_in))) {
           throw Unreadable("", "there is something behind the gzip data");
         }

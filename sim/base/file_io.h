@@ -33,8 +33,9 @@ inline constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{4} << 30;
 inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
 
 // Opens a file for reading; "-" is standard input; gzip is undone wherever the content starts with its magic number:
-// one member or several, nothing behind them. A pointer of Git LFS in place of a file is refused. Throws InputError("PATH: cannot be read (reason)"). What the stream
-// throws (the same, without PATH) says too if there are more than `most` bytes.
+// one member or several, nothing behind them. A byte order mark of UTF-8 at the start is left out. A pointer of Git LFS
+// in place of a file is refused. Throws InputError("PATH: cannot be read (reason)"). What the stream throws (the same,
+// without PATH) says too if there are more than `most` bytes, or if the content starts with a byte order mark of UTF-16.
 std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most = kMaxStreamBytes);
 std::string ReadWholeFile(const std::string& path, std::uint64_t most = kMaxFileBytes);
 // For files that only emplace writes: throws the same InputError if there is something that is not a regular file:

@@ -134,9 +134,11 @@ bool HasRates(const DeviceKind* device) {
   return device != nullptr && device->peak.count > 0 && device->memory_bandwidth.count > 0;
 }
 
-// Ops of measured traces that are no calls of operators (datasets/importers/kineto.h).
-constexpr std::string_view kHostKinds[] = {"host", "wait"};
+// Ops of measured traces that are no calls of operators (datasets/importers/kineto.h, chakra.h).
+constexpr std::string_view kHostKinds[] = {"host", "wait", "metadata", "meeting"};
 constexpr std::string_view kNetworkKinds[] = {"arrival", "collective", "backlog"};  // what is left of the step before
+// Ops of which a trace says how much they do, and not what (datasets/importers/chakra.h).
+constexpr std::string_view kWorkloadKinds[] = {"workload", "load", "store"};
 
 bool IsHostKind(std::string_view kind) {
   return std::find(std::begin(kHostKinds), std::end(kHostKinds), kind) != std::end(kHostKinds);
@@ -145,6 +147,9 @@ bool IsNetworkKind(std::string_view kind) {
   return std::find(std::begin(kNetworkKinds), std::end(kNetworkKinds), kind) != std::end(kNetworkKinds);
 }
 bool IsTimedKind(std::string_view kind) { return IsHostKind(kind) || IsNetworkKind(kind); }
+bool IsWorkloadKind(std::string_view kind) {
+  return std::find(std::begin(kWorkloadKinds), std::end(kWorkloadKinds), kind) != std::end(kWorkloadKinds);
+}
 
 // What links decide takes as long on another kind of device as where it was measured.
 std::optional<double> TransferMicros(const Graph& graph, OpId op, const DeviceKind* device, std::string_view kind) {
@@ -204,6 +209,12 @@ class RooflineCostModel : public CostModel {
     // A trace has times for its own devices alone: to send its user back to the measured ones would help nobody.
     const std::string_view instead =
         IsOfTrace(graph) ? kTraceStays : "give time_us and name the costs measured, or give a profile";
+    if (IsNetworkKind(kind) && graph.op(op).kind_times.empty()) {
+      return fmt::format(
+          "it is of a collective or message whose other ranks are not in the graph: import the traces of "
+          "all ranks, or {}",
+          instead);
+    }
     if (FindOpKind(kind) != nullptr) {
       return fmt::format("roofline needs dtype and shape of all its tensors: give them, or {}", instead);
     }
@@ -238,7 +249,7 @@ class RooflineCostModel : public CostModel {
   }
   static bool RooflineKnows(const Graph& graph, OpId op) {
     const std::string_view kind = graph.op(op).kind;
-    return FindOpKind(kind) != nullptr || IsTimedKind(kind) || IsCopyOfTrace(graph.op(op)) ||
+    return FindOpKind(kind) != nullptr || IsTimedKind(kind) || IsWorkloadKind(kind) || IsCopyOfTrace(graph.op(op)) ||
            AtenClass(NameOf(graph, op)).has_value();
   }
 
@@ -276,6 +287,7 @@ class RooflineCostModel : public CostModel {
     const Op& op = graph.op(id);
     if (IsHostKind(op.kind)) return graph.MeasuredMicros(id, device_kind);
     if (IsNetworkKind(op.kind)) return TransferMicros(graph, id, device, device_kind);
+    if (IsWorkloadKind(op.kind)) return WorkloadMicros(graph, id, device, device_kind);
     if (IsCopyOfTrace(op)) {
       const std::optional<double> bytes = BytesWithinDevice(op);
       if (!bytes || !HasRates(device)) return TransferMicros(graph, id, device, device_kind);
@@ -295,6 +307,19 @@ class RooflineCostModel : public CostModel {
     const std::optional<Precision> precision = PrecisionOf(found->dtype, tf32);
     if (!precision) return std::nullopt;
     return Micros(*device, found->work, RateOf(*device, *precision), found->kernels);
+  }
+
+  // The time that the graph gives, else FLOP as products in half precision and the attribute `bytes`.
+  static std::optional<double> WorkloadMicros(const Graph& graph, OpId id, const DeviceKind* device,
+                                              std::string_view device_kind) {
+    if (const std::optional<double> measured = graph.MeasuredMicros(id, device_kind)) return measured;
+    if (!HasRates(device)) return std::nullopt;
+    const Op& op = graph.op(id);
+    const auto attrs = nlohmann::json::parse(op.attrs, nullptr, /*allow_exceptions=*/false);
+    const bool has_bytes = attrs.is_object() && attrs.contains("bytes") && attrs["bytes"].is_number();
+    const double bytes = has_bytes ? attrs["bytes"].get<double>() : 0;
+    const OpClass op_class = op.flop > 0 ? OpClass::kMatrixProduct : OpClass::kCopy;
+    return Micros(*device, MakeWork(op_class, op.flop, bytes), RateOf(*device, Precision::kBf16), 1);
   }
 
   static PrecisionRate PlainRate(const DeviceKind& device) { return RateOf(device, Precision::kF32); }

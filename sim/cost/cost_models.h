@@ -53,6 +53,9 @@ struct RooflineOptions {
 // copies between devices and collectives of other graphs. The latter, without a time, read and write their tensors
 // once.
 //
+// An op of kind `workload`, `load` or `store` of a trace has the time that the graph gives, if any. Else its FLOP, as
+// products in half precision, and its attribute `bytes` say it.
+//
 // No time: a kind that neither catalogue knows; a tensor without dtype and shape; products of factors without a rate,
 // such as f64; a device kind without rates. OpMicros throws InputError(op name) where shapes and attrs do not fit the
 // op's kind.

@@ -243,5 +243,123 @@ TEST_F(ImportTest, GenerateTakesSettingsAndRefusesBadOnesLengthy) {
   }
 }
 
+// A small input that shows a fault of old.
+std::string Case(const std::string& name) { return std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/" + name; }
+
+class CasesTest : public EmplaceTest {
+ protected:
+  // The step of an imported trace, in us; what the import says in err().
+  double StepOf(const std::string& files) {
+    const Ran import = Emplace("import " + files + " -o i.json --cluster-out i.yaml --placement-out ip.json");
+    EXPECT_EQ(import.status, 0) << import.err;
+    return Simulated("--graph i.json --cluster i.yaml --placement ip.json");
+  }
+  double Simulated(const std::string& arguments) {
+    const Ran ran = Emplace("simulate --json " + arguments);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return ran.status == 0 ? nlohmann::json::parse(ran.out).at("step_time_us").get<double>() : -1;
+  }
+};
+
+TEST_F(CasesTest, AByteOrderMarkChangesNothing) {
+  EXPECT_EQ(StepOf(Case("k08_bom.json")), 327);
+  const std::string pipeline = "--graph " + Case("p4.json") + " --cluster " + Case("p4.yaml") + " --placement " +
+                               Case("p4p.json") + " --schedule ";
+  EXPECT_EQ(Simulated(pipeline + Case("s_bom.csv")), 900);
+  EXPECT_EQ(Simulated(pipeline + Case("s_nobom.csv")), 900);
+  // Files of every kind that a command reads as text.
+  Write("x.yaml", R"(schema: emplace.experiment
+version: 1
+name: marked
+graphs: {files: [g.json]}
+cluster: {file: c.yaml}
+agent: {name: random}
+)");
+  Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 0, "b": 1}})");
+  ASSERT_EQ(Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o q.json").status, 0);
+  ASSERT_EQ(
+      Shell("for file in g.json c.yaml p.json x.yaml groups.json; do printf '\\357\\273\\277' | cat - $file >m && "
+            "mv m $file; done")
+          .status,
+      0);
+  EXPECT_GT(Simulated("--graph g.json --cluster c.yaml --placement p.json"), 0);
+  EXPECT_EQ(Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o q2.json").status,
+            0);
+  EXPECT_EQ(Read("q.json"), Read("q2.json"));
+  EXPECT_EQ(Emplace("sweep x.yaml -o r --dry-run").status, 0);
+  // UTF-16, as PowerShell writes it.
+  for (const char* const name : {"wide.json", "wide.csv"}) Write(name, std::string("\xff\xfe{\0", 4));
+  for (const char* const command :
+       {"import wide.json -o x.json", "inspect wide.json", "sweep wide.json --dry-run",
+        "simulate --graph g.json --cluster wide.json --placement p.json",
+        "simulate --graph g.json --cluster c.yaml --placement wide.json",
+        "simulate --graph g.json --cluster c.yaml --placement p.json --schedule wide.csv"}) {
+    const Ran ran = Emplace(command);
+    EXPECT_EQ(ran.status, 2) << command;
+    EXPECT_THAT(ran.err,
+                ::testing::MatchesRegex(".*wide\\.(json|csv): is text in UTF-16 or UTF-32 \\(text in UTF-8\\)\n"))
+        << command;
+  }
+}
+
+TEST_F(CasesTest, ChakraTracesOfSeveralRanks) {
+  EXPECT_EQ(StepOf(Case("c2_id0.0.et")), 150);
+  EXPECT_EQ(StepOf(Case("c8_groups.*.et")), 1150);
+  Write("groups.json", R"({"tp0": [0, 1, 2, 3], "tp1": [2, 3]})");
+  const Ran other = Emplace("import " + Case("c8_groups.*.et") + " --comm-groups groups.json -o i.json");
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_THAT(other.err, ::testing::HasSubstr("the ranks of 1 process groups have different numbers of collectives"));
+  ExpectRefused(Emplace("import " + Case("n1_self.xml") + " --comm-groups groups.json -o i.json"),
+                "--comm-groups: is for traces of ranks (format chakra, not nccl)");
+}
+
+TEST_F(CasesTest, AWorkloadTakesItsTimesFromTheCluster) {
+  const Ran none = Emplace("import " + Case("c4_flop.0.et") + " -o i.json --cluster-out i.yaml");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, ::testing::HasSubstr("nodes without times: --cluster names one whose rates time them"));
+  for (int rank = 0; rank < 4; ++rank) {
+    ASSERT_EQ(Shell("cp " + Case("c4_flop.0.et") + " step." + std::to_string(rank) + ".et").status, 0);
+  }
+  const std::string import = "import step.*.et -o i.json --cluster dgx-h100 --placement-out ip.json";
+  const Ran ran = Emplace(import);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("8 nodes have work and no duration: --costs roofline times them"));
+  const std::string problem = "--graph i.json --cluster dgx-h100 --placement ip.json ";
+  // 2 TFLOP at 990 TFLOP/s and less take above 2 ms; 1.5 x 100 MB at 370 GB/s above 0.4 ms.
+  const double step = Simulated(problem + "--costs roofline");
+  EXPECT_GT(step, 2400);
+  EXPECT_LT(step, 8000);
+  const Ran measured = Emplace("simulate " + problem);
+  EXPECT_EQ(measured.status, 2);
+  EXPECT_THAT(measured.err, ::testing::HasSubstr("has no time on any device"));
+  // Of one rank alone nobody knows what its collective takes.
+  ASSERT_EQ(Emplace("import step.0.et -o i.json --cluster dgx-h100 --placement-out ip.json").status, 0);
+  EXPECT_THAT(Emplace("simulate " + problem + "--costs roofline").err,
+              ::testing::HasSubstr("import the traces of all ranks"));
+}
+
+TEST_F(CasesTest, ATopologyBecomesAClusterThatIsRead) {
+  const std::string copy = "--graph " + Case("t1.json") + " --cluster n.yaml --placement " + Case("t2p.json");
+  for (const std::string name : {"n1_self.xml", "n2_template.xml", "n5_speed.xml"}) {
+    ASSERT_EQ(Emplace("import " + Case(name) + " -o n.yaml").status, 0) << name;
+    EXPECT_EQ(Emplace("inspect " + Case("t1.json") + " --cluster n.yaml").status, 0) << name;
+  }
+  ASSERT_EQ(Emplace("import " + Case("n2_template.xml") + " -o n.yaml --nvlink h100").status, 0);
+  EXPECT_NEAR(Simulated(copy), 1e9 / 370.8e9 * 1e6, 5);
+  ASSERT_EQ(Emplace("import " + Case("n2_template.xml") + " -o n.yaml --nodes 2").status, 0);
+  EXPECT_EQ(Emplace("inspect " + Case("t1.json") + " --cluster n.yaml").status, 0);
+  // A cluster.yaml has at most 1,024 devices.
+  std::string nodes;
+  for (int i = 0; i < 1100; ++i) {
+    nodes += (i == 0 ? "" : ",") + std::string("{\"Id\": ") + std::to_string(i) +
+             ", \"NodeType\": 4, \"runtime\": 1, \"tid\": " + std::to_string(i) + "}";
+  }
+  Write("wide.json", "{\"workload_graph\": [" + nodes + "]}");
+  const Ran large = Emplace("import wide.json -o i.json --cluster-out large.yaml");
+  EXPECT_EQ(large.status, 2);
+  EXPECT_THAT(large.err, ::testing::StartsWith("wide.json: makes a cluster that cannot be read: "));
+  EXPECT_FALSE(Exists("large.yaml"));
+}
+
 }  // namespace
 }  // namespace emplace::testing

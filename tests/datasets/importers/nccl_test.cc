@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
 #include <string>
 
 #include "datasets/importers/registry.h"
+#include "sim/formats/cluster_yaml.h"
 #include "tests/testing/errors.h"
+#include "tests/testing/reference.h"
 
 namespace emplace {
 namespace nccl_test {
@@ -17,9 +20,10 @@ using ::emplace::testing::ErrorOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-datasets::Imported Import(const std::string& text, int nodes = 1) {
+datasets::Imported Import(const std::string& text, int nodes = 1, const std::string& nvlink = "") {
   const datasets::ImportSource source("topo.xml", text);
-  return datasets::Import(datasets::FindImporter("", source.head(), "topo.xml"), {&source, 1}, {.nodes = nodes});
+  return datasets::Import(datasets::FindImporter("", source.head(), "topo.xml"), {&source, 1},
+                          {.nodes = nodes, .nvlink = nvlink});
 }
 
 // A GPU on a PCIe switch of its own with a network card; NVLink to two switches.
@@ -85,7 +89,7 @@ TEST(NcclTest, NodesAreJoinedByTheirNetworkCards) {
   EXPECT_NEAR(LinkOf(cluster, "gpu:3", "gpu:5").bandwidth_gb_per_s, 18 * 20.6, 1e-9);
   EXPECT_THAT(cluster.topology().switches(), ::testing::Contains("node1/nvswitch"));
   EXPECT_EQ(ErrorOf([] { Import("<system><cpu><pci busid=\"1\"><gpu/></pci></cpu></system>", 2); }),
-            "topo.xml: has no network port (a <net>), so that nodes cannot be joined");
+            "topo.xml: has no network port (a <net>, or a PCI device of class 0x02), so that nodes cannot be joined");
   EXPECT_EQ(Import(TwoSockets(), 128).cluster->num_devices(), 640U);
 }
 
@@ -139,12 +143,73 @@ TEST(NcclTest, WithoutGpusDisplayDevicesAreThem) {
   EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 12);
 }
 
+TEST(NcclTest, ALinkOfAGpuToItselfIsLeftOut) {
+  const datasets::Imported imported = Import(R"(<system><cpu numaid="0"><pci busid="000A:00:00.0"><gpu dev="0" sm="80">
+      <nvlink target="000a:00:00.0" count="12" tclass="0x030200"/></gpu></pci><pci busid="b"><gpu dev="1" sm="80"/></pci>
+      </cpu></system>)");
+  for (const Topology::Link& link : imported.cluster->topology().links()) EXPECT_NE(link.from, link.to);
+  EXPECT_THAT(imported.notes, ::testing::Contains("1 links of GPUs to themselves are left out"));
+  EXPECT_THAT(imported.notes, ::testing::Contains(HasSubstr("there is no NVLink between GPUs in the file: copies")));
+}
+
+// As clouds ship them: PCI devices alone.
+std::string Template() {
+  std::string text = "<system version=\"1\"><cpu numaid=\"0\">";
+  for (int i = 0; i < 2; ++i) {
+    text += fmt::format(R"(<pci busid="s{0}" class="0x060400" link_speed="32 GT/s" link_width="16">
+        <pci busid="g{0}" class="0x030200" link_speed="32 GT/s" link_width="16"/>
+        <pci busid="n{0}" class="0x020700" link_speed="32 GT/s" link_width="16"/></pci>
+        <pci busid="e{0}" class="0x020000" link_speed="2.5 GT/s" link_width="1"/>)",
+                        i);
+  }
+  return text + "</cpu></system>";
+}
+
+TEST(NcclTest, NvLinkIsAddedToATemplate) {
+  const datasets::Imported without = Import(Template());
+  EXPECT_EQ(LinkOf(*without.cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 48);
+  EXPECT_THAT(without.notes, ::testing::Contains(HasSubstr("because NCCL adds it when it runs: copies between them")));
+  const datasets::Imported h100 = Import(Template(), 1, "h100");
+  EXPECT_NEAR(LinkOf(*h100.cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 18 * 20.6, 1e-9);
+  EXPECT_EQ(h100.cluster->devices()[1].kind, "h100");
+  EXPECT_THAT(h100.notes, ::testing::Contains("NVLink of h100 is added to each GPU, 370.8 GB/s"));
+  const datasets::Imported number = Import(Template(), 1, "300");
+  EXPECT_EQ(LinkOf(*number.cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 300);
+  EXPECT_EQ(number.cluster->devices()[1].kind, "gpu");
+  for (const char* const wrong : {"0", "-1", "nan", "inf", "x", "300 ", "1e7"}) {
+    EXPECT_THAT(ErrorOf([&] { Import(Template(), 1, wrong); }),
+                HasSubstr("(GB/s of each GPU and direction, above 0 to 1000000, or one of p100, v100"));
+  }
+  EXPECT_EQ(ErrorOf([] { Import(TwoSockets(), 1, "h100"); }),
+            "--nvlink: cannot be used (the file has links between its GPUs)");
+}
+
+TEST(NcclTest, CardsOfATemplateAreItsPorts) {
+  const datasets::Imported imported = Import(Template(), 2);
+  // InfiniBand, and not the Ethernet beside it.
+  EXPECT_EQ(LinkOf(*imported.cluster, "gpu:0", "gpu:2"), (Link{.bandwidth_gb_per_s = 48, .latency_micros = 5}));
+  EXPECT_THAT(imported.notes, ::testing::Contains(HasSubstr("2 network cards have no port with a speed")));
+  std::string ethernet = Template();
+  for (std::size_t at = 0; (at = ethernet.find("0x020700")) != std::string::npos;) ethernet.replace(at, 8, "0x020000");
+  EXPECT_THAT(Import(ethernet, 2).notes, ::testing::Contains(HasSubstr("4 network cards have no port with a speed")));
+}
+
+TEST(NcclTest, NumbersOfRcclsFilesAreRead) {
+  const datasets::Imported imported = Import(R"(<system version="2"><cpu numaid="0" vendor="AuthenticAMD">
+      <pci busid="a" class="0x120000" link_speed="16.0 GT/s PCIe" link_width="16"/>
+      <pci busid="b" class="0x020000" link_speed="16.0 GT/s PCIe" link_width="16">
+      <nic><net name="cxi0" dev="0" speed="200000000" port="1"/></nic></pci></cpu></system>)",
+                                             2);
+  EXPECT_EQ(LinkOf(*imported.cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 24);
+  EXPECT_THAT(imported.notes, ::testing::Contains(HasSubstr("1 network ports say more than 10 Tbit/s")));
+}
+
 TEST(NcclTest, NamesWhatIsWrong) {
   const auto error = [](const std::string& text) { return ErrorOf([&] { Import(text); }); };
   EXPECT_THAT(error("<system><cpu>"), HasSubstr("topo.xml: offset 12: not valid XML: "));
   EXPECT_EQ(error("<systems/>"), "topo.xml: has no <system> (a topology of NCCL's)");
   EXPECT_EQ(error("<system/>"), "topo.xml: has no <cpu> in its <system> (at least one)");
-  EXPECT_EQ(error("<system><cpu/></system>"), "topo.xml: has no GPU (a <gpu>, or a PCI device of class 0x03)");
+  EXPECT_EQ(error("<system><cpu/></system>"), "topo.xml: has no GPU (a <gpu>, or a PCI device of class 0x03 or 0x12)");
   EXPECT_EQ(error("<system><cpu/><cpu/></system>"),
             "topo.xml: offset 15: <cpu> numaid: is that of another CPU (each once)");
   const auto gpu = [](const std::string& inside) { return "<system><cpu>" + inside + "</cpu></system>"; };
@@ -161,6 +226,27 @@ TEST(NcclTest, NamesWhatIsWrong) {
   std::string deep = "<gpu/>";
   for (int i = 0; i < 40; ++i) deep = fmt::format("<pci busid=\"{}\">{}</pci>", i, deep);
   EXPECT_THAT(error(gpu(deep)), HasSubstr("is nested too deeply (at most 32 levels)"));
+}
+
+TEST(NcclTest, TopologiesOfAzureMakeClustersThatAreRead) {
+  const std::string folder = ::emplace::testing::ReferenceFolder("Azure+azhpc-images");
+  if (folder.empty()) GTEST_SKIP() << "no Azure+azhpc-images in EMPLACE_REFERENCE_DATA";
+  for (const std::string name : {"ncv4", "ndv2", "ndv4", "ndv5"}) {
+    const datasets::ImportSource source(folder + "/" + name + "-topo.xml");
+    for (const int nodes : {1, 2}) {
+      const datasets::Imported imported =
+          datasets::Import(datasets::FindImporter("", source.head(), source.name()), {&source, 1}, {.nodes = nodes});
+      std::ostringstream out;
+      WriteCluster(out, *imported.cluster);
+      std::istringstream in(out.str());
+      EXPECT_EQ(ReadCluster(in, name).num_devices(), imported.cluster->num_devices()) << name;
+    }
+  }
+  // 8 GPUs with all their NVLinks: as fast as the shipped node of such GPUs, 2.8 ms for 1 GB.
+  const datasets::ImportSource ndv5(folder + "/ndv5-topo.xml");
+  const Cluster cluster =
+      *datasets::Import(datasets::FindImporter("", ndv5.head(), ""), {&ndv5, 1}, {.nvlink = "h100"}).cluster;
+  EXPECT_NEAR(1e6 / LinkOf(cluster, "gpu:0", "gpu:7").bandwidth_gb_per_s, 2.75e3, 60);
 }
 
 }  // namespace nccl_test

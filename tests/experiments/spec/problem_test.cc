@@ -153,6 +153,10 @@ TEST(ProblemTest, OfAClusterThatMuchIsKeptAsIsChosen) {
   EXPECT_EQ(ErrorOf([&] { experiments::KeepChosen(whole, {.devices = {"tpu"}}, "--"); }).rfind("--devices: ", 0), 0U);
   EXPECT_EQ(ErrorOf([&] { experiments::KeepChosen(whole, {.gpus = 99}, "--"); }).rfind("--gpus: ", 0), 0U);
   EXPECT_NE(ErrorOf([&] { experiments::KeepChosen(whole, {.gpus = 99}); }).rfind("--gpus: ", 0), 0U);
+  // Nobody who asks for 0 GPUs wants a step on the CPU, but whoever names it does.
+  EXPECT_EQ(ErrorOf([&] { experiments::KeepChosen(whole, {.gpus = 0}, "cluster."); }),
+            "cluster.gpus: is 0, which leaves only the CPU (at least 1, or cluster.devices cpu:0)");
+  EXPECT_EQ(names({.devices = {"cpu:0"}, .gpus = 0}), "cpu:0 ");
 }
 
 TEST(ProblemTest, AProfileHasTheOtherCostsToFallBackOn) {

@@ -69,6 +69,36 @@ TEST_F(FileIoTest, ReadsWhatItWrote) {
   EXPECT_EQ(ReadWholeFile(Path("empty")), "");
 }
 
+TEST_F(FileIoTest, AByteOrderMarkOfUtf8IsLeftOut) {
+  const std::string mark = "\xef\xbb\xbf";
+  PutRaw(Path("a"), mark + LongText());
+  EXPECT_EQ(ReadWholeFile(Path("a")), LongText());
+  Write(Path("a.gz"), mark + "text");
+  EXPECT_EQ(ReadWholeFile(Path("a.gz")), "text");
+  PutRaw(Path("empty"), mark);
+  EXPECT_EQ(ReadWholeFile(Path("empty")), "");
+  PutRaw(Path("twice"), mark + mark);
+  EXPECT_EQ(ReadWholeFile(Path("twice")), mark);
+  PutRaw(Path("part"), mark.substr(0, 2));
+  EXPECT_EQ(ReadWholeFile(Path("part")), mark.substr(0, 2));
+  // Each byte comes alone, in a gzip member of its own.
+  std::string members;
+  for (const char c : mark + "ab") {
+    Write(Path("member.gz"), std::string(1, c));
+    members += Raw(Path("member.gz"));
+  }
+  PutRaw(Path("members.gz"), members);
+  EXPECT_EQ(ReadWholeFile(Path("members.gz")), "ab");
+}
+
+TEST_F(FileIoTest, TextInUtf16IsRefused) {
+  for (const std::string text : {"\xff\xfe{", "\xfe\xff", "\xff\xfe"}) {
+    PutRaw(Path("wide"), text);
+    EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("wide")); }),
+              Path("wide") + ": is text in UTF-16 or UTF-32 (text in UTF-8)");
+  }
+}
+
 TEST_F(FileIoTest, CompressesByNameAndDecompressesByContent) {
   Write(Path("a.gz"), LongText());
   EXPECT_LT(Raw(Path("a.gz")).size(), LongText().size() / 2);

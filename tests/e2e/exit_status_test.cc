@@ -1,0 +1,152 @@
+// The table of exit statuses in docs/concepts.md, and whether it is true.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Concepts() {
+  std::ifstream in(std::string(EMPLACE_TEST_SOURCE_DIR) + "/../docs/concepts.md");
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The first cells of the table behind `heading`, without its backquotes.
+std::set<std::string> FirstCells(const std::string& heading) {
+  const std::string page = Concepts();
+  std::istringstream lines(page.substr(page.find(heading)));
+  std::set<std::string> cells;
+  bool is_within = false;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_row = line.starts_with("| ") || line.starts_with("|-");
+    if (is_within && !is_row) break;
+    is_within = is_within || is_row;
+    if (!line.starts_with("| ")) continue;
+    std::string cell = line.substr(2, line.find(" |", 2) - 2);
+    std::erase(cell, '`');
+    cells.insert(cell);
+  }
+  cells.erase("command");
+  cells.erase("status");
+  return cells;
+}
+
+class ExitStatusTest : public EmplaceTest {
+ protected:
+  // So little memory that nothing fits.
+  void ShrinkMemory() { ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0); }
+  void PlanTrialThatFails() {
+    Write("x.yaml", R"(schema: emplace.experiment
+version: 1
+name: fails
+graphs: {files: [g.json]}
+cluster: {file: c.yaml}
+agent: {name: random_walk}
+budget: {evaluations: 5}
+)");
+    ASSERT_EQ(Emplace("sweep x.yaml -o r --plan").status, 0);
+    ASSERT_EQ(Shell("mkdir -p $(ls -d r/fails/*/)checkpoint.bin/in_the_way").status, 0);
+  }
+};
+
+TEST_F(ExitStatusTest, TheTableHasEveryStatus) {
+  EXPECT_EQ(FirstCells("## Exit statuses"), (std::set<std::string>{"0", "1", "2", "70", "71", "128 + N"}));
+}
+
+// Each row of "These commands can say no" is tried here, or in the test that is named.
+TEST_F(ExitStatusTest, CommandsThatSayNoExitWithOne) {
+  std::set<std::string> tried = {"validate",        // ValidateTest.TheBoundIsOnTheMedianErrorLengthy
+                                 "replay",          // ReplayTest
+                                 "library check",   // LibraryCommandTest.WhatDoesNotFitIsAnHonestNo
+                                 "library score"};  // needs a search that is killed
+  PlanTrialThatFails();
+  for (const auto& [command, arguments] :
+       std::map<std::string, std::string>{{"sweep", "x.yaml -o r"}, {"worker", "r"}}) {
+    const Ran ran = Emplace(command + " " + arguments);
+    EXPECT_EQ(ran.status, 1) << command << ran.err;
+    tried.insert(command);
+  }
+  ShrinkMemory();
+  const std::string problem = " --graph g.json --cluster c.yaml ";
+  for (const auto& [command, arguments] :
+       std::map<std::string, std::string>{{"place", "--agent local_search -o x.json"},
+                                          {"compare", "--agents local_search,random_walk --evaluations 5"},
+                                          {"bound", ""}}) {
+    const Ran ran = Emplace(command + problem + arguments);
+    EXPECT_EQ(ran.status, 1) << command << ran.err;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+    tried.insert(command);
+  }
+  EXPECT_EQ(FirstCells("These commands can say no"), tried);
+  EXPECT_EQ(Emplace("simulate" + problem + "--placement p.json").status, 0);
+  EXPECT_EQ(Emplace("explain" + problem + "--placement p.json").status, 0);
+}
+
+TEST_F(ExitStatusTest, ComparePrintsItsTableAllTheSame) {
+  ShrinkMemory();
+  const Ran ran = Emplace("compare --graph g.json --cluster c.yaml --agents random_walk --evaluations 5 --csv");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.out, HasSubstr("random_walk"));
+  EXPECT_EQ(ran.err, "g.json: no agent found anything that fits\n");
+}
+
+// What a command keeps if a signal comes in the middle, twice, as `timeout` sends it. It has begun once it catches the
+// signal (/proc/PID/status has a mask of caught signals, in which SIGTERM is bit 14).
+TEST_F(ExitStatusTest, SignalsEndASearchAndTheBestSoFarIsKept) {
+  const auto stopped = [this](const std::string& command, const std::string& signal) {
+    return Shell("$emplace " + command +
+                 " --graph g.json --cluster c.yaml --evaluations 1000000000000 & pid=$!; "
+                 "until [ $((0x$(sed -n 's/^SigCgt:\t//p' /proc/$pid/status) >> 14 & 1)) = 1 ]; do sleep 0.01; done; "
+                 "sleep 0.1; kill -" +
+                 signal + " $pid; kill -" + signal + " $pid 2>/dev/null; wait $pid");
+  };
+  for (const std::string signal : {"TERM", "INT"}) {
+    const std::string cause = signal == "TERM" ? "SIGTERM" : "Ctrl-C";
+    const Ran place = stopped("place --agent annealing -o best.json", signal);
+    EXPECT_EQ(place.status, 0) << place.err;
+    EXPECT_THAT(place.err, HasSubstr("by " + cause + ": the best so far is kept\n"));
+    EXPECT_EQ(Emplace("simulate --graph g.json --cluster c.yaml --placement best.json").status, 0);
+    const Ran compare = stopped("compare --agents annealing", signal);
+    EXPECT_EQ(compare.status, 0) << compare.err;
+    EXPECT_THAT(compare.err, HasSubstr("stopped by " + cause + ": the table has the agents that were done"));
+  }
+  ShrinkMemory();
+  const Ran nothing = stopped("place --agent annealing -o none.json", "TERM");
+  EXPECT_EQ(nothing.status, 143) << nothing.err;
+  EXPECT_THAT(nothing.err, HasSubstr("by SIGTERM: there is nothing to keep\n"));
+  EXPECT_FALSE(Exists("none.json"));
+  EXPECT_EQ(stopped("compare --agents annealing", "INT").status, 130);
+}
+
+TEST_F(ExitStatusTest, NoGpusAreNotTheCpu) {
+  Write("c.yaml", R"(schema: emplace.cluster
+version: 1
+name: mixed
+devices:
+  - {name: "cpu:0", kind: cpu-core}
+  - {name: "gpu:0", kind: k80, count: 2}
+link: {bandwidth_gb_per_s: 1}
+)");
+  const std::string place = "place --graph g.json --cluster c.yaml --agent single_device -o best.json ";
+  ExpectRefused(Emplace(place + "--gpus 0"),
+                "--gpus: is 0, which leaves only the CPU (at least 1, or --devices cpu:0)");
+  ExpectRefused(Emplace("compare --graph g.json --cluster c.yaml --agents random --gpus 1,0"),
+                "--gpus: is 0, which leaves only the CPU (at least 1, or --devices cpu:0)");
+  EXPECT_EQ(Emplace(place + "--devices cpu:0").status, 0);
+  EXPECT_EQ(Emplace(place + "--devices cpu:0 --gpus 0").status, 0);
+  EXPECT_EQ(Emplace(place + "--gpus 1").status, 0);
+}
+
+}  // namespace
+}  // namespace emplace::testing

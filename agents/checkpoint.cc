@@ -12,7 +12,7 @@ namespace emplace::agents {
 namespace {
 
 void SaveGraphState(std::ostream& out, const GraphState& state) {
-  out << state.evaluations << ' ' << state.fitting << ' ' << (state.best ? 1 : 0) << ' ';
+  out << state.evaluations << ' ' << state.fitting << ' ' << state.saturated << ' ' << (state.best ? 1 : 0) << ' ';
   SavePlacement(out, state.best.value_or(Placement()));
   for (const auto& value : {state.best_micros, state.start_micros, state.final_micros, state.smallest_overflow_bytes}) {
     SaveOptionalDouble(out, value);
@@ -38,6 +38,7 @@ GraphState LoadGraphState(std::istream& in) {
   GraphState state;
   state.evaluations = LoadNumber(in);
   state.fitting = LoadNumber(in);
+  state.saturated = LoadNumber(in);
   const bool has_best = LoadNumber(in) != 0;
   Placement best = LoadPlacement(in);
   if (has_best) state.best = std::move(best);
@@ -81,7 +82,7 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
   body << '\n' << rng << '\n';
   agent.Save(body);
   body << "\nend\n";
-  WriteSealed(out, "emplace.checkpoint 5", std::move(body).str());
+  WriteSealed(out, "emplace.checkpoint 6", std::move(body).str());
 }
 
 namespace {
@@ -109,7 +110,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 5) RefuseSaved("version 5");
+  if (LoadNumber(in) != 6) RefuseSaved("version 6");
   return LoadBody(ReadSealed(in), spec, agent, rng);
 }
 

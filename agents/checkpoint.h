@@ -19,6 +19,7 @@ namespace emplace::agents {
 struct GraphState {
   std::size_t evaluations = 0;
   std::size_t fitting = 0;
+  std::size_t saturated = 0;      // rewards at RewardEntry::floor
   std::optional<Placement> best;  // of groups
   std::optional<double> best_micros;
   std::optional<double> start_micros;  // step time of the first placement
@@ -59,7 +60,7 @@ class UnusableCheckpoint : public InputError {
   explicit UnusableCheckpoint(const InputError& error) : InputError(error) {}
 };
 
-// Format version 4. `spec` is a text that identifies the search; `agent` and `rng` are saved completely. A checksum
+// Format version 6. `spec` is a text that identifies the search; `agent` and `rng` are saved completely. A checksum
 // precedes the data, so that corrupt data is rejected. Requires: the agent is not inside an episode
 // (Proposal::episode_continues).
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,

@@ -109,6 +109,7 @@ Environment::Environment(const Graph& graph, const Cluster& cluster, const CostT
       index_(index),
       observation_(Observe(graph_, cluster, costs_, grouping_)) {
   FindReward(reward_.name);
+  reward_.memory = MemoryOf(cluster);
 }
 
 Environment::~Environment() = default;

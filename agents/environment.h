@@ -49,7 +49,7 @@ struct Outcome {
 // evaluations.
 class Environment {
  public:
-  // Keeps a reference only to `evaluator`, which must outlive the object. `threads` evaluate a batch together; results
+  // Keeps a reference only to `evaluator`, which must outlive the object. The memory of the reward is the cluster's. `threads` evaluate a batch together; results
   // do not depend on their number. `index` is the number of this graph among those that the agent learns on. Throws
   // InputError if two devices that agents may use have no link, or a group is allowed on no device.
   Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
@@ -65,6 +65,7 @@ class Environment {
   const Graph& op_graph() const { return graph_; }
   const CostTable& costs() const { return costs_; }
   const Grouping& grouping() const { return grouping_; }
+  const RewardOptions& reward() const { return reward_; }
 
   // A placement of the op graph as one of groups: each group on the device where most of its members are by time, or
   // its fastest if it is not allowed there.

@@ -1,5 +1,7 @@
 #include "agents/reward.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -10,6 +12,8 @@ namespace emplace::agents {
 namespace {
 
 constexpr double kLargest = 1e9;  // maximum value of an option
+constexpr double kMostCost = 10;  // of log_memory_penalty
+constexpr std::string_view kMemory = "M";
 
 // The step time in seconds; options.invalid_seconds if the placement does not fit.
 double Seconds(const StepResult& result, const RewardOptions& options) {
@@ -25,20 +29,27 @@ double LogSeconds(const StepResult& result) { return std::log(std::max(result.st
 
 double LogRuntime(const StepResult& result, const RewardOptions&) { return -LogSeconds(result); }
 
+double Gigabytes(Bytes bytes) { return static_cast<double>(bytes.count) / 1e9; }
+
+// Of the device that exceeds M most. M is the option's for every device, else the device's own memory. Where devices
+// are alike, that is the device with the largest peak, as A.7 has it.
 double Penalty(const StepResult& result, const RewardOptions& options) {
-  Bytes peak;
-  for (const Bytes device : result.peak_memory) peak = std::max(peak, device);
-  const double over = static_cast<double>(peak.count) / 1e9 - options.penalty_threshold_gb;
-  return options.penalty_seconds_per_gb * std::max(0.0, over);
+  double over = 0;
+  for (std::size_t d = 0; d < result.peak_memory.size(); ++d) {
+    std::optional<double> most = options.penalty_threshold_gb;
+    if (!most && d < options.memory.size() && options.memory[d]) most = Gigabytes(*options.memory[d]);
+    if (most) over = std::max(over, Gigabytes(result.peak_memory[d]) - *most);
+  }
+  return options.penalty_seconds_per_gb * over;
 }
 
 double MemoryPenalty(const StepResult& result, const RewardOptions& options) {
   return -(result.step_time_micros * 1e-6 + Penalty(result, options));
 }
 
-// The published code adds the penalty, in seconds, to a logarithm, and limits the sum to 10.
+// The published code adds the penalty, in seconds, to a logarithm, and limits the sum.
 double LogMemoryPenalty(const StepResult& result, const RewardOptions& options) {
-  return -std::min(LogSeconds(result) + Penalty(result, options), 10.0);
+  return -std::min(LogSeconds(result) + Penalty(result, options), kMostCost);
 }
 
 void ReadInvalid(OptionReader& reader, RewardOptions* options) {
@@ -47,7 +58,8 @@ void ReadInvalid(OptionReader& reader, RewardOptions* options) {
 
 void ReadPenalty(OptionReader& reader, RewardOptions* options) {
   reader.Read("c", &options->penalty_seconds_per_gb, 0, kLargest, "penalty for each GB above M, s");
-  reader.Read("M", &options->penalty_threshold_gb, 0, kLargest, "largest peak without a penalty, GB");
+  reader.Read(kMemory, &options->penalty_threshold_gb, 0, kLargest, kCapacity,
+              "largest peak without a penalty, GB; capacity: each device's own memory");
 }
 
 }  // namespace
@@ -69,17 +81,18 @@ std::span<const RewardEntry> AllRewards() {
        .source = "Mitropolitsky et al. 2020 (thesis code, log-runtime)",
        .reward = LogRuntime},
       {.name = "memory_penalty",
-       .summary = "-(step time in s + c = 2 s for each GB of the largest peak above M = 10.7 GB); never invalid.",
+       .summary = "-(step time in s + c = 2 s for each GB above M, the memory of the device); never invalid.",
        .source = "Addanki et al. 2019 (Placeto), A.7",
        .reward = MemoryPenalty,
        .read = ReadPenalty,
        .needs_peak_memory = true},
       {.name = "log_memory_penalty",
-       .summary = "-min(log(step time in s) + c = 2 for each GB of the largest peak above M = 10.7 GB, 10).",
+       .summary = "-min(log(step time in s) + c = 2 for each GB above M, the memory of the device, 10).",
        .source = "Addanki et al. 2019 (Placeto), their code's log-runtime with a memory penalty",
        .reward = LogMemoryPenalty,
        .read = ReadPenalty,
-       .needs_peak_memory = true},
+       .needs_peak_memory = true,
+       .floor = -kMostCost},
   };
   return kRewards;
 }
@@ -95,5 +108,20 @@ RewardOptions ParseReward(std::string_view text) {
   reader.Finish();
   return options;
 }
+
+std::string WithPenaltyMemory(std::string_view text, std::string_view value) {
+  const bool has_memory = FindReward(text.substr(0, text.find(':'))).read == ReadPenalty;
+  if (!has_memory || ParseNamedOptions(text).options.contains(kMemory)) return std::string(text);
+  const char separator = text.find(':') == std::string_view::npos ? ':' : ',';
+  return fmt::format("{}{}{}={}", text, separator, kMemory, value);
+}
+
+std::vector<std::optional<Bytes>> MemoryOf(const Cluster& cluster) {
+  std::vector<std::optional<Bytes>> memory;
+  for (const Device& device : cluster.devices()) memory.push_back(device.memory);
+  return memory;
+}
+
+bool IsMostlySaturated(std::size_t saturated, std::size_t evaluations) { return saturated > evaluations / 2; }
 
 }  // namespace emplace::agents

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -171,7 +172,8 @@ class GraphSearch {
         own_(MakeOwn(given_, max_load_ || schedule_, problem, SimulatorOptions(spec, problem, entry, needs))),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
                      given.evaluator != nullptr ? *given.evaluator : evaluator(), RewardOfSpec(spec, entry),
-                     spec.threads, index) {
+                     spec.threads, index),
+        reward_floor_(FindReward(environment_.reward().name).floor) {
     if (max_load_) environment_.SetStageCosts(max_load_->costs(), ParseObjective(spec.objective).load);
   }
 
@@ -223,6 +225,7 @@ class GraphSearch {
     result.evaluations = state_.evaluations;
     result.num_groups = environment_.observation().num_groups();
     result.fitting = state_.fitting;
+    if (std::isfinite(reward_floor_)) result.saturated = state_.saturated;
     result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
     result.start_micros = state_.start_micros.value_or(0);
     result.final_micros = state_.final_micros;
@@ -299,6 +302,7 @@ class GraphSearch {
 
   void Keep(const Placement& placement, const Outcome& outcome, bool may_be_best) {
     ++state_.evaluations;
+    if (outcome.reward <= reward_floor_) ++state_.saturated;
     const double micros = outcome.result.step_time_micros;
     const Score score = ScoreOf(outcome, problem_.cluster);
     state_.final_micros = score.fits ? std::optional(micros) : std::nullopt;
@@ -337,6 +341,7 @@ class GraphSearch {
   std::unique_ptr<const ScheduleEvaluator> schedule_;  // null: a step has one batch
   std::optional<Simulator> own_;                       // none: the given one, or max_load_, is used for the search
   Environment environment_;
+  double reward_floor_;
   std::optional<Placement> incumbent_;  // of groups
   Outcome incumbent_outcome_;
   GraphState state_;
@@ -647,6 +652,14 @@ Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent, con
 std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups) {
   if (spec.episodes != 0) return 1 + spec.episodes * num_groups;
   return spec.evaluations != 0 ? spec.evaluations : agent.default_evaluations;
+}
+
+std::string SaturationWarning(const GraphResult& result) {
+  if (!result.saturated || !IsMostlySaturated(*result.saturated, result.evaluations)) return "";
+  return fmt::format(
+      "{} of {} evaluations had the smallest value of the reward, so the agent could not tell their placements apart "
+      "(--reward memory_penalty has no smallest value; more memory, or a larger M)",
+      *result.saturated, result.evaluations);
 }
 
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress) {

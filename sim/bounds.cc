@@ -40,6 +40,7 @@ Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable
   // Both divisions round monotonically, so that this stays at or below every step time, a whole number of ns.
   const double share_micros = static_cast<double>(work) / static_cast<double>(cluster.num_devices()) / 1000.0;
   bounds.lower_bound_micros = std::max(bounds.critical_path_micros, share_micros);
+  if (share_micros > bounds.critical_path_micros) bounds.lower_bound_method = kWorkBound;
   return bounds;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/units.h"
@@ -13,12 +14,17 @@
 
 namespace emplace {
 
+// Arguments for a lower bound, by the names that results give them.
+inline constexpr std::string_view kCriticalPathBound = "critical path";
+inline constexpr std::string_view kWorkBound = "work";
+
 // What no placement of the graph on the cluster can beat, in µs. Times are the engine's: rounded to ns, as `fifo` does.
 struct Bounds {
   double critical_path_micros = 0;  // each op on its fastest device, transfers free
   double work_micros = 0;           // sum over ops of the fastest time
   double lower_bound_micros = 0;    // max(critical path, work / number of devices)
-  Bytes persistent;                 // bytes that some device must hold throughout, summed over all devices
+  std::string_view lower_bound_method = kCriticalPathBound;
+  Bytes persistent;  // bytes that some device must hold throughout, summed over all devices
 };
 Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 

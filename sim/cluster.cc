@@ -167,6 +167,12 @@ Cluster Cluster::WithCollectiveCosts(const CollectiveCosts& costs) const {
   return result;
 }
 
+Cluster Cluster::WithoutIssueLanes() const {
+  Cluster result = *this;
+  for (Device& device : result.devices_) device.issue.reset();
+  return result;
+}
+
 Cluster Cluster::WithoutMemoryLimits() const {
   Cluster unlimited = *this;
   for (Device& device : unlimited.devices_) device.memory.reset();

@@ -113,6 +113,8 @@ class Cluster {
   Cluster KeepAccelerators(std::size_t count) const;
   // Throws InputError if a number is out of range.
   Cluster WithCollectiveCosts(const CollectiveCosts& costs) const;
+  // The same cluster, but that devices start their ops by themselves.
+  Cluster WithoutIssueLanes() const;
   // The same cluster, but that no device runs out of memory.
   Cluster WithoutMemoryLimits() const;
 

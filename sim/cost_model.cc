@@ -93,6 +93,9 @@ void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable&
   }
 }
 
+// Such ops take no time of a device or a thread unless they are given one.
+bool IsFreeByDefault(const Op& op) { return op.kind == "input" || op.kind == "variable"; }
+
 }  // namespace
 
 CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel& model, const CostModel* fallback)
@@ -104,12 +107,11 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
   for (std::size_t i = 0; i < num_ops_; ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
-    const bool free_by_default = op.kind == "input" || op.kind == "variable";
     bool fell_back = false;
     for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
       // A collective is no work of its devices (docs/model.md, K3).
       std::optional<double> time = graph.CollectiveOf(id) ? 0.0 : model.OpMicros(graph, id, cluster, kinds[kind]);
-      if (!time && free_by_default) time = 0.0;
+      if (!time && IsFreeByDefault(op)) time = 0.0;
       if (!time && fallback != nullptr) {
         time = fallback->OpMicros(graph, id, cluster, kinds[kind]);
         fell_back = fell_back || time.has_value();
@@ -160,7 +162,11 @@ void CostTable::SetQueues(const Graph& graph, const Cluster& cluster, const Cost
     is_asked[kind] = true;
     for (std::size_t i = 0; i < num_ops_; ++i) {
       const CostModel::QueueMicros times = model.TwoQueues(graph, MakeId<OpId>(i), kinds[kind]);
-      if (times.host) host[kind * num_ops_ + i] = *times.host;
+      if (times.host) {
+        host[kind * num_ops_ + i] = *times.host;
+      } else if (IsFreeByDefault(graph.op(MakeId<OpId>(i)))) {
+        host[kind * num_ops_ + i] = 0;
+      }
       if (times.device) (*micros)[kind * num_ops_ + i] = *times.device;
     }
   }

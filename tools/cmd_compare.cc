@@ -52,8 +52,7 @@ struct Cell {
   std::optional<std::size_t> gpus;
   std::size_t evaluations = 0;
   std::size_t groups = 0;
-  double lower_bound_micros = 0;
-  double best_bound_micros = 0;      // of the bounds that take little time; 0: none
+  agents::LowerBound lower_bound;
   std::optional<StepReport> report;  // none: no placement that fits was found
   std::optional<double> overflow_bytes;
   std::optional<double> one_device_micros;  // everything on one accelerator where it fits
@@ -98,29 +97,25 @@ struct Instance {
   const Cluster& cluster;
   const CostTable& costs;
   const Simulator& simulator;
-  double lower_bound_micros;  // of the objective
-  double best_bound_micros;   // of the step time; 0 if the engine is not `fifo`, or the objective another
+  agents::LowerBound lower_bound;  // of the objective; with a schedule, of one micro-batch
   std::optional<Placement> start;
 };
 
 Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, bool has_schedule,
                       const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
                       std::optional<Placement> start) {
-  Instance instance{problem, graph,           cluster,
-                    costs,   simulator,       ComputeBounds(graph, cluster, costs).lower_bound_micros,
-                    0,       std::move(start)};
+  Instance instance{problem, graph, cluster, costs, simulator, {}, std::move(start)};
   if (objective.is_max_load()) {
-    instance.lower_bound_micros =
+    instance.lower_bound.micros =
         agents::MaxLoadBoundMicros(graph, agents::MakeStageCosts(graph, cluster, costs, objective.load));
-  } else if (!has_schedule && problem.engine != "placeto-reference") {
-    instance.best_bound_micros =
-        MicrosFromDuration(Duration(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos));
+  } else if (!has_schedule) {
+    instance.lower_bound = agents::FindLowerBound(graph, cluster, costs, problem.engine);
   }
   return instance;
 }
 
 Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
-  const auto& [problem, graph, cluster, costs, simulator, lower_bound_micros, best_bound_micros, start] = instance;
+  const auto& [problem, graph, cluster, costs, simulator, lower_bound, start] = instance;
   agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
   spec.agent = agent;
   spec.simulator = &simulator;
@@ -145,15 +140,17 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
             .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
             .groups = result.num_groups,
-            .lower_bound_micros = lower_bound_micros,
-            .best_bound_micros = best_bound_micros,
+            .lower_bound = lower_bound,
             .report = std::nullopt,
             .overflow_bytes = result.smallest_overflow_bytes,
             .one_device_micros = result.one_device_micros,
             .worse_than_one_device = result.WorseThanOneDevice()};
   if (result.best) {
     cell.report = ReportOf(problem, options.search, graph, cluster, costs, *result.best, result.best_result);
-    cell.report->best_bound_micros = best_bound_micros;
+    if (!lower_bound.method.empty()) {
+      cell.report->lower_bound_micros = lower_bound.micros;
+      cell.report->lower_bound_method = lower_bound.method;
+    }
     KeepPlacement(options, cell, graph, cluster, *result.best);
   }
   return cell;
@@ -199,8 +196,7 @@ Table MakeTable(const CompareOptions& options, const std::vector<Cell>& cells) {
     const double best = BestMicros(cells, cell.gpus);
     const auto ratio = [](double a, double b) { return b > 0 ? a / b : 1; };
     row.insert(row.end(),
-               {fmt::format("{:.3f}", step / 1000),
-                fmt::format("{:.3f}", ratio(step, std::max(report.lower_bound_micros, report.best_bound_micros))),
+               {fmt::format("{:.3f}", step / 1000), fmt::format("{:.3f}", ratio(step, report.lower_bound_micros)),
                 fmt::format("{:.1f}", 100 * (ratio(step, best) - 1)), BusiestDevice(report),
                 fmt::format("{:.1f}", 100 * ratio(report.busiest_device_micros, step)),
                 fmt::format("{:.1f}", static_cast<double>(LargestPeak(report).count) / 1048576),
@@ -218,12 +214,16 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     if (cell.gpus) row["gpus"] = *cell.gpus;
     row["groups"] = cell.groups;
     row["evaluations"] = cell.evaluations;
-    if (!options.search.schedule.any()) {
-      row[is_max_load ? "max_load_bound_us" : "lower_bound_us"] = cell.lower_bound_micros;
+    if (is_max_load) {
+      row["max_load_bound_us"] = cell.lower_bound.micros;
+    } else if (!options.search.schedule.any()) {
+      row["lower_bound_us"] = cell.lower_bound.micros;
+      row["lower_bound_method"] = cell.lower_bound.method;
+      row["best_bound_us"] = cell.lower_bound.micros;  // the same under its earlier name
     } else if (cell.report) {
       row["lower_bound_us"] = cell.report->lower_bound_micros;
+      row["lower_bound_method"] = cell.report->lower_bound_method;
     }
-    if (cell.best_bound_micros > 0) row["best_bound_us"] = cell.best_bound_micros;
     row["fits_memory"] = cell.report.has_value();
     if (cell.report) {
       row[is_max_load ? "max_load_us" : "step_time_us"] = cell.report->step_time_micros;

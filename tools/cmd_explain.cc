@@ -63,7 +63,8 @@ class Printer {
     out_ << fmt::format("{} on {}, engine {}\n", Printable(report.graph), Printable(report.cluster), report.engine);
     out_ << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
                         report.fits_memory ? "" : "   DOES NOT FIT in memory");
-    out_ << fmt::format("lower bound  {}\n", MicrosForPeople(report.lower_bound_micros));
+    out_ << fmt::format("lower bound  {} ({})\n", MicrosForPeople(report.lower_bound_micros),
+                        report.lower_bound_method);
     for (const StepReport::DeviceRow& row : report.devices) {
       if (!row.memory || row.peak <= *row.memory) continue;
       out_ << fmt::format("memory       {} is over by {}\n", Printable(row.name), ForPeople(row.peak - *row.memory));

@@ -18,6 +18,7 @@
 #include "sim/simulator.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -40,7 +41,11 @@ int Run(const ExportOptions& options) {
   CheckFiles(inputs, {});
   if (options.out == "-") throw InputError("--out", "\"-\" is no prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   const Graph graph = experiments::LoadGraph(problem.graph);
-  const Cluster cluster = LoadCluster(problem);
+  Cluster cluster = LoadCluster(problem);
+  if (cluster.has_issue_lanes()) {
+    Say("note: Chakra's nodes cannot say what issuing an op takes: the step is without the cluster's issue lanes");
+    cluster = cluster.WithoutIssueLanes();
+  }
   std::vector<std::string> outputs;
   outputs.reserve(cluster.num_devices());
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) outputs.push_back(fmt::format("{}.{}.et", options.out, d));

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agents/bounds/lower_bound.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
@@ -172,11 +173,12 @@ std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
     out << fmt::format("no bounds          {}\n", models.model->WhyNoTime(graph, first));
     return out.str();
   }
-  const Bounds bounds = ComputeBounds(graph, cluster, LoadCosts(problem, graph, cluster));
+  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const Bounds bounds = ComputeBounds(graph, cluster, costs);
+  const agents::LowerBound best = agents::FindLowerBound(graph, cluster, costs, "fifo");
   out << fmt::format("critical path      {}\n", MicrosForPeople(bounds.critical_path_micros))
       << fmt::format("work               {}, each op on its fastest device\n", MicrosForPeople(bounds.work_micros))
-      << fmt::format("lower bound        {} = max(critical path, work / {})\n",
-                     MicrosForPeople(bounds.lower_bound_micros), cluster.num_devices());
+      << fmt::format("lower bound        {} ({})\n", MicrosForPeople(best.micros), best.method);
   return out.str();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "agents/bounds/lower_bound.h"
 #include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -165,6 +166,7 @@ int Run(const PlaceOptions& options) {
     Say(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),
                     result.best ? "the best so far is kept" : "there is nothing to keep"));
   }
+  if (const std::string warning = agents::SaturationWarning(result); !warning.empty()) Say("warning: " + warning);
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
     files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
@@ -183,7 +185,7 @@ int Run(const PlaceOptions& options) {
     WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
   }
   StepReport report = ReportOf(problem, options.search, graph, cluster, costs, best, result.best_result);
-  if (!other) AddQuickBound(graph, cluster, costs, &report);
+  agents::AddLowerBound(graph, cluster, costs, &report);
   report.one_device_micros = result.one_device_micros;
   Summarise(options, result, report, evaluator.Run(on_one));
   return kDone;

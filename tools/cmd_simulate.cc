@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/bounds/lower_bound.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/formats/result_json.h"
@@ -34,7 +35,6 @@ struct SimulateOptions {
 
 StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
                                 const CostTable& costs, const Placement& placement) {
-  AtPlace(options.problem.cluster.name, [&] { CheckScheduleCluster(cluster); });
   const ScheduleChoice& choice = LoadScheduleChoice(options.schedule);
   const std::string place = "--schedule " + choice.name;
   const auto [schedule, pipeline, result] =
@@ -89,7 +89,7 @@ int Run(const SimulateOptions& options) {
   StepReport report =
       (has_schedule ? SimulateWithSchedule : SimulateOneBatch)(options, graph, cluster, costs, placement);
   report.costs = CostsText(problem);
-  if (!has_schedule) AddQuickBound(graph, cluster, costs, &report);
+  agents::AddLowerBound(graph, cluster, costs, &report);
   if (options.show.json) {
     WriteResult(std::cout, report);
   } else if (options.show.timeline != "-") {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "agents/bounds/lower_bound.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
@@ -197,13 +196,6 @@ void WriteTimelineFile(const std::string& path, const Simulator& simulator, cons
   });
 }
 
-void AddQuickBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report) {
-  if (report->engine == "placeto-reference") return;  // its step is not bounded by them
-  const agents::Bound bound = agents::Best(agents::QuickBounds(graph, cluster, costs));
-  report->best_bound_micros = MicrosFromDuration(Duration(bound.nanos));
-  report->best_bound_method = bound.method;
-}
-
 namespace {
 
 void PrintLoadReport(std::ostream& out, const StepReport& report) {
@@ -240,13 +232,10 @@ void PrintReport(std::ostream& out, const StepReport& report) {
   out << fmt::format("{} on {}, engine {}\n", Printable(report.graph), Printable(report.cluster), report.engine);
   out << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
                      report.fits_memory ? "" : "   DOES NOT FIT in memory");
-  const bool has_better = report.best_bound_micros > report.lower_bound_micros;
-  const double bound = has_better ? report.best_bound_micros : report.lower_bound_micros;
-  out << fmt::format("lower bound  {}", MicrosForPeople(bound));
-  if (bound > 0) {
-    out << fmt::format(" ({}the step takes {:.2f} times that)",
-                       has_better ? fmt::format("{}; ", report.best_bound_method) : "",
-                       report.step_time_micros / bound);
+  out << fmt::format("lower bound  {}", MicrosForPeople(report.lower_bound_micros));
+  if (report.lower_bound_micros > 0) {
+    out << fmt::format(" ({}; the step takes {:.2f} times that)", report.lower_bound_method,
+                       report.step_time_micros / report.lower_bound_micros);
   }
   out << fmt::format("; critical path {}, busiest device {}\n", MicrosForPeople(report.critical_path_micros),
                      MicrosForPeople(report.busiest_device_micros));

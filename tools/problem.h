@@ -68,8 +68,6 @@ struct ShowOptions {
 void AddShowOptions(CLI::App& app, ShowOptions* options);
 void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
                        const Placement& placement);
-// The best bound that takes little time (agents/bounds/lower_bound.h), if the engine is `fifo`.
-void AddQuickBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report);
 // Prints step time, bounds, and a row for each device.
 void PrintReport(std::ostream& out, const StepReport& report);
 

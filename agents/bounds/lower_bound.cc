@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "agents/bounds/energetic_bound.h"
@@ -25,6 +27,32 @@ constexpr std::size_t kMostDevices = 16;
 std::size_t Reach(std::size_t num_ops) { return num_ops <= 20'000 ? 256 : 32; }
 std::size_t Grid(std::size_t num_ops) { return num_ops <= 2'000 ? 64 : num_ops <= 20'000 ? 32 : 12; }
 
+// The thread that issues most issues for so long at least, in ns: B11.
+std::int64_t IssueBound(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  std::set<std::string_view> named;
+  std::int64_t lanes = 0;
+  for (const Device& device : cluster.devices()) {
+    if (!device.issue) continue;
+    const bool is_shared = !device.issue->lane.empty() && graph.collectives().empty();
+    if (!is_shared || named.insert(device.issue->lane).second) ++lanes;
+  }
+  std::int64_t total = 0;
+  for (std::size_t i = 0; lanes > 0 && i < graph.num_ops(); ++i) {
+    const OpId op = MakeId<OpId>(i);
+    if (graph.CollectiveOf(op)) continue;  // no lane issues it: K14
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t d = 0; d < cluster.num_devices() && least > 0; ++d) {
+      const DeviceId device = MakeId<DeviceId>(d);
+      if (std::isnan(costs.Micros(op, device))) continue;
+      const auto& issue = cluster.devices()[d].issue;
+      const double own = issue ? costs.HostMicros(op, costs.KindIndex(device)) : 0;
+      least = std::min(least, DurationFromMicros(issue && std::isnan(own) ? issue->host_micros : own).count());
+    }
+    total += least;
+  }
+  return lanes > 0 ? (total + lanes - 1) / lanes : 0;
+}
+
 std::vector<Bound> Quick(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Relaxation& problem,
                          const Windows& windows, const Prices& prices) {
   const Bounds simple = ComputeBounds(graph, cluster, costs);
@@ -33,10 +61,27 @@ std::vector<Bound> Quick(const Graph& graph, const Cluster& cluster, const CostT
                                {kPathBound, PathBound(problem, windows)}};
   const std::int64_t known = Best(bounds).nanos;
   bounds.push_back({kEnergeticBound, EnergeticBound(problem, windows, prices, Grid(graph.num_ops()), known)});
+  if (cluster.has_issue_lanes()) bounds.push_back({kIssueBound, IssueBound(graph, cluster, costs)});
   return bounds;
 }
 
 }  // namespace
+
+LowerBound FindLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, std::string_view engine) {
+  if (engine == "placeto-reference") {
+    const Bounds simple = ComputeBounds(graph, cluster, costs);
+    return {simple.lower_bound_micros, simple.lower_bound_method};
+  }
+  const Bound best = Best(QuickBounds(graph, cluster, costs));
+  return {MicrosFromDuration(Duration(best.nanos)), best.method};
+}
+
+void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report) {
+  if (report->schedule || report->is_max_load || report->engine == "placeto-reference") return;
+  const LowerBound bound = FindLowerBound(graph, cluster, costs, report->engine);
+  report->lower_bound_micros = bound.micros;
+  report->lower_bound_method = bound.method;
+}
 
 bool CanBeExact(const Graph& graph, const Cluster& cluster) {
   return ColocationClasses(graph).num_groups() <= kMostClasses && cluster.num_devices() <= kMostDevices;

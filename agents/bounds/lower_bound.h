@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "agents/bounds/branch_and_bound.h"
+#include "sim/bounds.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
+#include "sim/formats/result_json.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
 
@@ -21,9 +23,9 @@ struct Bound {
   std::int64_t nanos = 0;
 };
 
-// The names of the arguments, from weakest to strongest where they usually come in that order.
-inline constexpr std::string_view kCriticalPathBound = "critical path";
-inline constexpr std::string_view kWorkBound = "work";
+// The names of the arguments beside those of sim/bounds.h, from weakest to strongest where they usually come in that
+// order.
+inline constexpr std::string_view kIssueBound = "issue lanes";
 inline constexpr std::string_view kPathBound = "critical path with transfers";
 inline constexpr std::string_view kEnergeticBound = "energetic";
 inline constexpr std::string_view kLinearProgramBound = "linear program";
@@ -33,8 +35,18 @@ inline constexpr std::string_view kExactBound = "branch and bound";
 const Bound& Best(const std::vector<Bound>& bounds);
 
 // Those that take time linear in the graph, more or less: 0.1 s for 10,000 ops. They hold for every placement, also for
-// one that does not fit in memory. Source: docs/model.md, B1 to B8.
+// one that does not fit in memory. Source: docs/model.md, B1 to B8 and B11.
 std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+// The lower bound of results: the best of QuickBounds(), or the simple one of sim/bounds.h where these do not bound the
+// steps of the engine.
+struct LowerBound {
+  double micros = 0;
+  std::string_view method;
+};
+LowerBound FindLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, std::string_view engine);
+// Makes it that of a report, unless the report's step has a schedule or is none: then it has its own.
+void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report);
 
 // Whether there are few enough colocation classes and devices for branch and bound.
 bool CanBeExact(const Graph& graph, const Cluster& cluster);

@@ -16,7 +16,6 @@ StepReport MakeLoadReport(const Graph& graph, const Cluster& cluster, const Cost
                     .cluster = cluster.name(),
                     .engine = {},
                     .costs = {},
-                    .best_bound_method = {},
                     .devices = {},
                     .ops = graph.num_ops(),
                     .fallback_ops = costs.fallback_ops(),

@@ -43,7 +43,7 @@ constexpr ImporterEntry kImporters[] = {
     {"chakra", "Chakra Execution Trace, protobuf or JSON: the nodes of a step with times, threads and streams",
      "MLCommons Chakra, et_def.proto; github.com/mlcommons/chakra", LooksLikeChakra, ImportChakra,
      /*takes_several=*/true, /*takes_times=*/false, /*takes_inputs=*/false, /*takes_training=*/false,
-     /*is_cluster=*/false, /*takes_ranks=*/true},
+     /*is_cluster=*/false, /*takes_steps=*/false, /*takes_ranks=*/true},
     {"pytorch-et", "PyTorch Execution Trace: the ops of a step with their tensors; times from a Kineto trace of it",
      "PyTorch ExecutionTraceObserver, schemas 1.0.1 to 1.1.1-chakra; github.com/facebookresearch/param",
      LooksLikePyTorchEt, ImportPyTorchEt, /*takes_several=*/false, /*takes_times=*/true},

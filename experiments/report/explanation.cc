@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "agents/bounds/lower_bound.h"
+
 namespace emplace::experiments {
 namespace {
 
@@ -114,6 +116,7 @@ Explanation MakeExplanation(const Graph& graph, const Cluster& cluster, const Co
   Explanation explanation;
   explanation.report =
       MakeStepReport(graph, cluster, costs, placement, simulator.options().engine, simulator.Run(placement));
+  agents::AddLowerBound(graph, cluster, costs, &explanation.report);
   explanation.timeline = simulator.Record(placement);
   explanation.step = ExplainStep(graph, cluster, costs, placement, simulator.options(), explanation.timeline);
   explanation.moves = agents::FindMoves(graph, cluster, costs, placement, explanation.step, simulator, max_simulations);
@@ -130,6 +133,7 @@ void WriteExplanation(std::ostream& out, const Explanation& explanation, const G
   json["step_time_us"] = report.step_time_micros;
   json["fits_memory"] = report.fits_memory;
   json["lower_bound_us"] = report.lower_bound_micros;
+  json["lower_bound_method"] = report.lower_bound_method;
   json["critical_path_us"] = report.critical_path_micros;
   json["busiest_device_us"] = report.busiest_device_micros;
   json["chain"] = make.Chain(explanation.step);

@@ -98,6 +98,19 @@ void AddWorseThanOneDevice(const std::vector<TrialRecord>& trials, std::vector<s
                                fmt::join(agents, ", ")));
 }
 
+// Trials whose agents saw mostly rewards that were equal.
+void AddWarnings(const std::vector<TrialRecord>& trials, std::vector<std::string>* items) {
+  std::size_t warned = 0;
+  for (const TrialRecord& trial : trials) {
+    for (const GraphRecord& graph : trial.graphs) {
+      if (graph.warning.empty() || ++warned > kMostNamed) continue;
+      items->push_back(
+          fmt::format("Warning: {} on {}, seed {}: {}.", trial.label, graph.graph, trial.seed, graph.warning));
+    }
+  }
+  if (warned > kMostNamed) items->push_back(fmt::format("Warning: {} more.", warned - kMostNamed));
+}
+
 void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* items) {
   items->push_back("Agents: " + Distinct(trials, [](const auto& trial) { return trial.label; }) + ".");
   items->push_back("Graphs: " + Distinct(trials, GraphGroup) + ".");
@@ -138,6 +151,7 @@ std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs) {
   AddUnfinished(runs, &items);
   if (!runs.trials.empty()) {
     AddFacts(runs.trials, &items);
+    AddWarnings(runs.trials, &items);
     items.push_back(fmt::format("emplace {}, revision {}.",
                                 Distinct(runs.trials, [](const auto& trial) { return OrUnknown(trial.version); }),
                                 Distinct(runs.trials, [](const auto& trial) { return OrUnknown(trial.revision); })));

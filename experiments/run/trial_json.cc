@@ -1,5 +1,6 @@
 #include "experiments/run/trial_json.h"
 
+#include "agents/bounds/lower_bound.h"
 #include "experiments/version.h"
 #include "sim/base/fingerprint.h"
 #include "sim/bounds.h"
@@ -44,12 +45,21 @@ Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult&
   return record;
 }
 
-GraphRecord SearchedGraph(const agents::SearchProblem& problem, const agents::GraphResult& result) {
+GraphRecord SearchedGraph(const agents::SearchSpec& spec, const agents::SearchProblem& problem,
+                          const agents::GraphResult& result) {
   auto record = RecordOf<GraphRecord>(problem, result);
-  record.lower_bound_micros = result.max_load_bound_micros
-                                  ? *result.max_load_bound_micros
-                                  : ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
+  if (result.max_load_bound_micros) {
+    record.lower_bound_micros = *result.max_load_bound_micros;
+  } else if (spec.schedule) {
+    record.lower_bound_micros = ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
+  } else {
+    const agents::LowerBound bound = agents::FindLowerBound(problem.graph, problem.cluster, problem.costs, spec.engine);
+    record.lower_bound_micros = bound.micros;
+    record.lower_bound_method = bound.method;
+  }
   record.fitting = Count(result.fitting);
+  if (result.saturated) record.saturated = Count(*result.saturated);
+  record.warning = agents::SaturationWarning(result);
   for (const auto& [evaluations, micros] : result.trace) record.trace.emplace_back(Count(evaluations), micros);
   for (const agents::EpisodeRecord& episode : result.episodes) record.episodes.push_back(TraceOf(episode));
   return record;
@@ -65,9 +75,9 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const a
   trial.version = Version();
   trial.revision = Revision();
   trial.spec = spec_json;
-  trial.graphs = {SearchedGraph(spec.problem, result)};
+  trial.graphs = {SearchedGraph(spec, spec.problem, result)};
   for (std::size_t i = 0; i < spec.also.size(); ++i) {
-    trial.graphs.push_back(SearchedGraph(spec.also[i], result.also[i]));
+    trial.graphs.push_back(SearchedGraph(spec, spec.also[i], result.also[i]));
   }
   for (const GraphRecord& graph : trial.graphs) trial.evaluations += graph.evaluations;
   for (std::size_t i = 0; i < spec.transfer.size(); ++i) {

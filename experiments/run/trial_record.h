@@ -77,8 +77,11 @@ struct GraphRecord {
   // Everything on one accelerator fits, and takes this, which is less than the best; none: it is not so.
   std::optional<double> beaten_by_one_device_micros = {};
   double lower_bound_micros = 0;
+  std::string lower_bound_method = {};  // "": not recorded by earlier versions, whose bound was the simple one
   double evaluations = 0;
   double fitting = 0;                                 // evaluations whose placement fits
+  std::optional<double> saturated = {};               // evaluations at the floor of the reward; none: it has no floor
+  std::string warning = {};                           // of many such evaluations; "": none
   std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
   std::vector<EpisodeTrace> episodes = {};            // of learning agents
 
@@ -86,8 +89,12 @@ struct GraphRecord {
     AboutGraph(visit, self);
     AboutBest(visit, self);
     visit("lower_bound_us", self.lower_bound_micros);
+    visit("lower_bound_method", self.lower_bound_method,
+          {.optional = true, .written = !self.lower_bound_method.empty()});
     visit("evaluations", self.evaluations);
     visit("fitting", self.fitting);
+    visit("saturated", self.saturated, {.optional = true, .written = self.saturated.has_value()});
+    visit("warning", self.warning, {.optional = true, .written = !self.warning.empty()});
     visit("trace", self.trace, {.allowed = "[evaluations, step time]"});
     visit("episodes", self.episodes, {.optional = true, .written = !self.episodes.empty()});
   }

@@ -364,6 +364,7 @@ void FillDefaults(ExperimentCell* cell) {
   if (cell->agent.name.empty()) return;
   const agents::AgentEntry& agent = agents::FindAgent(cell->agent.name);
   if (cell->reward.empty()) cell->reward = agent.reward;
+  cell->reward = agents::WithPenaltyMemory(cell->reward, agents::kCapacity);
   BudgetChoice& budget = cell->budget;
   if (budget.evaluations == 0 && budget.episodes == 0) budget.evaluations = agent.default_evaluations;
   if (cell->seeds.empty()) cell->seeds = {1};

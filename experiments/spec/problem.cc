@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "agents/reward.h"
 #include "datasets/families/families.h"
 #include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
@@ -26,6 +27,9 @@
 
 namespace emplace::experiments {
 namespace {
+
+// Specs name M (agents/reward.h) since it is the memory of the devices unless given. Before, it was this many GB.
+constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
 
 // Reads a file, whose content must match the fingerprint in the spec.
 std::string ReadUnchanged(const std::string& path, const std::string& fingerprint) {
@@ -213,7 +217,7 @@ agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   trial.episodes = choice.budget.episodes;
   trial.objective = choice.objective;
   if (!choice.schedule.empty()) trial.schedule = {.name = choice.schedule, .micro_batches = choice.micro_batches};
-  trial.reward = choice.reward;
+  trial.reward = agents::WithPenaltyMemory(choice.reward, kMemoryOfEarlierSpecs);
   trial.seed = SeedOf(choice);
   trial.start_name = choice.start;
   trial.incumbent = choice.incumbent;

@@ -102,12 +102,7 @@ std::string ReportText(const NamedSimulator& self, const PlacementArray& placeme
   StepReport report = MakeStepReport(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one,
                                      evaluator.simulator().options().engine, evaluator.simulator().Run(one));
   report.costs = self.costs;
-  if (report.engine != "placeto-reference") {
-    const agents::Bound bound =
-        agents::Best(agents::QuickBounds(evaluator.graph(), evaluator.cluster(), evaluator.costs()));
-    report.best_bound_micros = MicrosFromDuration(Duration(bound.nanos));
-    report.best_bound_method = bound.method;
-  }
+  agents::AddLowerBound(evaluator.graph(), evaluator.cluster(), evaluator.costs(), &report);
   std::ostringstream out;
   WriteResult(out, report);
   return std::move(out).str();

@@ -83,6 +83,20 @@ void OptionReader::Read(std::string_view key, double* value, double low, double 
   *value = number;
 }
 
+void OptionReader::Read(std::string_view key, std::optional<double>* value, double low, double high,
+                        std::string_view unset, std::string_view help) {
+  const std::string* text = Find(key, *value ? NumberText(**value) : std::string(unset), help);
+  if (text == nullptr) return;
+  value->reset();
+  if (*text == unset) return;
+  double number = 0;
+  if (!ParseNumber(*text, &number) || !std::isfinite(number)) {
+    Refuse(key, *text, "a number from " + NumberText(low) + " to " + NumberText(high) + ", or " + std::string(unset));
+  }
+  if (number < low || number > high) RefuseRange(key, *text, NumberText(low), NumberText(high));
+  *value = number;
+}
+
 void OptionReader::Read(std::string_view key, bool* value, std::string_view help) {
   const std::string* text = Find(key, *value ? "true" : "false", help);
   if (text == nullptr) return;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,9 @@ class OptionReader {
 
   void Read(std::string_view key, std::int64_t* value, std::int64_t low, std::int64_t high, std::string_view help);
   void Read(std::string_view key, double* value, double low, double high, std::string_view help);
+  // A number, or the word `unset`, which means none.
+  void Read(std::string_view key, std::optional<double>* value, double low, double high, std::string_view unset,
+            std::string_view help);
   void Read(std::string_view key, bool* value, std::string_view help);
   // One of `allowed`; any text if `allowed` is empty.
   void Read(std::string_view key, std::string* value, const std::vector<std::string_view>& allowed,

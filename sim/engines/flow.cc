@@ -1,12 +1,16 @@
 #include "sim/engines/flow.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <queue>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -40,6 +44,7 @@ struct Problem {
     for (std::size_t i = 0; i < graph.num_ops(); ++i) {
       for (const OpId waits : graph.control_consumers(MakeId<OpId>(i))) ++inputs_left[Index(waits)];
     }
+    if (cluster.has_issue_lanes()) FindLanes();
     for (const Topology::Link& link : cluster.topology().links()) {
       bytes_per_ns.push_back(static_cast<double>(RateFromGbPerS(link.bandwidth_gb_per_s).count) / 1e9);
     }
@@ -50,18 +55,50 @@ struct Problem {
   }
   bool CopiesByItself(std::size_t device) const { return !cluster.devices()[device].copy_engine; }
 
+  bool IsFed(std::size_t device) const { return !lane.empty() && lane[device] != kNone; }
+  // docs/model.md, F15.
+  std::int64_t HostTime(OpId op, std::size_t device) const {
+    const double own = costs.HostMicros(op, costs.KindIndex(MakeId<DeviceId>(device)));
+    return DurationFromMicros(std::isnan(own) ? cluster.devices()[device].issue->host_micros : own).count();
+  }
+
   Graph graph;
   Cluster cluster;
   CostTable costs;
-  std::vector<std::uint32_t> inputs_left;  // tensors and control inputs that each op waits for
-  std::vector<double> bytes_per_ns;        // of each link of the topology
+  std::vector<std::uint32_t> inputs_left;          // tensors and control inputs that each op waits for
+  std::vector<double> bytes_per_ns;                // of each link of the topology
+  std::vector<std::uint32_t> lane;                 // of each device; kNone: it is not fed. Empty if none is
+  std::vector<std::vector<std::uint32_t>> fed_by;  // the devices of each lane
   CollectiveTimes collective_times;
+
+ private:
+  // Members of a collective are processes of their own, and so are their lanes (docs/model.md, K14).
+  void FindLanes() {
+    std::map<std::string, std::uint32_t> named;
+    for (const Device& device : cluster.devices()) {
+      const auto number = static_cast<std::uint32_t>(lane.size());
+      lane.push_back(kNone);
+      if (!device.issue) continue;
+      if (!device.copy_engine) {
+        throw InputError("cluster " + cluster.name(),
+                         fmt::format("device {} has an issue lane and no copy engine, which engine flow and graphs "
+                                     "with collectives do not support (one of them)",
+                                     device.name));
+      }
+      const bool is_shared = !device.issue->lane.empty() && graph.collectives().empty();
+      const auto next = static_cast<std::uint32_t>(fed_by.size());
+      lane.back() = is_shared ? named.try_emplace(device.issue->lane, next).first->second : next;
+      if (lane.back() == next) fed_by.emplace_back();
+      fed_by[lane.back()].push_back(number);
+    }
+  }
 };
 
 struct Event {
   enum class Kind {
     kOpEnds,
     kDeviceIsFree,
+    kIssued,
     kControlArrives,
     kFlowStarts,
     kTransferArrives,
@@ -74,7 +111,7 @@ struct Event {
   std::int64_t time = 0;
   std::uint64_t serial = 0;
   Kind kind{};
-  std::uint32_t what = 0;  // op, device, op, transfer, transfer, channel, collective, collective, part, part
+  std::uint32_t what = 0;  // op, device, op, op, transfer, transfer, channel, collective, collective, part, part
   friend bool operator>(const Event& a, const Event& b) {
     return std::pair(a.time, a.serial) > std::pair(b.time, b.serial);
   }
@@ -86,6 +123,10 @@ struct DeviceState {
   std::int64_t op_ends = 0;
   bool is_asked = false;    // whether it can start an op: Run::ask_
   bool takes_part = false;  // in a collective
+  // Of one that is fed: docs/model.md, F16 to F18. Then free_at is when its stream is free.
+  std::int64_t may_issue_at = 0;
+  std::vector<std::int64_t> queued_until = {};  // a ring of the ends of the last ops
+  std::size_t oldest = 0;
 };
 
 // There may be a channel for each pair of 1,024 devices: no queue of its own, but the transfers lead to the next ones.
@@ -161,6 +202,15 @@ class Run {
       collectives_.push_back({.missing = collective.members.size(), .devices = DevicesOf(collective, placement_)});
     }
     if (!collectives_.empty()) blocked_on_.resize(devices_.size());
+    if (problem_.lane.empty()) return;
+    lane_free_.resize(problem_.fed_by.size());
+    issue_start_.resize(graph_.num_ops());
+    issue_end_.resize(graph_.num_ops());
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (!problem_.IsFed(d)) continue;
+      const auto most = static_cast<std::uint64_t>(cluster_.devices()[d].issue->max_queued);
+      devices_[d].queued_until.resize(most < graph_.num_ops() ? static_cast<std::size_t>(most) : 0);
+    }
   }
 
   void Simulate() {
@@ -231,6 +281,10 @@ class Run {
                                .device = placement_[Index(op)],
                                .start_micros = micros(start_[Index(op)]),
                                .end_micros = micros(end_[Index(op)])});
+      if (!WasIssued(op)) continue;
+      timeline->issued.push_back(op);
+      timeline->ops.back().issue_start_micros = micros(issue_start_[Index(op)]);
+      timeline->ops.back().issue_end_micros = micros(issue_end_[Index(op)]);
     }
     // Those that start together come by device, as fifo tells them.
     std::stable_sort(timeline->ops.begin(), timeline->ops.end(), [](const auto& a, const auto& b) {
@@ -257,6 +311,8 @@ class Run {
         return End(MakeId<OpId>(event.what));
       case Event::Kind::kDeviceIsFree:
         return Ask(event.what);
+      case Event::Kind::kIssued:
+        return EndIssue(MakeId<OpId>(event.what));
       case Event::Kind::kControlArrives:
         return Has(MakeId<OpId>(event.what));
       case Event::Kind::kFlowStarts:
@@ -395,34 +451,87 @@ class Run {
     if (--collectives_[collective].parts_left == 0) EndCollective(collective);
   }
 
+  bool IsCollective(OpId op) const { return graph_.CollectiveOf(op).has_value(); }
+  bool WasIssued(OpId op) const { return problem_.IsFed(DeviceOf(op)) && !IsCollective(op); }
+
+  // docs/model.md, F15 to F18.
+  void IssueOn(std::uint32_t device) {
+    DeviceState& state = devices_[device];
+    std::int64_t& lane_free = lane_free_[problem_.lane[device]];
+    if (state.ready.empty() || lane_free > now_ || state.may_issue_at > now_) return;
+    const OpId op = state.ready.top().second;
+    state.ready.pop();
+    lane_free = now_ + problem_.HostTime(op, device);
+    issue_start_[Index(op)] = now_;
+    issue_end_[Index(op)] = lane_free;
+    const std::size_t kind = problem_.costs.KindIndex(MakeId<DeviceId>(device));
+    const bool launches = DurationFromMicros(problem_.costs.KindMicros(op, kind)).count() != 0;
+    const double latency = launches ? cluster_.devices()[device].issue->launch_latency_micros : 0;
+    const std::int64_t start = std::max(state.free_at, lane_free + DurationFromMicros(latency).count());
+    PutOn(op, device, start, TimeOf(op, device, start));
+    if (!state.queued_until.empty()) {
+      if (launches) {
+        state.queued_until[state.oldest] = state.op_ends;
+        state.oldest = state.oldest + 1 == state.queued_until.size() ? 0 : state.oldest + 1;
+      }
+      state.may_issue_at = state.queued_until[state.oldest];
+      if (state.may_issue_at > lane_free) Push(state.may_issue_at, Event::Kind::kDeviceIsFree, device);
+    }
+    Push(lane_free, Event::Kind::kIssued, Index(op));
+  }
+
+  // Ops behind it in the lane need no more than its issue.
+  void EndIssue(OpId op) {
+    const std::uint32_t device = DeviceOf(op);
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
+      for (const OpId reader : graph_.consumers(Output(op, k))) {
+        if (DeviceOf(reader) == device && !IsCollective(reader)) Has(reader);
+      }
+    }
+    for (const OpId waits : graph_.control_consumers(op)) {
+      if (DeviceOf(waits) == device && !IsCollective(waits)) Has(waits);
+    }
+    for (const std::uint32_t fed : problem_.fed_by[problem_.lane[device]]) Ask(fed);
+  }
+
+  // Whether the end of the op is what `reader`, on the same device, waits for.
+  bool WaitsForEnd(OpId op, OpId reader) const {
+    return problem_.lane.empty() || !WasIssued(op) || IsCollective(reader);
+  }
+
   void StartOn(std::uint32_t device) {
+    if (problem_.IsFed(device)) return IssueOn(device);
     DeviceState& state = devices_[device];
     if (state.ready.empty() || state.free_at > now_) return;
     if (problem_.CopiesByItself(device) && ChannelOf(device, 0).is_busy) return;
     const OpId op = state.ready.top().second;
     state.ready.pop();
-    const std::int64_t time = TimeOf(op, device);
-    start_[Index(op)] = now_;
-    end_[Index(op)] = now_ + time;
+    PutOn(op, device, now_, TimeOf(op, device, now_));
+    if (state.free_at > state.op_ends) Push(state.free_at, Event::Kind::kDeviceIsFree, device);
+  }
+
+  void PutOn(OpId op, std::uint32_t device, std::int64_t start, std::int64_t time) {
+    DeviceState& state = devices_[device];
+    start_[Index(op)] = start;
+    end_[Index(op)] = start + time;
     order_.push_back(op);
     state.op_ends = end_[Index(op)];
     state.free_at = state.op_ends + (time == 0 ? 0 : problem_.Gap(device));
     step_time_ = std::max(step_time_, state.op_ends);
     Push(state.op_ends, Event::Kind::kOpEnds, Index(op));
-    if (state.free_at > state.op_ends) Push(state.free_at, Event::Kind::kDeviceIsFree, device);
-    Log(device, now_, graph_.op(op).temp.count);
+    Log(device, start, graph_.op(op).temp.count);
     Log(device, state.op_ends, -graph_.op(op).temp.count);
-    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) Log(device, now_, SizeOf(Output(op, k)));
+    for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) Log(device, start, SizeOf(Output(op, k)));
   }
 
   // docs/model.md, F14.
-  std::int64_t TimeOf(OpId op, std::uint32_t device) const {
+  std::int64_t TimeOf(OpId op, std::uint32_t device, std::int64_t start) const {
     const std::size_t kind = problem_.costs.KindIndex(MakeId<DeviceId>(device));
     const std::int64_t alone = DurationFromMicros(problem_.costs.KindMicros(op, kind)).count();
     const double factor = problem_.costs.KindContention(op, kind);
     if (factor == 1) return alone;
     for (std::size_t other = 0; other < devices_.size(); ++other) {
-      if (other == device || devices_[other].op_ends <= now_) continue;
+      if (other == device || devices_[other].op_ends <= start) continue;
       if (problem_.costs.KindIndex(MakeId<DeviceId>(other)) != kind) continue;
       return RoundToInteger(static_cast<double>(alone) * factor);
     }
@@ -438,7 +547,7 @@ class Run {
     for (const OpId waits : graph_.control_consumers(op)) {
       const DeviceId to = placement_[Index(waits)];
       if (Index(to) == device) {
-        Has(waits);
+        if (WaitsForEnd(op, waits)) Has(waits);
       } else {
         const Link& link = cluster_.link(MakeId<DeviceId>(device), to);
         Push(now_ + DurationFromMicros(link.latency_micros).count(), Event::Kind::kControlArrives, Index(waits));
@@ -456,7 +565,7 @@ class Run {
     for (const OpId reader : graph_.consumers(tensor)) {
       if (DeviceOf(reader) == device) {
         ++state.holders;
-        Has(reader);
+        if (WaitsForEnd(graph_.tensor(tensor).producer, reader)) Has(reader);
       } else {
         destinations_.push_back(DeviceOf(reader));
       }
@@ -624,6 +733,8 @@ class Run {
   std::vector<std::int64_t> start_;
   std::vector<std::int64_t> end_;
   std::vector<OpId> order_;
+  std::vector<std::int64_t> lane_free_;                // [number of lanes]
+  std::vector<std::int64_t> issue_start_, issue_end_;  // [num_ops] where a device is fed
   std::vector<TensorState> tensors_;
   std::vector<DeviceState> devices_;
   std::vector<ChannelState> channels_;
@@ -649,11 +760,6 @@ class FlowEngine : public Simulator::Engine {
   FlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
              bool shares_links)
       : problem_(graph, cluster, costs), options_(options), shares_links_(shares_links) {
-    if (cluster.has_issue_lanes()) {
-      throw InputError("cluster " + cluster.name(), options.engine == "flow"
-                                                        ? "engine flow supports no issue lanes (use engine fifo)"
-                                                        : "issue lanes run no graph with collectives");
-    }
     if (options.collectives == "model") return;
     expand_ = options.collectives == "tree" ? CollectiveAlgorithm::kTree : CollectiveAlgorithm::kRing;
   }

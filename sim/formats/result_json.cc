@@ -48,8 +48,8 @@ StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const Cost
                     .step_time_micros = result.step_time_micros,
                     .fits_memory = result.fits_memory,
                     .lower_bound_micros = bounds.lower_bound_micros,
+                    .lower_bound_method = std::string(bounds.lower_bound_method),
                     .critical_path_micros = bounds.critical_path_micros,
-                    .best_bound_method = {},
                     .devices = {},
                     .ops = graph.num_ops(),
                     .fallback_ops = costs.fallback_ops()};
@@ -79,15 +79,14 @@ StepReport MakeScheduleReport(const Graph& graph, const Cluster& cluster, const 
                     .engine = "fifo",
                     .costs = {},
                     .step_time_micros = MicrosFromDuration(result.step_time),
-                    .best_bound_method = {},
                     .devices = {},
                     .ops = graph.num_ops(),
                     .fallback_ops = costs.fallback_ops()};
   const Bounds bounds = ComputeBounds(graph, cluster, costs);
   report.critical_path_micros = bounds.critical_path_micros;
-  report.lower_bound_micros =
-      std::max(bounds.critical_path_micros,
-               RepeatedWorkMicros(graph, cluster, costs, Repeats(graph, pipeline.roles, schedule.micro_batches)));
+  const double work = RepeatedWorkMicros(graph, cluster, costs, Repeats(graph, pipeline.roles, schedule.micro_batches));
+  report.lower_bound_micros = std::max(bounds.critical_path_micros, work);
+  if (work > bounds.critical_path_micros) report.lower_bound_method = kWorkBound;
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
     const Device& device = cluster.devices()[d];
     report.devices.push_back(
@@ -160,13 +159,13 @@ void WriteResult(std::ostream& out, const StepReport& report) {
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
   fmt::print(out, "\n \"step_time_us\": {}, \"fits_memory\": {},\n", report.step_time_micros, report.fits_memory);
   WriteOneDevice(out, report);
-  fmt::print(out, " \"lower_bound_us\": {}, \"critical_path_us\": {}, \"busiest_device_us\": {},\n",
-             report.lower_bound_micros, report.critical_path_micros, report.busiest_device_micros);
-  if (!report.best_bound_method.empty()) {
-    fmt::print(out, " \"best_bound_us\": {}, \"best_bound_method\": {},\n", report.best_bound_micros,
-               JsonString(report.best_bound_method));
-  }
-  if (report.schedule) {
+  const std::string method = JsonString(report.lower_bound_method);
+  fmt::print(out, " \"lower_bound_us\": {}, \"lower_bound_method\": {},\n", report.lower_bound_micros, method);
+  fmt::print(out, " \"critical_path_us\": {}, \"busiest_device_us\": {},\n", report.critical_path_micros,
+             report.busiest_device_micros);
+  if (!report.schedule) {  // the same under earlier names
+    fmt::print(out, " \"best_bound_us\": {}, \"best_bound_method\": {},\n", report.lower_bound_micros, method);
+  } else {
     const StepReport::ScheduleRow& schedule = *report.schedule;
     fmt::print(out, " \"schedule\": {}, \"micro_batches\": {}, \"throughput_steps_per_s\": {},\n",
                JsonString(schedule.name), schedule.micro_batches, schedule.throughput_steps_per_s);

@@ -53,11 +53,9 @@ struct StepReport {
   std::string costs;  // where op times came from: "roofline", "profile p.json", ..; "" if not said
   double step_time_micros = 0;
   bool fits_memory = true;
-  double lower_bound_micros = 0;  // of every placement on this cluster
+  double lower_bound_micros = 0;  // the best that was proved for every placement on this cluster
+  std::string lower_bound_method = std::string(kCriticalPathBound);  // by which argument
   double critical_path_micros = 0;
-  // A better bound than lower_bound_micros, and by which argument: 0 and "" if there is none.
-  double best_bound_micros = 0;
-  std::string best_bound_method;
   double busiest_device_micros = 0;  // of this placement
   std::vector<DeviceRow> devices;    // every device of the cluster
   std::size_t ops = 0;
@@ -71,7 +69,7 @@ struct StepReport {
   std::optional<double> one_device_micros = {};
 };
 
-// `result` is what `engine` said of `placement`, peak memory included.
+// `result` is what `engine` said of `placement`, peak memory included. The bound is the simple one of sim/bounds.h.
 StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           const Placement& placement, const std::string& engine, const StepResult& result);
 

@@ -1,28 +1,16 @@
 #include "sim/schedule/schedule_evaluator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "sim/base/check.h"
-#include "sim/base/json_text.h"
 
 namespace emplace {
 
 std::vector<std::size_t> ScheduleChoice::StageRanks(std::size_t ranks) const {
   return given ? RankOfStage(*given) : RankOfStage(ParseScheduleName(name, ""), ranks);
-}
-
-void CheckScheduleCluster(const Cluster& cluster) {
-  for (const Device& device : cluster.devices()) {
-    if (!device.issue || device.issue->lane.empty()) continue;
-    throw InputError("",
-                     fmt::format("{} has the issue lane {}, but schedules know no lane of several devices (no `lane`)",
-                                 device.name, Quoted(device.issue->lane)));
-  }
 }
 
 ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster, const CostTable& costs,
@@ -43,7 +31,6 @@ ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster,
 ScheduleEvaluator::ScheduleEvaluator(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                      ScheduleChoice choice)
     : graph_(graph), cluster_(cluster), costs_(costs), choice_(std::move(choice)) {
-  CheckScheduleCluster(cluster);
   if (!choice_.given) ParseScheduleName(choice_.name, "");
   double slowest = 0;
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {

@@ -26,9 +26,6 @@ struct ScheduleChoice {
   std::vector<std::size_t> StageRanks(std::size_t ranks) const;
 };
 
-// Throws InputError("") where devices share an issue lane, which no schedule knows.
-void CheckScheduleCluster(const Cluster& cluster);
-
 // Everything that a step of a placement follows from.
 struct ScheduledStep {
   PipelineSchedule schedule;
@@ -42,7 +39,7 @@ struct SchedulePlaces {
   std::string schedule;
 };
 // Throws InputError where the placement is no pipeline for the schedule, and where there is no schedule for so many
-// devices. Requires: CheckScheduleCluster(cluster) passes.
+// devices. Each rank has an issue lane of its own, also where the cluster says that devices share one.
 ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                      const Placement& placement, const ScheduleChoice& choice,
                                      const SchedulePlaces& places = {});
@@ -52,7 +49,7 @@ ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster,
 // of all micro-batches take on their slowest device.
 class ScheduleEvaluator : public Evaluator {
  public:
-  // Keeps references to the first three. Throws InputError on an unknown name, and as CheckScheduleCluster.
+  // Keeps references to the first three. Throws InputError on an unknown name.
   ScheduleEvaluator(const Graph& graph, const Cluster& cluster, const CostTable& costs, ScheduleChoice choice);
 
   const ScheduleChoice& choice() const { return choice_; }

@@ -17,6 +17,7 @@ namespace {
 using ::emplace::testing::MakeCluster;
 using ::emplace::testing::MakeMixedCluster;
 using ::emplace::testing::MeasuredCosts;
+using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 
 TEST(EnvironmentTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
@@ -76,6 +77,26 @@ TEST(EnvironmentTest, ObservesTimesMemoryAndWhereGroupsMayGo) {
   EXPECT_THAT(seen.accelerators, ElementsAre(MakeId<DeviceId>(1), MakeId<DeviceId>(2)));
   EXPECT_EQ(Index(seen.Fastest(0, seen.accelerators)), 0U);  // allowed on the CPU only
   EXPECT_EQ(Index(seen.Fastest(1, seen.accelerators)), 1U);
+}
+
+TEST(EnvironmentTest, PenaltiesAreOfTheMemoryOfItsDevices) {
+  std::vector<OpSpec> ops = {testing::MakeOp("a", 100'000), testing::MakeOp("b", 200'000)};
+  for (OpSpec& op : ops) op.persistent = Bytes{30'000'000'000};
+  const Graph graph = testing::Build(ops);
+  const auto rewards = [&](std::int64_t gigabytes) {
+    const Cluster cluster = testing::MakeCluster(2, {.bandwidth_gb_per_s = 1}, 0, Bytes{gigabytes * 1'000'000'000});
+    const CostTable costs = testing::MeasuredCosts(graph, cluster);
+    const Simulator simulator(graph, cluster, costs);
+    agents::Environment env(graph, cluster, costs, Grouping::Identity(graph), simulator,
+                            agents::ParseReward("memory_penalty"));
+    Placement apart(2);
+    apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);
+    const std::vector<agents::Outcome> outcomes = env.Evaluate(std::vector{Placement(2), apart});
+    return std::vector{outcomes[0].reward, outcomes[1].reward};
+  };
+  EXPECT_THAT(rewards(80), ElementsAre(DoubleEq(-0.3), DoubleEq(-0.2)));
+  EXPECT_THAT(rewards(40), ElementsAre(DoubleEq(-40.3), DoubleEq(-0.2)));
+  EXPECT_THAT(rewards(10), ElementsAre(DoubleEq(-100.3), DoubleEq(-40.2)));
 }
 
 TEST(EnvironmentTest, AClusterWithoutALinkBetweenTwoDevicesIsRefused) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/base/registry.h"
 #include "tests/testing/errors.h"
@@ -20,8 +22,11 @@ StepResult Result(double seconds, bool fits, std::int64_t peak_bytes = 0) {
           .start_micros = {}};
 }
 
-double RewardOf(std::string_view name, const StepResult& result) {
-  const agents::RewardOptions options = agents::ParseReward(name);
+// Both devices have 10.7 GB.
+double RewardOf(std::string_view name, const StepResult& result,
+                const std::vector<std::optional<Bytes>>& memory = {Bytes{10'700'000'000}, Bytes{10'700'000'000}}) {
+  agents::RewardOptions options = agents::ParseReward(name);
+  options.memory = memory;
   return agents::FindReward(options.name).reward(result, options);
 }
 
@@ -56,6 +61,43 @@ TEST(RewardTest, OptionsBehindTheNameReplaceThoseOfTheSources) {
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:c=0.5,M=8", Result(4, true, 12'000'000'000)), -6);
   EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty:M=8", Result(1, true, 9'000'000'000)), -2);
   EXPECT_DOUBLE_EQ(RewardOf("sqrt:invalid=25", Result(4, false)), -5);
+}
+
+TEST(RewardTest, TheMemoryOfAPenaltyIsThatOfTheDevices) {
+  const std::vector<std::optional<Bytes>> large = {Bytes{84'800'000'000}, Bytes{84'800'000'000}};
+  const std::vector<std::optional<Bytes>> small = {Bytes{5'600'000'000}, Bytes{5'600'000'000}};
+  // 61 GB fit on a card of 84.8 GB: the reward is that of the time. With M = 10.7 GB it was -10, whatever the time.
+  EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty", Result(0.4, true, 61'000'000'000), large), -std::log(0.4));
+  EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty:M=10.7", Result(0.4, true, 61'000'000'000), large), -10);
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(0.4, true, 61'000'000'000), large), -0.4);
+  // 6.6 GB do not fit on one of 5.6 GB, though they are less than 10.7.
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(4, false, 6'600'000'000), small), -6);
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:M=10.7", Result(4, false, 6'600'000'000), small), -4);
+}
+
+TEST(RewardTest, TheDeviceThatExceedsItsMemoryMostCounts) {
+  const StepResult result{.step_time_micros = 1e6,
+                          .fits_memory = false,
+                          .peak_memory = {Bytes{30'000'000'000}, Bytes{12'000'000'000}},
+                          .start_micros = {}};
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", result, {Bytes{500'000'000'000}, Bytes{10'000'000'000}}), -5);
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", result, {std::nullopt, Bytes{10'000'000'000}}), -5);
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", result, {std::nullopt, std::nullopt}), -1);
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:M=capacity", result, {std::nullopt, Bytes{11'000'000'000}}), -3);
+  EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:M=28", result, {std::nullopt, std::nullopt}), -5);
+}
+
+TEST(RewardTest, AFloorIsWhatTheRewardFallsToAndNoFurther) {
+  for (const agents::RewardEntry& entry : agents::AllRewards()) {
+    const double worst = RewardOf(entry.name, Result(1e12, false, 1'000'000'000'000'000));
+    EXPECT_GE(worst, entry.floor) << entry.name;
+    if (std::isfinite(entry.floor)) {
+      EXPECT_EQ(worst, entry.floor) << entry.name;
+    }
+  }
+  EXPECT_FALSE(agents::IsMostlySaturated(0, 0));
+  EXPECT_FALSE(agents::IsMostlySaturated(2, 4));
+  EXPECT_TRUE(agents::IsMostlySaturated(3, 4));
 }
 
 TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {

@@ -1,5 +1,6 @@
 #include "agents/search.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -181,6 +182,33 @@ TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
   EXPECT_EQ(result.fitting, 0U);
   EXPECT_EQ(result.smallest_overflow_bytes, 10);
   EXPECT_EQ(result.final_micros, std::nullopt);
+}
+
+// Two ops that hold 30 GB each, so 60 GB on one device.
+Graph TwoLargeOps() {
+  std::vector<OpSpec> ops = {testing::MakeOp("a", 100'000), testing::MakeOp("b", 200'000)};
+  for (OpSpec& op : ops) op.persistent = Bytes{30'000'000'000};
+  return testing::Build(ops);
+}
+
+TEST(SearchTest, RewardsThatAreAllAtTheirFloorAreTold) {
+  const auto search = [](std::int64_t gigabytes, const std::string& reward) {
+    const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1}, 0, Bytes{gigabytes * 1'000'000'000});
+    agents::SearchSpec spec = MakeSearch(TwoLargeOps(), cluster, "placeto", {{"workers", "1"}});
+    spec.evaluations = 50;
+    spec.reward = reward;
+    return agents::RunSearch(spec);
+  };
+  // With M = 10.7 GB every placement has the reward -10, though all of them fit on cards of 80 GB.
+  const agents::SearchResult old = search(80, "log_memory_penalty:M=10.7");
+  EXPECT_EQ(old.saturated, 50U);
+  EXPECT_EQ(old.fitting, 50U);
+  EXPECT_THAT(agents::SaturationWarning(old), ::testing::StartsWith("50 of 50 evaluations had the smallest value of"));
+  const agents::SearchResult large = search(80, "");
+  EXPECT_EQ(large.saturated, 0U);
+  EXPECT_EQ(agents::SaturationWarning(large), "");
+  EXPECT_EQ(search(5, "").saturated, 50U);  // at least 25 GB too many wherever they are
+  EXPECT_EQ(search(5, "memory_penalty").saturated, std::nullopt);
 }
 
 TEST(SearchTest, UnknownNamesAreRefused) {

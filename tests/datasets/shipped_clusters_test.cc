@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <utility>
-
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "datasets/models/registry.h"
 #include "sim/base/check.h"
+#include "sim/cost_model.h"
+#include "sim/simulator.h"
 
 namespace emplace {
 namespace {
@@ -43,6 +46,44 @@ TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
       }
     }
   }
+}
+
+// Clusters of papers are as the papers have them.
+TEST(ShippedClustersTest, OneThreadOfANodeIssuesTheOpsOfItsDevices) {
+  const std::map<std::string, std::size_t> lanes = {{"dgx-h100", 1}, {"2x-dgx-h100", 2}, {"dgx-a100", 1}};
+  for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) {
+    const Cluster cluster = datasets::LoadCluster(std::string(shipped.name));
+    std::set<std::string> names;
+    for (const Device& device : cluster.devices()) {
+      if (!device.issue) continue;
+      EXPECT_GT(device.issue->host_micros, 0) << device.name;
+      names.insert(device.issue->lane);
+    }
+    const auto found = lanes.find(cluster.name());
+    EXPECT_EQ(names.size(), found == lanes.end() ? 0 : found->second) << cluster.name();
+    if (!names.empty()) {
+      EXPECT_THAT(cluster.source(), HasSubstr("cudaLaunchKernel"));
+    }
+  }
+}
+
+// One image is 11 ms of launches, however many GPUs there are.
+TEST(ShippedClustersTest, AStepOfSmallOpsGainsNothingFromMoreGpus) {
+  const Graph graph = datasets::MakeModel("inception_v3", {{"batch", "1"}});
+  const Cluster cluster = datasets::LoadCluster("dgx-h100");
+  const CostTable costs(graph, cluster, *MakeCostModel("roofline"));
+  const Simulator simulator(graph, cluster, costs);
+  const double one = simulator.Run(Placement(graph.num_ops(), *cluster.FindDevice("gpu:0"))).step_time_micros;
+  double issued = 0;  // by the one thread of any placement
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const bool launches = graph.op(MakeId<OpId>(i)).kind != "variable" && graph.op(MakeId<OpId>(i)).kind != "input";
+    issued += launches ? cluster.devices()[0].issue->host_micros : 0;
+  }
+  EXPECT_LT(one, 1.05 * issued);
+  Placement spread(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i)
+    spread[MakeId<OpId>(i)] = MakeId<DeviceId>(1 + i * 7 / graph.num_ops());
+  EXPECT_GE(simulator.Run(spread).step_time_micros, issued);
 }
 
 TEST(ShippedClustersTest, P2HasTheConstantsOfThePublishedSimulator) {

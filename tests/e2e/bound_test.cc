@@ -33,6 +33,41 @@ TEST_F(BoundTest, ProvesTheOptimumAndWritesIt) {
   EXPECT_NE(text.out.find("optimal      8 us: no placement that fits is faster\n"), std::string::npos) << text.out;
 }
 
+TEST_F(BoundTest, EveryCommandSaysTheSameBound) {
+  // c reads 5 us of tensors from each of a and b: 10 + 1 us without transfers, 10 + 5 + 1 with one of them.
+  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "fork", "ops": [
+    {"name": "a", "kind": "test", "time_us": 10, "outputs": [5000]},
+    {"name": "b", "kind": "test", "time_us": 10, "outputs": [5000]},
+    {"name": "c", "kind": "test", "time_us": 1, "inputs": ["a", "b"]}]})");
+  const std::string problem = "--graph g.json --cluster c.yaml ";
+  const auto placed = nlohmann::json::parse(Emplace("place " + problem + "--json -o p.json").out);
+  EXPECT_EQ(placed.at("lower_bound_us"), 16);
+  EXPECT_EQ(placed.at("best_bound_us"), 16);
+  const std::string method = placed.at("lower_bound_method");
+  const auto same = [&](const nlohmann::json& json) {
+    EXPECT_EQ(json.at("lower_bound_us"), 16) << json;
+    EXPECT_EQ(json.at("lower_bound_method"), method) << json;
+  };
+  same(nlohmann::json::parse(Emplace("simulate " + problem + "--json --placement p.json").out));
+  same(nlohmann::json::parse(Emplace("explain " + problem + "--json --placement p.json").out));
+  for (const auto& row :
+       nlohmann::json::parse(Emplace("compare " + problem + "--json --agents heft,random").out).at("results")) {
+    same(row);
+  }
+  const Ran inspected = Emplace("inspect g.json --cluster c.yaml");
+  EXPECT_NE(inspected.out.find("lower bound        16 us (" + method + ")\n"), std::string::npos) << inspected.out;
+  EXPECT_EQ(nlohmann::json::parse(Bound("--json").out).at("lower_bound_us"), 16);
+  Write("x.yaml",
+        R"({schema: emplace.experiment, version: 1, name: x, graphs: {files: [g.json]}, cluster: {file: c.yaml},
+    agent: {name: random}, budget: {evaluations: 5}})");
+  ASSERT_EQ(Emplace("sweep x.yaml -o runs").status, 0);
+  same(nlohmann::json::parse(Shell("cat runs/x/*/trial.json").out).at("graphs").at(0));
+  // The published simulator is bounded by the simple argument alone.
+  const auto published = nlohmann::json::parse(
+      Emplace("simulate " + problem + "--json --placement p.json --engine placeto-reference").out);
+  EXPECT_EQ(published.at("lower_bound_us"), 11);
+}
+
 TEST_F(BoundTest, SaysHowFarAPlacementIsAtMost) {
   // A chain of more ops than branch and bound takes, all on one device but the last.
   std::string ops;

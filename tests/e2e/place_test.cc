@@ -52,6 +52,21 @@ TEST_F(PlaceTest, TheSameSeedGivesTheSameBytesWhateverTheThreadsLengthy) {
   }
 }
 
+TEST_F(PlaceTest, RewardsThatAreAllAlikeAreAWarning) {
+  // 30 GB of weights each, on cards of 80 GiB.
+  ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 80/' c.yaml").status, 0);
+  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "large", "ops": [
+    {"name": "a", "kind": "test", "time_us": 10, "persistent_bytes": 30000000000, "outputs": [1000]},
+    {"name": "b", "kind": "test", "time_us": 10, "persistent_bytes": 30000000000, "inputs": ["a"]}]})");
+  const Ran fixed = Place("placeto", "--evaluations 20 --reward log_memory_penalty:M=10.7 -o best.json");
+  EXPECT_EQ(fixed.status, 0);
+  EXPECT_NE(fixed.err.find("warning: 20 of 20 evaluations had the smallest value of the reward"), std::string::npos)
+      << fixed.err;
+  const Ran ran = Place("placeto", "--evaluations 20 -o best.json");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_EQ(ran.err.find("warning"), std::string::npos) << ran.err;
+}
+
 TEST_F(PlaceTest, NothingThatFitsIsAnHonestNoAndNoFile) {
   // 1e-6 GiB are 1074 bytes: b's weights and a's output do not fit together, and a's output alone does not fit either.
   ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);

@@ -24,7 +24,8 @@ TEST_F(SimulateTest, PrintsAResult) {
   EXPECT_EQ(ran.err, "");
   EXPECT_EQ(nlohmann::json::parse(ran.out), nlohmann::json::parse(R"({
     "schema": "emplace.result", "version": 1, "graph": "pair", "cluster": "two", "engine": "fifo",
-    "costs": "measured", "step_time_us": 10, "fits_memory": true, "lower_bound_us": 8, "critical_path_us": 8, "busiest_device_us": 4,
+    "costs": "measured", "step_time_us": 10, "fits_memory": true, "lower_bound_us": 8,
+    "lower_bound_method": "critical path", "critical_path_us": 8, "busiest_device_us": 4,
     "best_bound_us": 8, "best_bound_method": "critical path",
     "devices": [
       {"name": "gpu:0", "ops": 1, "busy_us": 4, "sent_bytes": 2000, "peak_bytes": 2000, "memory_bytes": 1073741824},

@@ -117,7 +117,9 @@ void CheckProblem(std::uint64_t seed, Tally* tally) {
                                                .fractional = rng.Below(2) == 0,
                                                .classes = true,
                                                .colocated = rng.Below(2) == 0});
-  const Cluster cluster = RandomCluster(rng, num_devices);
+  Cluster cluster = RandomCluster(rng, num_devices);
+  Rng lanes(seed);
+  if (seed % 5 == 0) cluster = testing::WithIssueLanes(lanes, cluster);
   std::optional<CostTable> costs;
   try {
     costs.emplace(rng.Below(4) == 0 ? testing::ContendedCosts(graph, cluster, {{OpClass::kMatrixProduct, 1.5}})

@@ -5,7 +5,10 @@
 #include <set>
 #include <string>
 
+#include "sim/base/rng.h"
 #include "sim/bounds.h"
+#include "sim/formats/result_json.h"
+#include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
@@ -24,6 +27,46 @@ TEST(LowerBoundTest, QuickBoundsAreAtLeastTheSimpleOne) {
     const CostTable costs = MeasuredCosts(graph, cluster);
     EXPECT_GE(agents::Best(agents::QuickBounds(graph, cluster, costs)).nanos + 1,
               DurationFromMicros(ComputeBounds(graph, cluster, costs).critical_path_micros).count());
+  }
+}
+
+TEST(LowerBoundTest, OneThreadIssuesAllOps) {
+  // Ten ops of 1 us that need nothing of each other, issued in 3 us each by one thread, or by one of each device.
+  std::vector<OpSpec> ops;
+  for (int i = 0; i < 10; ++i) ops.push_back(testing::MakeOp("op" + std::to_string(i), 1));
+  const Graph graph = testing::Build(ops);
+  std::vector<Device> devices = testing::MakeCluster(2).devices();
+  for (Device& device : devices) device.issue = IssueLane{.lane = "one", .host_micros = 3};
+  const auto bound = [&] {
+    const Cluster cluster = Cluster::Uniform("fed", devices, {.bandwidth_gb_per_s = 1});
+    return agents::FindLowerBound(graph, cluster, testing::MeasuredCosts(graph, cluster), "fifo");
+  };
+  EXPECT_EQ(bound().micros, 30);
+  EXPECT_EQ(bound().method, "issue lanes");
+  for (Device& device : devices) device.issue->lane = "";
+  EXPECT_EQ(bound().micros, 15);
+  devices[0].issue.reset();
+  devices[0].kind = "other";
+  EXPECT_EQ(bound().method, "work");
+}
+
+TEST(LowerBoundTest, ResultsSayTheBestThatWasProved) {
+  Rng rng(4);
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 30});
+  const Cluster cluster = testing::MakeCluster(3);
+  const CostTable costs = testing::MeasuredCosts(graph, cluster);
+  for (const std::string engine : {"fifo", "flow", "placeto-reference"}) {
+    const StepResult result = Simulator(graph, cluster, costs, {.engine = engine}).Run(Placement(30));
+    StepReport report = MakeStepReport(graph, cluster, costs, Placement(30), engine, result);
+    const double simple = report.lower_bound_micros;
+    agents::AddLowerBound(graph, cluster, costs, &report);
+    EXPECT_GE(report.lower_bound_micros, simple) << engine;
+    EXPECT_LE(report.lower_bound_micros, result.step_time_micros) << engine;
+    EXPECT_FALSE(report.lower_bound_method.empty());
+    if (engine == "placeto-reference") continue;
+    const agents::Bound best = agents::Best(agents::QuickBounds(graph, cluster, costs));
+    EXPECT_EQ(DurationFromMicros(report.lower_bound_micros).count(), best.nanos) << engine;
+    EXPECT_EQ(report.lower_bound_method, best.method) << engine;
   }
 }
 

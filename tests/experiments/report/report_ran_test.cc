@@ -42,6 +42,15 @@ TEST(ReportRanTest, SaysWhichTrialsAreWorseThanOneDevice) {
   EXPECT_THAT(Markdown(runs), HasSubstr("- Worse than everything on one device, which fits: 1 trial (b 1 of 2)."));
 }
 
+TEST(ReportRanTest, RepeatsTheWarningsOfTrials) {
+  experiments::ExperimentRuns runs{.name = "demo"};
+  runs.trials = MakeRecords({{.label = "a"}, {.label = "b"}});
+  EXPECT_THAT(Markdown(runs), Not(HasSubstr("Warning")));
+  runs.trials[1].graphs[0].warning = "9 of 10 evaluations";
+  EXPECT_THAT(Markdown(runs), HasSubstr("- Warning: b on " + runs.trials[1].graphs[0].graph + ", seed "));
+  EXPECT_THAT(Markdown(runs), HasSubstr(": 9 of 10 evaluations.\n"));
+}
+
 TEST(ReportRanTest, SaysHowManyTrialsWereLeftOut) {
   experiments::ExperimentRuns runs{.name = "demo", .abandoned = 3, .kept = {"num_devices 2"}};
   const std::string text = Markdown(runs);

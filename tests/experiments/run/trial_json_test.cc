@@ -1,5 +1,6 @@
 #include "experiments/run/trial_json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -74,6 +75,19 @@ TEST(TrialJsonTest, SaysWhereOneDeviceIsBetter) {
   result.best.reset();  // nothing fits, but on one device
   result.trace.clear();
   EXPECT_EQ(beaten_by(result), 4);
+}
+
+TEST(TrialJsonTest, RewardsAtTheirFloorAreCounted) {
+  const auto graph_of = [](const agents::GraphResult& result) {
+    return Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(result), "")).at("graphs").at(0);
+  };
+  agents::GraphResult result = Gained();
+  EXPECT_FALSE(graph_of(result).contains("saturated"));
+  result.saturated = 5;
+  EXPECT_EQ(graph_of(result).at("saturated"), 5);
+  EXPECT_FALSE(graph_of(result).contains("warning"));
+  result.saturated = 6;
+  EXPECT_THAT(graph_of(result).at("warning").get<std::string>(), ::testing::StartsWith("6 of 10 evaluations had"));
 }
 
 TEST(TrialJsonTest, BothFilesSayWhatTheyWereWrittenWith) {

@@ -219,6 +219,12 @@ agent: {name: random})")
   EXPECT_EQ(cell.seeds, (std::vector<std::uint64_t>{1}));
 }
 
+TEST(ExperimentFieldsTest, ANewSpecSaysWhatMemoryItsRewardHas) {
+  EXPECT_EQ(CellWith("reward: memory_penalty").reward, "memory_penalty:M=capacity");
+  EXPECT_EQ(CellWith("reward: \"memory_penalty:M=10.7\"").reward, "memory_penalty:M=10.7");
+  EXPECT_EQ(CellWith("reward: sqrt").reward, "sqrt");
+}
+
 TEST(ExperimentFieldsTest, AProfileIsNamedEitherWay) {
   for (const char* const line : {"costs: {profile: p.json}", "costs: \"profile: p.json\""}) {
     const experiments::ExperimentCell cell = CellWith(line);

@@ -65,6 +65,18 @@ TEST(ProblemTest, ASpecIsATrial) {
   EXPECT_EQ(trial.reward, "runtime");
 }
 
+TEST(ProblemTest, SpecsWithoutAMemoryOfTheRewardAreOfTheTimeWhenItWasFixed) {
+  experiments::TrialChoice choice = ChoiceOf(WithLine("graphs: {dataset: cifar10, index: [2]}"));
+  const auto reward = [&](const std::string& text) {
+    choice.reward = text;
+    return experiments::LoadSearchSpec(choice).reward;
+  };
+  EXPECT_EQ(reward("log_memory_penalty"), "log_memory_penalty:M=10.7");
+  EXPECT_EQ(reward("memory_penalty:c=3"), "memory_penalty:c=3,M=10.7");
+  EXPECT_EQ(reward("memory_penalty:M=capacity"), "memory_penalty:M=capacity");
+  EXPECT_EQ(reward("sqrt:invalid=3"), "sqrt:invalid=3");
+}
+
 TEST(ProblemTest, ASpecMayHaveAnObjectiveOrASchedule) {
   const std::string graph = "graphs: {dataset: cifar10, index: [2]}";
   EXPECT_EQ(experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("objective: throughput")))).objective,

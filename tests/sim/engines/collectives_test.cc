@@ -99,6 +99,30 @@ TEST(CollectivesTest, StartWhenAllHaveArrivedAndRunBesideOps) {
   }
 }
 
+TEST(CollectivesTest, EachRankIsIssuedByALaneOfItsOwn) {
+  const Graph graph = Reduction();
+  const Cluster plain = Devices(2);
+  std::vector<Device> devices = plain.devices();
+  for (Device& device : devices) {
+    device.issue = IssueLane{.lane = "one", .host_micros = 1, .launch_latency_micros = 2, .max_queued = 0};
+  }
+  const Cluster fed = Cluster::Uniform("fed", devices, {.bandwidth_gb_per_s = 10, .latency_micros = 1})
+                          .WithCollectiveCosts({.launch_micros = 10, .local_gb_per_s = 1000});
+  const Placement placement = Placed(graph, kTwoDevices);
+  const double takes = Record(graph, plain, placement).end("r0") - 30;
+  for (const std::string engine : {"fifo", "flow"}) {
+    const Runs runs = Record(graph, fed, placement, {.engine = engine});
+    EXPECT_EQ(runs.start("x0"), 3);
+    EXPECT_EQ(runs.start("x1"), 3);       // with one lane it were 4
+    EXPECT_EQ(runs.start("beside0"), 8);  // issued at 1, long before x0 ends
+    EXPECT_EQ(runs.start("r0"), 33);      // x1's end, not its issue
+    EXPECT_NEAR(runs.end("r0"), 33 + takes, 1e-9);
+    EXPECT_EQ(runs.start("y0"), 58);
+    EXPECT_EQ(runs.start("y1"), 83);
+    EXPECT_EQ(runs.Of("y0").issue_start_micros, runs.end("r0"));
+  }
+}
+
 TEST(CollectivesTest, ATimeThatTheGraphGivesIsTaken) {
   const Cluster cluster = Devices(2);
   std::vector<OpSpec> specs = {Work("x0", 5, {}), Work("x1", 30, {}), Member("r0", "g", "x0:0", 8),
@@ -168,11 +192,6 @@ TEST(CollectivesTest, GroupsNeedLinksAndSomeEnginesRefuseThem) {
             "graph g has collectives, whose waits are not explained (simulate tells the step)");
   EXPECT_EQ(ErrorOf([&] { Simulator(graph, cluster, costs, {.engine = "placeto-reference"}); }),
             "graph g: engine placeto-reference runs no collectives (use engine fifo)");
-  std::vector<Device> fed = RowOfDevices(3);
-  for (Device& device : fed) device.issue = IssueLane{};
-  const Cluster lanes = Cluster::Uniform("lanes", fed, {.bandwidth_gb_per_s = 10});
-  EXPECT_EQ(ErrorOf([&] { Simulator(graph, lanes, MeasuredCosts(graph, lanes)); }),
-            "cluster lanes: issue lanes run no graph with collectives");
 }
 
 // Devices on one switch: an expanded collective takes what the model says, but for what NCCL's latencies are.

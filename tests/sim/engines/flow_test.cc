@@ -99,13 +99,35 @@ TEST(FlowEngineTest, FlowsShareTheLinkBetweenTheNodes) {
               ElementsAre(15, 15));
 }
 
-TEST(FlowEngineTest, RefusesIssueLanes) {
+TEST(FlowEngineTest, FedDevicesShareLinksToo) {
+  const Graph graph = TwoSenders();
+  const Placement placement = Placed(graph, {{"a", 0}, {"b", 1}, {"c", 2}, {"d", 3}});
+  const Cluster narrow = TwoNodes(2);
+  std::vector<Device> devices = narrow.devices();
+  for (Device& device : devices) {
+    device.issue = IssueLane{.lane = "one", .host_micros = 1, .launch_latency_micros = 2, .max_queued = 0};
+  }
+  const Cluster fed("fed", "", devices, narrow.topology(), Channels::kPerDevice);
+  // One thread issues a at 0 and b at 1: they end at 13 and 14. Both flows share the trunk from 16 on: 2,000 bytes of
+  // the first are through, then each has 1,000 in a us.
+  const Told told = Simulate(graph, fed, MeasuredCosts(graph, fed), placement, "flow");
+  EXPECT_THAT(Arrivals(told.timeline), ElementsAre(20, 21));
+  EXPECT_EQ(told.result.step_time_micros, 25);  // issued at 21, launched at 24
+  EXPECT_EQ(told.timeline.issued.size(), 4U);
+}
+
+TEST(FlowEngineTest, RefusesIssueLanesOfDevicesThatSendThemselves) {
   const Graph graph = TwoSenders();
   std::vector<Device> devices = RowOfDevices(2);
-  for (Device& device : devices) device.issue = IssueLane{.host_micros = 1};
+  for (Device& device : devices) {
+    device.issue = IssueLane{.host_micros = 1};
+    device.copy_engine = false;
+  }
   const Cluster cluster = Cluster::Uniform("lanes", devices, {.bandwidth_gb_per_s = 1});
   EXPECT_EQ(testing::ErrorOf([&] { Simulator(graph, cluster, MeasuredCosts(graph, cluster), {.engine = "flow"}); }),
-            "cluster lanes: engine flow supports no issue lanes (use engine fifo)");
+            "cluster lanes: device " + devices[0].name +
+                " has an issue lane and no copy engine, which engine flow and graphs with collectives do not support "
+                "(one of them)");
 }
 
 std::int64_t Ns(double micros) { return RoundToInteger(micros * 1000); }

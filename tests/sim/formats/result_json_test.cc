@@ -35,7 +35,7 @@ TEST(ResultJsonTest, AScheduleAddsItsNumbers) {
   EXPECT_EQ(json::parse(text.str()), json::parse(R"({
     "schema": "emplace.result", "version": 1, "graph": "g", "cluster": "test", "engine": "fifo",
     "step_time_us": 18, "fits_memory": false,
-    "lower_bound_us": 12, "critical_path_us": 8, "busiest_device_us": 12,
+    "lower_bound_us": 12, "lower_bound_method": "work", "critical_path_us": 8, "busiest_device_us": 12,
     "schedule": "gpipe", "micro_batches": 3, "throughput_steps_per_s": 55555.555555555555,
     "bubble_percent": 33.333333333333333, "exposed_communication_us": 2, "max_load_us": 4,
     "devices": [
@@ -61,7 +61,8 @@ TEST(ResultJsonTest, SaysEverythingAboutAChainOverTwoDevices) {
   EXPECT_EQ(json::parse(text.str()), json::parse(R"({
     "schema": "emplace.result", "version": 1, "graph": "chain", "cluster": "test", "engine": "fifo",
     "step_time_us": 11, "fits_memory": false,
-    "lower_bound_us": 9, "critical_path_us": 9, "busiest_device_us": 4.5,
+    "lower_bound_us": 9, "lower_bound_method": "critical path", "critical_path_us": 9, "busiest_device_us": 4.5,
+    "best_bound_us": 9, "best_bound_method": "critical path",
     "devices": [
       {"name": "gpu:0", "ops": 1, "busy_us": 4.5, "sent_bytes": 2000, "peak_bytes": 2000, "memory_bytes": 3000},
       {"name": "gpu:1", "ops": 1, "busy_us": 4.5, "sent_bytes": 0, "peak_bytes": 4000, "memory_bytes": 3000}],

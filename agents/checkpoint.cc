@@ -109,8 +109,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 }  // namespace
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
-  ExpectWord(in, "emplace.checkpoint");
-  if (LoadNumber(in) != 6) RefuseSaved("version 6");
+  ExpectHead(in, "emplace.checkpoint", "6");
   return LoadBody(ReadSealed(in), spec, agent, rng);
 }
 

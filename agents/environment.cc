@@ -5,6 +5,7 @@
 #include <exception>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -155,21 +156,22 @@ std::vector<Outcome> Environment::Evaluate(std::span<const Placement> placements
   while (workers_.size() < shares) {
     workers_.push_back(std::make_unique<Worker>(Worker{.workspace = evaluator_.MakeWorkspace(), .error = nullptr}));
   }
+  const auto work_on = [&](std::size_t share) {
+    try {
+      EvaluateShare(placements, share, shares, *workers_[share], &outcomes);
+    } catch (...) {
+      workers_[share]->error = std::current_exception();
+    }
+  };
   std::vector<std::thread> threads;
-  for (std::size_t share = 1; share < shares; ++share) {
-    threads.emplace_back([&, share] {
-      try {
-        EvaluateShare(placements, share, shares, *workers_[share], &outcomes);
-      } catch (...) {
-        workers_[share]->error = std::current_exception();
-      }
-    });
-  }
+  threads.reserve(shares);
   try {
-    EvaluateShare(placements, 0, shares, *workers_[0], &outcomes);
-  } catch (...) {
-    workers_[0]->error = std::current_exception();
+    for (std::size_t share = 1; share < shares; ++share) threads.emplace_back(work_on, share);
+  } catch (const std::system_error&) {
+    // No more threads can be started: this one does what is left.
   }
+  work_on(0);
+  for (std::size_t share = threads.size() + 1; share < shares; ++share) work_on(share);
   for (std::thread& thread : threads) thread.join();
   for (std::size_t share = 0; share < shares; ++share) {
     if (const auto error = std::exchange(workers_[share]->error, nullptr)) std::rethrow_exception(error);

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
+#include "sim/base/whole_number.h"
 
 namespace emplace::agents {
 
@@ -26,9 +28,24 @@ void ExpectWord(std::istream& in, std::string_view word) {
 }
 
 std::uint64_t LoadNumber(std::istream& in) {
-  std::uint64_t number = 0;
-  if (!(in >> number)) RefuseSaved("a number");
-  return number;
+  constexpr std::size_t kMostDigits = 20;  // of 2^64 - 1
+  const auto is_digit = [](int c) { return c >= '0' && c <= '9'; };
+  in >> std::ws;
+  std::array<char, kMostDigits> digits{};
+  std::size_t count = 0;
+  while (count < kMostDigits && is_digit(in.peek())) digits[count++] = static_cast<char>(in.get());
+  const auto number = WholeNumber<std::uint64_t>({digits.data(), count});
+  if (!number || is_digit(in.peek())) RefuseSaved("a number");
+  return *number;
+}
+
+void ExpectHead(std::istream& in, std::string_view word, std::string_view version) {
+  if (in.peek() != std::char_traits<char>::to_int_type(word[0])) RefuseSaved("\"" + std::string(word) + "\"");
+  ExpectWord(in, word);
+  std::string read(version.size(), '\0');
+  const bool is_there = in.get() == ' ' && in.read(read.data(), static_cast<std::streamsize>(read.size())) &&
+                        read == version && in.peek() == ' ';
+  if (!is_there) RefuseSaved("version " + std::string(version));
 }
 
 void SaveText(std::ostream& out, const std::string& text) { out << text.size() << ' ' << text << '\n'; }
@@ -47,10 +64,10 @@ void WriteSealed(std::ostream& out, const std::string& head, const std::string& 
 }
 
 std::string ReadSealed(std::istream& in) {
-  if (in.get() != ' ') RefuseSaved("a checksum");
+  if (in.get() != ' ' || in.peek() == ' ') RefuseSaved("a checksum");
   const std::uint64_t checksum = LoadNumber(in);
   if (in.get() != '\n') RefuseSaved("a checksum on the first line");
-  std::string body((std::istreambuf_iterator<char>(in)), {});
+  std::string body = ReadRest(in);
   if (FingerprintOf(body) != checksum) RefuseSaved("other content for its checksum");
   return body;
 }

@@ -18,7 +18,9 @@ namespace emplace::agents {
 // InputError on text that its Save function did not write.
 
 void ExpectWord(std::istream& in, std::string_view word);
-std::uint64_t LoadNumber(std::istream& in);  // written by <<
+std::uint64_t LoadNumber(std::istream& in);  // written by <<: no sign, no leading zeros
+// The words that a file starts with, one blank between them and behind them.
+void ExpectHead(std::istream& in, std::string_view word, std::string_view version);
 // Doubles and floats are stored exactly: a double as the integer with its bits, floats as bytes.
 void SaveDouble(std::ostream& out, double value);
 double LoadDouble(std::istream& in);

@@ -518,7 +518,7 @@ class Search {
 
   void LoadPolicy() {
     if (spec_.policy.empty()) return;
-    const auto in = OpenForReading(spec_.policy, kMaxFileBytes);
+    const auto in = OpenForReading(spec_.policy, InputKind::kPolicy);
     try {
       const std::string text = ReadPolicyText(*in);
       policy_text_ = ", policy " + FingerprintText(text);
@@ -532,8 +532,7 @@ class Search {
   void Resume() {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
     try {
-      CheckRegularFile(spec_.checkpoint);
-      const auto in = OpenForReading(spec_.checkpoint, kMaxFileBytes);
+      const auto in = OpenForReading(spec_.checkpoint, InputKind::kCheckpoint);
       AtPlace(spec_.checkpoint, [&] { LoadFrom(*in); });
     } catch (const InputError& error) {
       throw UnusableCheckpoint(error);
@@ -570,7 +569,7 @@ class Search {
       state.part = std::move(part).str();
     }
     const auto write = [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); };
-    WriteFiles({{.path = spec_.checkpoint, .write = write, .durable = durable}});
+    WriteFiles({{.path = spec_.checkpoint, .write = write, .durable = durable, .only_regular = true}});
   }
 
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.

@@ -28,7 +28,7 @@ Cluster LoadCluster(const std::string& name_or_path) {
   }
   std::unique_ptr<std::istream> in;
   try {
-    in = OpenForReading(name_or_path);
+    in = OpenForReading(name_or_path, InputKind::kCluster);
   } catch (const InputError& error) {
     throw InputError(
         "", std::string(error.what()) + "; it is not a shipped cluster either (" + Listed(AllShippedClusters()) + ")");

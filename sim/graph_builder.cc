@@ -1,7 +1,6 @@
 // Graphs are built of columns: with an object for each op, graphs of a million ops took several times the memory.
 #include <algorithm>
 #include <boost/iterator/iterator_facade.hpp>
-#include <charconv>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -15,6 +14,7 @@
 #include "sim/base/check.h"
 #include "sim/base/free_memory.h"
 #include "sim/base/json_text.h"
+#include "sim/base/whole_number.h"
 #include "sim/graph.h"
 #include "sim/graph_data.h"
 
@@ -422,11 +422,11 @@ class GraphAssembler {
     const std::string_view name = text.substr(0, colon);
     std::uint32_t index = 0;
     if (colon != std::string_view::npos) {
-      const char* const end = text.data() + text.size();
-      const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, index);
-      if (error != std::errc() || rest != end || colon + 1 == text.size()) {
+      const auto number = WholeNumber<std::uint32_t>(text.substr(colon + 1));
+      if (!number) {
         throw InputError(place(), Quoted(text) + " is not an input (PRODUCER or PRODUCER:OUTPUT_INDEX)");
       }
+      index = *number;
     }
     input->position = FindProducer(name, place);
     const std::size_t outputs = OutputsOf(input->position);

@@ -37,32 +37,55 @@ std::string DeviceNames(const Cluster& cluster, Predicate is_wanted) {
   return names;
 }
 
-std::vector<std::optional<DeviceId>> ReadDevices(const JsonNode& node, const Graph& graph, const Cluster& cluster) {
-  std::unordered_map<std::string_view, DeviceId> ids;
-  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
-    ids.emplace(cluster.devices()[i].name, MakeId<DeviceId>(i));
+constexpr std::string_view kDevicesAllowed = "an object: the device of each op, by name";
+
+// Takes the members of `devices` one by one: a placement of ten million ops is never held as JSON.
+class DevicesReader {
+ public:
+  DevicesReader(const Graph& graph, const Cluster& cluster) : graph_(graph), cluster_(cluster) {
+    for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
+      ids_.emplace(cluster.devices()[i].name, MakeId<DeviceId>(i));
+    }
   }
-  std::vector<std::optional<DeviceId>> devices(graph.num_ops());
-  for (const JsonMember& member : node.Object("an object: the device of each op, by name")) {
-    const auto op = graph.FindOp(member.key);
+
+  void Take(const std::string& name, const JsonValue& value) {
+    const auto op = graph_.FindOp(name);
     if (!op) {
-      throw InputError(PlaceOfOp(member.key), "is not an op of graph " + Quoted(graph.name()) + " (which has " +
-                                                  std::to_string(graph.num_ops()) + " ops)");
+      throw InputError(PlaceOfOp(name), "is not an op of graph " + Quoted(graph_.name()) + " (which has " +
+                                            std::to_string(graph_.num_ops()) + " ops)");
     }
-    const JsonNode device(node, member.key, member.value);
-    const auto id = ids.find(device.Text("the name of a device"));
-    if (id == ids.end()) {
-      throw InputError(PlaceOfOp(member.key), "unknown device " + Quoted(device.Text()) + " (cluster " +
-                                                  Quoted(cluster.name()) + " has " +
-                                                  DeviceNames(cluster, [](DeviceId) { return true; }) + ")");
+    if (devices_[Index(*op)]) throw InputError(PlaceOfKey("devices", name), "duplicate key (each key once)");
+    const JsonValue root{JsonObject()};
+    const JsonNode parent(root);
+    const JsonNode devices(parent, "devices", root);
+    const JsonNode device(devices, name, value);
+    const auto id = ids_.find(device.Text("the name of a device"));
+    if (id == ids_.end()) {
+      throw InputError(PlaceOfOp(name), "unknown device " + Quoted(device.Text()) + " (cluster " +
+                                            Quoted(cluster_.name()) + " has " +
+                                            DeviceNames(cluster_, [](DeviceId) { return true; }) + ")");
     }
-    devices[Index(*op)] = id->second;
+    devices_[Index(*op)] = id->second;
   }
-  return devices;
-}
+
+  const std::vector<std::optional<DeviceId>>& devices() const { return devices_; }
+
+ private:
+  const Graph& graph_;
+  const Cluster& cluster_;
+  std::unordered_map<std::string_view, DeviceId> ids_;
+  std::vector<std::optional<DeviceId>> devices_ = std::vector<std::optional<DeviceId>>(graph_.num_ops());
+};
 
 Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster& cluster) {
-  const JsonValue root = ParseJson(in);
+  DevicesReader reader(graph, cluster);
+  bool is_first = true;
+  const auto take = [&](const JsonObject& so_far, const std::string& name, const JsonValue& value) {
+    // A file of another kind is called that before its ops are looked at.
+    if (std::exchange(is_first, false)) CheckSchema(JsonNode(JsonValue{so_far}), kPlacementSchema, /*complete=*/false);
+    reader.Take(name, value);
+  };
+  const JsonValue root = ParseJson(in, {.key = "devices", .take_member = take}, JsonLimitsOf(InputKind::kPlacement));
   const JsonNode node(root);
   CheckSchema(node, kPlacementSchema);
   const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices"});
@@ -70,7 +93,8 @@ Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster&
   for (const std::string_view key : {"graph", "cluster"}) {
     if (const auto field = fields.Find(key)) field->Text();
   }
-  const auto devices = ReadDevices(fields.Get("devices", "an object: the device of each op, by name"), graph, cluster);
+  fields.Get("devices", kDevicesAllowed).Object(kDevicesAllowed);
+  const std::vector<std::optional<DeviceId>>& devices = reader.devices();
   Placement placement(graph.num_ops());
   std::size_t missing = 0;
   std::optional<OpId> first_missing;

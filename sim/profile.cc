@@ -122,7 +122,7 @@ void CheckDistinct(const Profile& profile) {
 }
 
 Profile ReadProfileFrom(std::istream& in) {
-  const JsonValue root = ParseJson(in);
+  const JsonValue root = ParseJson(in, {}, JsonLimitsOf(InputKind::kProfile));
   const JsonNode node(root);
   CheckSchema(node, kProfileSchema);
   const JsonFields fields(node, {"schema", "version", "created", "host", "devices", "ops", "links"});

@@ -150,12 +150,15 @@ int Run(const BoundCommandOptions& options) {
     if (!report.best) {
       throw InputError("--placement-out", "has nothing to write: no placement is known (--placement, or fewer ops)");
     }
-    WriteFile(options.output, [&](std::ostream& out) { WritePlacement(out, *report.best, graph, cluster); });
   }
   if (options.json) {
     PrintJson(options, graph, cluster, report);
   } else if (options.output != "-") {
     PrintText(options, graph, cluster, report);
+  }
+  if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
+  if (!options.output.empty()) {
+    WriteFile(options.output, [&](std::ostream& out) { WritePlacement(out, *report.best, graph, cluster); });
   }
   return kDone;
 }

@@ -9,7 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agents/agent.h"
@@ -57,6 +60,7 @@ struct Cell {
   std::optional<double> overflow_bytes;
   std::optional<double> one_device_micros;  // everything on one accelerator where it fits
   bool worse_than_one_device = false;
+  std::string placement = {};  // placement.json of the best; "": not asked for, or none
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
 };
@@ -82,12 +86,16 @@ std::vector<std::string> ChosenAgents(const CompareOptions& options, const Clust
   return all;
 }
 
-void KeepPlacement(const CompareOptions& options, const Cell& cell, const Graph& graph, const Cluster& cluster,
-                   const Placement& placement) {
+std::string PlacementPath(const CompareOptions& options, std::string_view agent, std::optional<std::size_t> gpus) {
+  return fmt::format("{}/{}{}.json", options.placements, agent, gpus ? fmt::format("-{}gpus", *gpus) : "");
+}
+
+void KeepPlacement(const CompareOptions& options, const Graph& graph, const Cluster& cluster,
+                   const Placement& placement, Cell* cell) {
   if (options.placements.empty()) return;
-  const std::string gpus = cell.gpus ? fmt::format("-{}gpus", *cell.gpus) : "";
-  WriteFile(fmt::format("{}/{}{}.json", options.placements, cell.agent, gpus),
-            [&](std::ostream& out) { WritePlacement(out, placement, graph, cluster); });
+  std::ostringstream text;
+  WritePlacement(text, placement, graph, cluster);
+  cell->placement = std::move(text).str();
 }
 
 // What the agents place, on one number of accelerators.
@@ -151,7 +159,7 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
       cell.report->lower_bound_micros = lower_bound.micros;
       cell.report->lower_bound_method = lower_bound.method;
     }
-    KeepPlacement(options, cell, graph, cluster, *result.best);
+    KeepPlacement(options, graph, cluster, *result.best, &cell);
   }
   return cell;
 }
@@ -308,6 +316,7 @@ int Run(const CompareOptions& options) {
     throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
   }
   if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
+  if (!options.placements.empty()) CheckCanBeWritten(PlacementPath(options, "placement", std::nullopt));
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);
   CheckObjective(options.search, options.problem, "");
@@ -346,10 +355,19 @@ int Run(const CompareOptions& options) {
     Say(fmt::format("stopped by {}: the table has the agents that were done, and the one that was searching",
                     stop.Cause()));
   }
-  for (const std::string& path : options.outputs) {
-    WriteFile(path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); });
+  std::vector<FileToWrite> files;
+  for (const Cell& cell : cells) {
+    if (cell.placement.empty()) continue;
+    files.push_back(
+        {PlacementPath(options, cell.agent, cell.gpus), [&cell](std::ostream& out) { out << cell.placement; }});
   }
-  Print(std::cout, options.json ? Format::kJson : options.csv ? Format::kCsv : Format::kText, options, cells);
+  for (const std::string& path : options.outputs) {
+    files.push_back({path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); }});
+  }
+  const Format format = options.json ? Format::kJson : options.csv ? Format::kCsv : Format::kText;
+  files.push_back({"-", [&](std::ostream& out) { Print(out, format, options, cells); }});
+  std::cout.flush();
+  WriteFiles(files);
   if (std::any_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.report.has_value(); })) return kDone;
   if (stop.Interrupted()) return EndedBy(stop.signal());
   std::cout.flush();

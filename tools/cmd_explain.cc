@@ -194,15 +194,23 @@ int Run(const ExplainOptions& options) {
   experiments::Explanation explanation = experiments::MakeExplanation(
       graph, cluster, costs, placement, simulator, options.moves.value_or(SimulationsFor(graph, 1000)));
   explanation.report.costs = CostsText(problem);
+  std::vector<FileToWrite> files;
   if (!options.output.empty()) {
-    const experiments::ReportDocument page = experiments::MakeExplanationPage(explanation, graph, cluster, placement);
-    WriteFile(options.output, [&](std::ostream& out) { experiments::WriteHtml(out, page); });
+    files.push_back({options.output, [&](std::ostream& out) {
+                       experiments::WriteHtml(out,
+                                              experiments::MakeExplanationPage(explanation, graph, cluster, placement));
+                     }});
   }
-  if (options.json) {
-    experiments::WriteExplanation(std::cout, explanation, graph, cluster, placement);
-  } else if (options.output != "-") {
-    Printer(std::cout, explanation, graph, cluster).Print();
+  if (options.output != "-") {
+    files.push_back({"-", [&](std::ostream& out) {
+                       if (options.json) {
+                         experiments::WriteExplanation(out, explanation, graph, cluster, placement);
+                       } else {
+                         Printer(out, explanation, graph, cluster).Print();
+                       }
+                     }});
   }
+  WriteFiles(files);
   return kDone;
 }
 

@@ -127,7 +127,8 @@ int Run(const ImportOptions& options) {
     }
     const std::string expert = options.expert.empty() ? datasets::FindExpertFile(file) : options.expert;
     if (expert.empty()) throw InputError(file, "no placement was found beside it (name one with --expert)");
-    placement = datasets::ImportExpertPlacement(ReadWholeFile(expert), expert, imported.graph, *imported.cluster);
+    placement = datasets::ImportExpertPlacement(ReadWholeFile(expert, InputKind::kTextProfile), expert, imported.graph,
+                                                *imported.cluster);
   }
   std::vector<FileToWrite> files = {{options.output, [&](std::ostream& out) { WriteGraph(out, imported.graph); }}};
   if (!options.cluster_output.empty()) {

@@ -113,28 +113,28 @@ std::string TimesForPeople(const Summary& s) {
       s.one_time, kinds.empty() ? "-" : kinds, s.untimed);
 }
 
-void PrintSummary(const Graph& graph, const Summary& s) {
+void PrintSummary(std::ostream& out, const Graph& graph, const Summary& s) {
   const std::vector<std::uint32_t> depths = Depths(graph);
   const std::uint32_t depth = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
-  std::cout << fmt::format("graph              {}\n", Printable(graph.name()))
-            << fmt::format("ops                {}\n", s.all.ops)
-            << fmt::format("tensors            {} ({}, the largest {})\n", graph.num_tensors(), ForPeople(s.tensors),
-                           ForPeople(s.largest))
-            << fmt::format("edges              {} data, {} control\n", s.data_edges, s.control_edges)
-            << fmt::format("depth              {} edges on the longest path\n", depth)
-            << fmt::format("layers             {}\n", s.layers.size())
-            << fmt::format("colocated          {} ops tied to others\n", s.tied)
-            << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
-            << fmt::format("persistent memory  {} ({} of it in {} variables)\n", ForPeople(s.all.persistent),
-                           ForPeople(s.variables.persistent), s.variables.ops)
-            << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
-  const auto print = [](const char* heading, const std::map<std::string_view, Counts>& counts) {
+  out << fmt::format("graph              {}\n", Printable(graph.name()))
+      << fmt::format("ops                {}\n", s.all.ops)
+      << fmt::format("tensors            {} ({}, the largest {})\n", graph.num_tensors(), ForPeople(s.tensors),
+                     ForPeople(s.largest))
+      << fmt::format("edges              {} data, {} control\n", s.data_edges, s.control_edges)
+      << fmt::format("depth              {} edges on the longest path\n", depth)
+      << fmt::format("layers             {}\n", s.layers.size())
+      << fmt::format("colocated          {} ops tied to others\n", s.tied)
+      << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
+      << fmt::format("persistent memory  {} ({} of it in {} variables)\n", ForPeople(s.all.persistent),
+                     ForPeople(s.variables.persistent), s.variables.ops)
+      << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
+  const auto print = [&out](const char* heading, const std::map<std::string_view, Counts>& counts) {
     Table table({heading, "ops", "FLOP", "persistent memory"});
     for (const auto& [name, count] : counts) {
       table.Add({std::string(name), std::to_string(count.ops), FlopForPeople(count.flop), ForPeople(count.persistent)});
     }
-    std::cout << '\n';
-    table.PrintText(std::cout);
+    out << '\n';
+    table.PrintText(out);
   };
   print("pass", s.passes);
   print("kind", s.kinds);
@@ -190,31 +190,32 @@ const char* PictureFormat(const std::string& path) {
   return nullptr;
 }
 
-void WritePicture(const std::string& path, const char* format, const Graph& graph) {
-  WriteFile(path, [&](std::ostream& out) {
-    std::FILE* const source = std::tmpfile();
-    if (source == nullptr) throw InputError(path, "no temporary file can be made");
-    std::ostringstream text;
-    WriteDot(text, graph);
-    std::fputs(text.str().c_str(), source);
-    std::fflush(source);
-    std::rewind(source);
-    const std::string command = fmt::format("dot -T{} /dev/fd/{} 2>/dev/null", format, fileno(source));
-    std::FILE* const picture = popen(command.c_str(), "r");
-    std::array<char, 4096> buffer{};
-    std::size_t bytes = 0;
-    for (std::size_t n = 0; picture != nullptr && (n = std::fread(buffer.data(), 1, buffer.size(), picture)) > 0;) {
-      out.write(buffer.data(), static_cast<std::streamsize>(n));
-      bytes += n;
-    }
-    const int status = picture == nullptr ? -1 : pclose(picture);
-    std::fclose(source);
-    if (status != 0 || bytes == 0) {
-      throw InputError(path,
-                       "cannot be drawn: Graphviz's dot is missing or failed (package graphviz; a name that ends "
-                       "in .dot needs none)");
-    }
-  });
+FileToWrite PictureFile(const std::string& path, const char* format, const Graph& graph) {
+  return {
+      path, [&graph, path, format](std::ostream& out) {
+        std::FILE* const source = std::tmpfile();
+        if (source == nullptr) throw InputError(path, "no temporary file can be made");
+        std::ostringstream text;
+        WriteDot(text, graph);
+        std::fputs(text.str().c_str(), source);
+        std::fflush(source);
+        std::rewind(source);
+        const std::string command = fmt::format("dot -T{} /dev/fd/{} 2>/dev/null", format, fileno(source));
+        std::FILE* const picture = popen(command.c_str(), "r");
+        std::array<char, 4096> buffer{};
+        std::size_t bytes = 0;
+        for (std::size_t n = 0; picture != nullptr && (n = std::fread(buffer.data(), 1, buffer.size(), picture)) > 0;) {
+          out.write(buffer.data(), static_cast<std::streamsize>(n));
+          bytes += n;
+        }
+        const int status = picture == nullptr ? -1 : pclose(picture);
+        std::fclose(source);
+        if (status != 0 || bytes == 0) {
+          throw InputError(path,
+                           "cannot be drawn: Graphviz's dot is missing or failed (package graphviz; a name that ends "
+                           "in .dot needs none)");
+        }
+      }};
 }
 
 int Run(const InspectOptions& options) {
@@ -226,16 +227,21 @@ int Run(const InspectOptions& options) {
     throw InputError(options.problem.graph.file,
                      fmt::format("has {} ops, too many for --dot {} (at most {})", graph.num_ops(), options.dot, most));
   }
-  if (format != nullptr) {
-    WritePicture(options.dot, format, graph);
-  } else if (!options.dot.empty()) {
-    WriteFile(options.dot, [&](std::ostream& out) { WriteDot(out, graph); });
-  }
-  if (options.dot == "-") return kDone;
-  // An error in the cluster comes before anything is printed.
+  // An error in the cluster comes before anything is printed or written.
   const std::string bounds = options.problem.cluster.name.empty() ? "" : BoundsForPeople(options.problem, graph);
-  PrintSummary(graph, Summarise(graph));
-  std::cout << bounds;
+  std::vector<FileToWrite> files;
+  if (format != nullptr) {
+    files.push_back(PictureFile(options.dot, format, graph));
+  } else if (!options.dot.empty()) {
+    files.push_back({options.dot, [&](std::ostream& out) { WriteDot(out, graph); }});
+  }
+  if (options.dot != "-") {
+    files.push_back({"-", [&](std::ostream& out) {
+                       PrintSummary(out, graph, Summarise(graph));
+                       out << bounds;
+                     }});
+  }
+  WriteFiles(files);
   return kDone;
 }
 

@@ -207,7 +207,7 @@ struct CheckOptions {
 };
 
 int RunCheck(const CheckOptions& options) {
-  const std::string text = ReadWholeFile(options.placement);
+  const std::string text = ReadWholeFile(options.placement, InputKind::kPlacement);
   const auto of_file = [&]() -> const LibraryInstance& {
     std::istringstream in(text);
     return experiments::InstanceOfPlacement(in, options.placement);

@@ -69,15 +69,14 @@ int SayThatNothingFits(const PlaceOptions& options, const agents::SearchResult& 
   return kNo;
 }
 
-// Prints the result on `out`, unless the placement itself is written there.
-void Summarise(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
-               const StepResult& one_device) {
-  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
-  if (options.show.json && !output_is_taken) {
-    WriteResult(std::cout, report);
-    return;
-  }
+// What is printed about the result.
+std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
+                    const StepResult& one_device) {
   std::ostringstream text;
+  if (options.show.json) {
+    WriteResult(text, report);
+    return std::move(text).str();
+  }
   text << fmt::format("agent {}, seed {}: {}, {}, {} of them fit\n", options.agent, options.search.seed,
                       Counted(result.num_groups, "group"), Counted(result.evaluations, "evaluation"), result.fitting);
   if (!result.episodes.empty()) {
@@ -99,21 +98,19 @@ void Summarise(const PlaceOptions& options, const agents::SearchResult& result, 
                         one_device.fits_memory ? "" : ", where it does not fit",
                         report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
   }
-  if (output_is_taken) {
-    SayLines(text.str());
-  } else {
-    std::cout << text.str();
-  }
+  return std::move(text).str();
 }
 
-void WriteScheduleTimeline(const PlaceOptions& options, const Graph& graph, const Cluster& cluster,
-                           const CostTable& costs, const Placement& placement) {
-  if (options.show.timeline.empty()) return;
+std::vector<FileToWrite> ScheduleTimelineFile(const PlaceOptions& options, const Graph& graph, const Cluster& cluster,
+                                              const CostTable& costs, const Placement& placement) {
+  if (options.show.timeline.empty()) return {};
   const ScheduleEvaluator evaluator(graph, cluster, costs, LoadScheduleChoice(options.search.schedule));
-  const ScheduledStep step = evaluator.Simulate(placement);
-  WriteFile(options.show.timeline, [&](std::ostream& out) {
-    WriteScheduleTrace(out, OnRanksOf(step.pipeline.model, step.schedule), step.pipeline, step.result, graph, cluster);
-  });
+  return {{.path = options.show.timeline,
+           .write = [step = std::make_shared<const ScheduledStep>(evaluator.Simulate(placement)), &graph,
+                     &cluster](std::ostream& out) {
+             WriteScheduleTrace(out, OnRanksOf(step->pipeline.model, step->schedule), step->pipeline, step->result,
+                                graph, cluster);
+           }}};
 }
 
 int Run(const PlaceOptions& options) {
@@ -178,16 +175,18 @@ int Run(const PlaceOptions& options) {
   }
   const Placement& best = *result.best;
   files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
-  WriteFiles(files);
-  if (options.search.schedule.any()) {
-    WriteScheduleTimeline(options, graph, cluster, costs, best);
-  } else {
-    WriteTimelineFile(options.show.timeline, simulator, graph, cluster, best);
-  }
+  const std::vector<FileToWrite> timeline = options.search.schedule.any()
+                                                ? ScheduleTimelineFile(options, graph, cluster, costs, best)
+                                                : TimelineFile(options.show.timeline, simulator, graph, cluster, best);
+  files.insert(files.end(), timeline.begin(), timeline.end());
   StepReport report = ReportOf(problem, options.search, graph, cluster, costs, best, result.best_result);
   agents::AddLowerBound(graph, cluster, costs, &report);
   report.one_device_micros = result.one_device_micros;
-  Summarise(options, result, report, evaluator.Run(on_one));
+  const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
+  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
+  if (!output_is_taken) files.push_back({"-", [&](std::ostream& out) { out << summary; }});
+  WriteFiles(files);
+  if (output_is_taken) SayLines(summary);
   return kDone;
 }
 

@@ -59,7 +59,7 @@ std::string SamplesPath(const ProfileOptions& options) {
 void CheckClusterPath(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || path == "-" || !std::filesystem::exists(path, ignored)) return;
-  if (ReadWholeFile(path).find("measured by emplace profile") != std::string::npos) return;
+  if (ReadWholeFile(path, InputKind::kCluster).find("measured by emplace profile") != std::string::npos) return;
   throw InputError(path,
                    "would be written over, but emplace profile has not written it (--cluster-out with another name)");
 }
@@ -80,11 +80,7 @@ Graph LoadModel(const ProfileOptions& options) {
   profiler::TorchScriptOptions module{.file = options.torchscript, .inputs = {}, .backward = options.backward};
   for (const std::string& input : options.inputs)
     module.inputs.push_back(profiler::ParseTorchScriptInput(input, "--input"));
-  Graph graph = profiler::GraphFromTorchScript(module);
-  if (!options.graph_output.empty()) {
-    WriteFile(options.graph_output, [&](std::ostream& out) { WriteGraph(out, graph); });
-  }
-  return graph;
+  return profiler::GraphFromTorchScript(module);
 }
 
 // The existing profile, to be extended, or a new one.
@@ -215,11 +211,16 @@ int Run(const ProfileOptions& options) {
     });
   }
   const std::string load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
-  WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, profile); });
-  if (!cluster_path.empty() && !options.no_links) {
-    const Cluster cluster = profiler::MachineCluster("this machine", open.Named(), profile);
-    WriteFile(cluster_path, [&](std::ostream& out) { WriteCluster(out, cluster); });
+  std::vector<FileToWrite> files = {{options.output, [&](std::ostream& out) { WriteProfile(out, profile); }}};
+  if (!options.graph_output.empty()) {
+    files.push_back({options.graph_output, [&](std::ostream& out) { WriteGraph(out, graph); }});
   }
+  if (!cluster_path.empty() && !options.no_links) {
+    files.push_back({cluster_path, [&](std::ostream& out) {
+                       WriteCluster(out, profiler::MachineCluster("this machine", open.Named(), profile));
+                     }});
+  }
+  WriteFiles(files);
   if (log) log->Finish(profile);
   Summarise(options, profile, result, load_advice);
   return kDone;

@@ -50,12 +50,12 @@ std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
 
 int Run(const ReportOptions& options) {
   const std::string stem = Stem(options);
+  for (const char* const end : {".html", ".md", ".csv", "_table.csv", "_tests.csv"}) CheckFiles({}, {stem + end});
   const std::vector<experiments::TrialCondition> conditions = experiments::ParseConditions(options.where, "--where");
   std::vector<experiments::ExperimentRuns> experiments = experiments::ReadRuns(options.runs);
   for (const std::string& file : options.of) experiments::LeaveOutAbandoned(file, &experiments);
   for (experiments::ExperimentRuns& runs : experiments) experiments::FillSingleDeviceTimes(&runs.trials);
   experiments::KeepTrials(conditions, "--where", &experiments);
-  CheckFiles({}, {stem + ".html"});
   // Everything is made before the first file is written, and all files are written before the first one is renamed into
   // place.
   const experiments::ReportDocument document = experiments::MakeReport(experiments, ProblemOf);

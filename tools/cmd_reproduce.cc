@@ -41,7 +41,7 @@ struct ReproduceOptions {
 };
 
 std::unique_ptr<std::istream> Open(const ReproduceOptions& options, std::string_view shipped) {
-  if (!options.file.empty()) return OpenForReading(options.file);
+  if (!options.file.empty()) return OpenForReading(options.file, InputKind::kPublished);
   return std::make_unique<std::istringstream>(std::string(experiments::ShippedTable(shipped)));
 }
 

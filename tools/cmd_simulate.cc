@@ -40,11 +40,6 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& gra
   const auto [schedule, pipeline, result] =
       SimulatePlacedSchedule(graph, cluster, costs, placement, choice,
                              {.graph = options.problem.graph.file, .placement = options.placement, .schedule = place});
-  if (!options.show.timeline.empty()) {
-    WriteFile(options.show.timeline, [&, &schedule = schedule, &pipeline = pipeline, &result = result](auto& out) {
-      WriteScheduleTrace(out, OnRanksOf(pipeline.model, schedule), pipeline, result, graph, cluster);
-    });
-  }
   StepReport report = MakeScheduleReport(graph, cluster, costs, placement, choice.name, schedule, pipeline, result);
   if (options.steady_state) {
     const ScheduleName name = ParseScheduleName(choice.name, "");
@@ -54,6 +49,12 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& gra
     report.schedule->steady_state = {.micros_per_micro_batch = steady.MicrosPerMicroBatch(),
                                      .bottleneck = BottleneckText(steady, cluster, pipeline.devices)};
   }
+  // Last, when nothing can be refused any more.
+  if (!options.show.timeline.empty()) {
+    WriteFile(options.show.timeline, [&, &schedule = schedule, &pipeline = pipeline, &result = result](auto& out) {
+      WriteScheduleTrace(out, OnRanksOf(pipeline.model, schedule), pipeline, result, graph, cluster);
+    });
+  }
   return report;
 }
 
@@ -61,7 +62,7 @@ StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, 
                             const CostTable& costs, const Placement& placement) {
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
   const StepResult result = simulator.Run(placement);
-  WriteTimelineFile(options.show.timeline, simulator, graph, cluster, placement);
+  WriteFiles(TimelineFile(options.show.timeline, simulator, graph, cluster, placement));
   return MakeStepReport(graph, cluster, costs, placement, options.problem.engine, result);
 }
 

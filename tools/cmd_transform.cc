@@ -101,7 +101,7 @@ int Run(const TransformCommand& command) {
   if (!command.transform.ChangesSomething()) {
     throw InputError("", "nothing to do (--tensor-parallel, --data-parallel, --expert-parallel or --recompute)");
   }
-  const Graph graph = ReadGraph(*OpenForReading(command.graph), command.graph);
+  const Graph graph = ReadGraph(*OpenForReading(command.graph, InputKind::kGraph), command.graph);
   Graph transformed;
   try {
     transformed = datasets::Transform(graph, command.transform);

@@ -181,11 +181,14 @@ void PrintSummary(std::ostream& out, const experiments::ValidationSummary& summa
 void WriteTimelines(const ValidateOptions& options, const Graph& graph, const Cluster& cluster,
                     const Simulator& simulator, const std::vector<experiments::SampledPlacement>& placements,
                     const std::vector<experiments::ValidationCase>& cases) {
+  std::vector<FileToWrite> files =
+      TimelineFile(options.simulated_timeline, simulator, graph, cluster, placements.front().placement);
   if (!options.timeline.empty()) {
-    WriteFile(options.timeline,
-              [&](std::ostream& out) { WriteChromeTrace(out, cases.front().measured.timeline, graph, cluster); });
+    files.push_back({options.timeline, [&](std::ostream& out) {
+                       WriteChromeTrace(out, cases.front().measured.timeline, graph, cluster);
+                     }});
   }
-  WriteTimelineFile(options.simulated_timeline, simulator, graph, cluster, placements.front().placement);
+  WriteFiles(files);
 }
 
 void PrintVerdict(std::ostream& out, const std::vector<std::string>& sentences) {
@@ -295,7 +298,9 @@ int Run(ValidateOptions options) {
   const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
   std::map<std::string, experiments::EarlierCase> earlier;
   if (!options.rerun_of.empty()) {
-    earlier = AtPlace(options.rerun_of, [&] { return experiments::ReadValidation(*OpenForReading(options.rerun_of)); });
+    earlier = AtPlace(options.rerun_of, [&] {
+      return experiments::ReadValidation(*OpenForReading(options.rerun_of, InputKind::kMeasurement));
+    });
   }
   const SearchStop stop(options.time_limit);
   const profiler::LoadWatch load(devices);

@@ -8,9 +8,10 @@ namespace emplace::tools {
 
 // Exit statuses of the program: docs/concepts.md has the table.
 inline constexpr int kDone = 0;
-inline constexpr int kNo = 1;        // a valid negative result: no placement that fits was found
-inline constexpr int kBadInput = 2;  // also what the environment does not allow: files, threads
-inline constexpr int kBug = 70;      // EX_SOFTWARE
+inline constexpr int kNo = 1;            // a valid negative result: no placement that fits was found
+inline constexpr int kBadInput = 2;      // also what the environment does not allow: files, threads
+inline constexpr int kBug = 70;          // EX_SOFTWARE
+inline constexpr int kOutOfMemory = 71;  // EX_OSERR
 // A signal ended the command, as shells say it.
 constexpr int EndedBy(int signal) { return 128 + signal; }
 

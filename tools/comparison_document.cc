@@ -47,12 +47,15 @@ void CheckTableFiles(const std::vector<std::string>& files) {
 }
 
 void WriteComparison(const ComparisonDocument& document, const std::vector<std::string>& files) {
+  std::vector<FileToWrite> all;
   for (const std::string& path : files) {
-    WriteFile(path, [&](std::ostream& out) {
-      path.ends_with(".csv") ? WriteCsvTables(out, document) : WriteText(out, document, true);
-    });
+    all.push_back({path, [&](std::ostream& out) {
+                     path.ends_with(".csv") ? WriteCsvTables(out, document) : WriteText(out, document, true);
+                   }});
   }
-  WriteText(std::cout, document, false);
+  std::cout.flush();
+  all.push_back({"-", [&](std::ostream& out) { WriteText(out, document, false); }});
+  WriteFiles(all);
 }
 
 }  // namespace emplace::tools

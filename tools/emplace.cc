@@ -28,8 +28,7 @@ namespace {
 
 constexpr const char* kExitStatuses =
     "Exit status: 0 done; 1 no, such as nothing that fits; 2 bad input; 70 a bug in emplace; 71 out of memory; 128 + "
-    "the\n"
-    "signal that ended it with nothing to keep.\n"
+    "the signal that ended it with nothing to keep.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
 int Complain(int status, std::string_view line) {
@@ -40,6 +39,29 @@ int Complain(int status, std::string_view line) {
 
 // The first line of a library's message.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int ComplainOfBug(const std::exception& error) {
+  return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
+}
+
+// Needs no memory.
+int SayOutOfMemory() {
+  std::fputs("emplace: out of memory\n", stderr);
+  return kOutOfMemory;
+}
+
+// The exception that ends a thread which nobody waits for.
+int StatusOfUncaught() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    return SayOutOfMemory();
+  } catch (...) {
+    // As below.
+  }
+  std::fputs("emplace: internal error: an uncaught exception (please report this)\n", stderr);
+  return kBug;
+}
 
 // The commands, and the parts of those that have parts, such as `list` of `emplace library`.
 std::vector<CLI::App*> WithParts(const std::vector<Command>& commands) {
@@ -161,9 +183,13 @@ int Main(int argc, char** argv) {
     return Complain(kBadInput,
                     fmt::format("emplace: the system refuses what it was asked for ({})", error.code().message()));
   } catch (const std::bad_alloc&) {
-    return Complain(kBug, "emplace: out of memory");
+    return SayOutOfMemory();
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return ComplainOfBug(error);
+    return Complain(kBadInput,
+                    "emplace: no further thread or process can be started (a higher limit: ulimit -u, ulimit -v)");
   } catch (const std::exception& error) {
-    return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
+    return ComplainOfBug(error);
   }
 }
 
@@ -174,9 +200,6 @@ int main(int argc, char** argv) {
   // Exceeding the file size limit (ulimit -f) is then reported as a write error.
   std::signal(SIGXFSZ, SIG_IGN);
   // Handles exceptions that escape from a thread of a search.
-  std::set_terminate([] {
-    std::fputs("emplace: internal error: an uncaught exception (please report this)\n", stderr);
-    std::_Exit(emplace::tools::kBug);
-  });
+  std::set_terminate([] { std::_Exit(emplace::tools::StatusOfUncaught()); });
   return emplace::tools::Main(argc, argv);
 }

@@ -28,6 +28,6 @@ std::vector<profiler::NamedDevice> OpenDevices::Named() const {
   return named;
 }
 
-Profile LoadProfile(const std::string& path) { return ReadProfile(*OpenForReading(path), path); }
+Profile LoadProfile(const std::string& path) { return ReadProfile(*OpenForReading(path, InputKind::kProfile), path); }
 
 }  // namespace emplace::tools

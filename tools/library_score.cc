@@ -1,10 +1,12 @@
 #include "tools/library_score.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -15,9 +17,11 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -242,10 +246,15 @@ std::optional<InstanceFile> Finished(const std::string& path, const std::string&
 // before would have changed.
 class ScorePool {
  public:
-  explicit ScorePool(const ScoreOptions& options) : options_(options) {}
+  explicit ScorePool(const ScoreOptions& options) : options_(options) {
+    if (pipe2(told_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+      throw InputError("", "no pipe for the searches (" + std::generic_category().message(errno) + ")");
+    }
+  }
   ~ScorePool() {
     for (const auto& [pid, name] : running_) kill(pid, SIGKILL);
     while (!running_.empty()) Reap();
+    for (const int end : told_) close(end);
   }
   ScorePool(const ScorePool&) = delete;
   ScorePool& operator=(const ScorePool&) = delete;
@@ -267,13 +276,24 @@ class ScorePool {
       experiments::WriteJsonFile(path, {FieldsToJson(file)});
       status = kDone;
     } catch (const InputError& error) {
-      Say(instance.name + ": " + error.what());
+      Tell(instance.name + ": " + error.what());
       status = kBadInput;
+    } catch (const std::bad_alloc&) {
+      Tell(instance.name + ": out of memory");
+      status = kOutOfMemory;
     } catch (const std::exception& error) {
-      Say(fmt::format("{}: internal error: {} (please report this)", instance.name, error.what()));
+      Tell(fmt::format("{}: internal error: {} (please report this)", instance.name, error.what()));
     }
     std::fflush(nullptr);
     _exit(status);
+  }
+
+  // Prints what the first process that failed has to say: on a full disk all of them fail.
+  void SayWhatFailed() const {
+    std::array<char, kMostTold> text{};
+    const ssize_t count = read(told_[0], text.data(), text.size());
+    const std::string_view told(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+    if (!told.empty()) Say(told.substr(0, told.find('\0')));
   }
 
   // Waits for one to end; returns its status, 128 + signal if it was killed.
@@ -288,8 +308,17 @@ class ScorePool {
   }
 
  private:
+  static constexpr std::size_t kMostTold = 4096;  // what a pipe takes whole
+
+  // A NUL ends the line.
+  void Tell(std::string line) const {
+    line.resize(std::min(line.size(), kMostTold - 1));
+    if (write(told_[1], line.c_str(), line.size() + 1) < 0) Say(line);
+  }
+
   const ScoreOptions& options_;
   std::map<pid_t, std::string> running_;
+  std::array<int, 2> told_{};
 };
 
 // Scores every instance that is not done. Returns the first status that is not 0.
@@ -310,7 +339,10 @@ int ScoreAll(const ScoreOptions& options, const std::vector<const LibraryInstanc
       ++next;
       continue;
     }
-    if (const int status = pool.Reap(); status != kDone) return status;
+    if (const int status = pool.Reap(); status != kDone) {
+      pool.SayWhatFailed();
+      return status;
+    }
     progress.Show(++done, instances.size(), "instances", "");
   }
   return kDone;
@@ -332,7 +364,7 @@ std::vector<LibraryScores> OtherScores(const fs::path& folder, const std::string
            });
   };
   for (const std::string& file : files) {
-    const auto in = OpenForReading(file);
+    const auto in = OpenForReading(file, InputKind::kMeasurement);
     LibraryScores scores = experiments::ReadLibraryScores(*in, file);
     if (is_new(scores)) others.push_back(std::move(scores));
   }
@@ -376,6 +408,10 @@ int RunScore(const ScoreOptions& given) {
   std::error_code error;
   fs::create_directories(folder / "instances", error);
   if (error) throw InputError(folder.string(), "cannot be made (" + error.message() + ")");
+  for (const fs::path& path : {folder / "scores.json", folder / "times.json", fs::path(options.output) / "index.html",
+                               folder / "instances" / "score.json"}) {
+    CheckCanBeWritten(path.string());
+  }
   std::vector<std::string> paths;
   paths.reserve(instances.size());
   for (const LibraryInstance* instance : instances) {

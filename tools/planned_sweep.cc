@@ -43,7 +43,7 @@ bool PlannedSweep::RunsOnHardware() const {
 
 PlannedSweep PlanSweep(const std::string& experiment_file, const std::string& runs) {
   CheckRunsFolder(runs);
-  return PlanSweep(*OpenForReading(experiment_file), experiment_file, runs);
+  return PlanSweep(*OpenForReading(experiment_file, InputKind::kExperiment), experiment_file, runs);
 }
 
 PlannedSweep PlanSweep(std::istream& experiment, const std::string& name, const std::string& runs) {

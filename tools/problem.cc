@@ -90,7 +90,7 @@ CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Clu
 }
 
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
-  Placement placement = ReadPlacement(*OpenForReading(file), file, graph, cluster);
+  Placement placement = ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster);
   AtPlace(file, [&] { CheckPlacement(placement, graph, cluster, costs); });
   return placement;
 }
@@ -137,6 +137,8 @@ void CheckWritable(const std::string& path) {
     throw InputError(path, "cannot be written (there is no folder " + parent.string() + ")");
   }
   if (fs::is_directory(path, ignored)) throw InputError(path, "cannot be written (it is a folder)");
+  // Whether the user may write there shows when it is tried, and not after hours of work.
+  CheckCanBeWritten(path);
 }
 
 // Other pictures than SVG are not made; trace events under such a name could not be opened.
@@ -185,15 +187,17 @@ void AddShowOptions(CLI::App& app, ShowOptions* options) {
       ->check(CLI::Validator(TimelineNameError, "", "timeline"));
 }
 
-void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
-                       const Placement& placement) {
-  if (path.empty()) return;
-  const Timeline timeline = simulator.Record(placement);
+std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
+                                      const Cluster& cluster, const Placement& placement) {
+  if (path.empty()) return {};
   const std::string_view name = path;
   const bool picture = name.ends_with(".svg") || name.ends_with(".svg.gz");
-  WriteFile(path, [&](std::ostream& out) {
-    picture ? WriteTimelineSvg(out, timeline, graph, cluster) : WriteChromeTrace(out, timeline, graph, cluster);
-  });
+  return {{.path = path,
+           .write = [timeline = std::make_shared<const Timeline>(simulator.Record(placement)), picture, &graph,
+                     &cluster](std::ostream& out) {
+             picture ? WriteTimelineSvg(out, *timeline, graph, cluster)
+                     : WriteChromeTrace(out, *timeline, graph, cluster);
+           }}};
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "experiments/spec/problem.h"
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/base/options.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
@@ -66,8 +67,8 @@ struct ShowOptions {
   std::string timeline;  // a file; one that ends in .svg is a picture, else Chrome trace events
 };
 void AddShowOptions(CLI::App& app, ShowOptions* options);
-void WriteTimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph, const Cluster& cluster,
-                       const Placement& placement);
+std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
+                                      const Cluster& cluster, const Placement& placement);
 // Prints step time, bounds, and a row for each device.
 void PrintReport(std::ostream& out, const StepReport& report);
 

@@ -56,7 +56,7 @@ const ScheduleChoice& LoadScheduleChoice(const ScheduleOptions& options) {
     loaded.micro_batches = *options.micro_batches;
     return loaded;
   }
-  loaded.given = ReadScheduleCsv(*OpenForReading(options.name), options.name);
+  loaded.given = ReadScheduleCsv(*OpenForReading(options.name, InputKind::kSchedule), options.name);
   loaded.micro_batches = loaded.given->micro_batches;
   if (options.micro_batches && *options.micro_batches != loaded.micro_batches) {
     throw InputError("--micro-batches", fmt::format("is {}, but {} has {} (leave it out)", *options.micro_batches,

@@ -222,7 +222,7 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOpt
                                   const Cluster& cluster, const CostTable& costs) {
   std::optional<Grouping> given;
   if (!GroupingFile(search).empty()) {
-    const auto in = OpenForReading(search.grouping);
+    const auto in = OpenForReading(search.grouping, InputKind::kGrouping);
     given = ReadGrouping(*in, search.grouping, graph);
   } else if (!search.grouping.empty()) {
     AtPlace("--grouping", [&] { FindGrouper(search.grouping); });

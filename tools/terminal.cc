@@ -23,7 +23,7 @@ bool IsClosed(int descriptor) { return ::fcntl(descriptor, F_GETFD) == -1 && err
 
 }  // namespace
 
-void Say(std::string_view line) { ToStandardError(Printable(line) + "\n"); }
+void Say(std::string_view line) { ToStandardError(Shortened(Printable(line)) + "\n"); }
 
 void SayLines(std::string_view lines) {
   while (!lines.empty()) {

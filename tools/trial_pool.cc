@@ -134,6 +134,7 @@ bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
         events.on_end({.number = job.number, .failed = true, .elsewhere = true});
         break;
       case experiments::TrialState::kRunning:
+        experiments::RenewIfInFuture(job.folder);
         Delay(std::move(job), delay);
         break;
       case experiments::TrialState::kWaiting:

@@ -10,6 +10,7 @@
 
 #include "agents/saved_text.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 
 namespace emplace::agents {
 
@@ -33,8 +34,11 @@ std::string ReadPolicy(std::istream& in, const std::string& agent) {
   std::string word;
   std::string version;
   std::string found;
+  const auto begin = in.tellg();
   in >> std::setw(kLongest) >> word >> std::setw(kLongest) >> version >> std::setw(kLongest) >> found;
-  if (word != kPolicyWord) RefusePolicy();
+  const bool has_single_blanks =
+      in.tellg() - begin == static_cast<std::streamoff>(word.size() + version.size() + found.size() + 2);
+  if (word != kPolicyWord || !has_single_blanks) RefusePolicy();
   if (version == "1") {
     throw InputError("", "is a policy of an earlier version of emplace, without a checksum (train it again)");
   }
@@ -47,8 +51,7 @@ std::string ReadPolicyText(std::istream& in) {
   std::string text(kPolicyWord.size(), '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.gcount() != static_cast<std::streamsize>(text.size()) || text != kPolicyWord) RefusePolicy();
-  text.append(std::istreambuf_iterator<char>(in), {});
-  return text;
+  return text + ReadRest(in);
 }
 
 void ExpectPolicyShape(std::istream& in, const std::string& shape) {

@@ -942,12 +942,15 @@ void ReadChakra(std::istream& in, const TakeChakraNode& take) {
 
 void ReadChakraJson(std::istream& in, const TakeChakraNode& take) {
   const JsonValue empty{JsonList()};
-  const JsonValue root = ParseJson(
-      in, {.key = "workload_graph", .take = [&](const JsonObject&, std::size_t index, const JsonValue& element) {
-             const JsonNode parent(empty);
-             const JsonNode list(parent, "workload_graph", empty);
-             take(NodeFromJson(JsonNode(list, index, element)));
-           }});
+  const JsonValue root = ParseJson(in,
+                                   {.key = "workload_graph",
+                                    .take =
+                                        [&](const JsonObject&, std::size_t index, const JsonValue& element) {
+                                          const JsonNode parent(empty);
+                                          const JsonNode list(parent, "workload_graph", empty);
+                                          take(NodeFromJson(JsonNode(list, index, element)));
+                                        }},
+                                   JsonLimitsOf(InputKind::kChakra));
   if (FindMember(root, "workload_graph") == nullptr) throw InputError("workload_graph", "is missing (a list of nodes)");
 }
 
@@ -1023,7 +1026,7 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
     ranks.push_back(rank.value_or(0));
     maker.BeginRank();
     AtPlace(source.name(), [&] {
-      const auto in = source.Open();
+      const auto in = source.Open(InputKind::kChakra);
       const auto take = [&maker](ChakraNode&& node) { maker.Add(std::move(node)); };
       StartsAnObject(source.head()) ? ReadChakraJson(*in, take) : ReadChakra(*in, take);
     });

@@ -152,7 +152,7 @@ InstanceEdge ReadEdge(const JsonNode& json, const Positions& positions, std::set
 }
 
 Input ReadInput(const std::string& content) {
-  const JsonValue root = ParseJson(content);
+  const JsonValue root = ParseJson(content, JsonLimitsOf(InputKind::kTextProfile));
   const JsonNode json(root);
   Input input;
   const ObjectMembers members(json, "", {"maxSizePerFPGA", "maxFPGAs", "maxCPUs", "nodes", "edges"},

@@ -73,7 +73,7 @@ Placement ReadExpert(const std::string& content, const Graph& graph, const Clust
   for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
     (cluster.devices()[i].is_cpu ? cpus : accelerators).push_back(MakeId<DeviceId>(i));
   }
-  const JsonValue root = ParseJson(content);
+  const JsonValue root = ParseJson(content, JsonLimitsOf(InputKind::kTextProfile));
   const JsonNode json(root);
   const JsonFields fields(json, {"fpgas", "cpus", "maxLoad"});
   std::vector<std::optional<DeviceId>> placed(graph.num_ops());

@@ -1,4 +1,4 @@
-#include <sstream>
+#include <istream>
 
 #include "datasets/importers/importers.h"
 #include "sim/formats/graph_json.h"
@@ -9,9 +9,9 @@ bool LooksLikeEmplaceGraph(std::string_view content) {
   return StartsAnObject(content) && content.find("\"emplace.graph\"") != std::string_view::npos;
 }
 
-Imported ImportEmplaceGraph(const std::string& content, const std::string& file) {
-  std::istringstream in(content);
-  return {.graph = ReadGraph(in, file), .cluster = std::nullopt, .notes = {}};
+Imported ImportEmplaceGraph(std::span<const ImportSource> sources, const ImportOptions&) {
+  const ImportSource& source = sources.front();
+  return {.graph = ReadGraph(*source.Open(InputKind::kGraph), source.name()), .cluster = std::nullopt, .notes = {}};
 }
 
 }  // namespace emplace::datasets

@@ -551,7 +551,7 @@ ExportProgram ReadExportProgram(const ImportSource& source, std::span<const std:
   program.entry = archive.names()[entry];
   const std::string text = WithoutBareNumbers(archive.Read(entry, kMaxProgramBytes));
   try {
-    program.document = std::make_unique<JsonValue>(ParseJson(text));
+    program.document = std::make_unique<JsonValue>(ParseJson(text, JsonLimitsOf(InputKind::kExportedProgram)));
     const JsonNode root(*program.document);
     root.Object();
     CheckVersion(root);

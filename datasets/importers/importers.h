@@ -13,7 +13,7 @@ namespace emplace::datasets {
 
 // emplace: graph.json, read and written again.
 bool LooksLikeEmplaceGraph(std::string_view content);
-Imported ImportEmplaceGraph(const std::string& content, const std::string& file);
+Imported ImportEmplaceGraph(std::span<const ImportSource> sources, const ImportOptions& options);
 
 // pipedream: pipedream.h.
 bool LooksLikePipeDream(std::string_view content);

@@ -1000,9 +1000,9 @@ KinetoTrace ReadKinetoTrace(std::istream& in) {
 
 KinetoTrace ReadKinetoTrace(const ImportSource& source) {
   try {
-    return ReadKinetoTrace(*source.Open());
+    return ReadKinetoTrace(*source.Open(InputKind::kKineto));
   } catch (const JsonSyntaxError&) {
-    const auto in = source.Open();
+    const auto in = source.Open(InputKind::kKineto);
     WordsForNumbers filtered(in->rdbuf());
     std::istream words(&filtered);
     return ReadKinetoTrace(words);

@@ -533,7 +533,7 @@ void AddNotes(const SystemReader& node, const ImportOptions& options, const std:
 Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& options) {
   const std::string& file = sources.front().name();
   SystemReader node(file);
-  node.Read(sources.front().Content());
+  node.Read(sources.front().Content(InputKind::kNccl));
   if (options.nodes > 1 && !node.has_net) {
     throw InputError(file,
                      "has no network port (a <net>, or a PCI device of class 0x02), so that nodes cannot be joined");

@@ -520,7 +520,7 @@ Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& 
   const std::vector<InputShape> inputs = ReadInputShapes(options.inputs);
   const ImportSource& source = sources.front();
   return AtPlace(source.name(), [&] {
-    const auto in = source.Open();
+    const auto in = source.Open(InputKind::kOnnx);
     return MakeOnnxGraph(ReadOnnx(*in, inputs));
   });
 }

@@ -218,12 +218,15 @@ class EtReader {
  public:
   EtTrace Read(std::istream& in) {
     const JsonValue empty{JsonList()};
-    const JsonValue root =
-        ParseJson(in, {.key = "nodes", .take = [&](const JsonObject&, std::size_t index, const JsonValue& element) {
-                         const JsonNode parent(empty);
-                         const JsonNode nodes(parent, "nodes", empty);
-                         ReadNode(JsonNode(nodes, index, element));
-                       }});
+    const JsonValue root = ParseJson(in,
+                                     {.key = "nodes",
+                                      .take =
+                                          [&](const JsonObject&, std::size_t index, const JsonValue& element) {
+                                            const JsonNode parent(empty);
+                                            const JsonNode nodes(parent, "nodes", empty);
+                                            ReadNode(JsonNode(nodes, index, element));
+                                          }},
+                                     JsonLimitsOf(InputKind::kPyTorchTrace));
     const JsonNode node(root);
     trace_.schema = TextAt(node, "schema");
     if (trace_.schema.empty()) throw InputError("schema", "is missing (such as \"1.0.1\" or \"1.1.0-chakra.0.0.4\")");
@@ -756,7 +759,7 @@ Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOpti
     times = AtPlace(options.times, [&] { return ReadKinetoTrace(file); });
   }
   return AtPlace(source.name(), [&] {
-    const auto in = source.Open();
+    const auto in = source.Open(InputKind::kPyTorchTrace);
     return MakeEtGraph(ReadEtTrace(*in), times ? &*times : nullptr, options.min_attributed_percent);
   });
 }

@@ -1,7 +1,11 @@
 #include "datasets/importers/registry.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <istream>
 #include <sstream>
+#include <streambuf>
 #include <string>
 #include <utility>
 
@@ -9,6 +13,7 @@
 #include "datasets/importers/onnx_wire.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_text.h"
 #include "sim/base/registry.h"
 
 namespace emplace::datasets {
@@ -19,12 +24,12 @@ constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
 // Formats whose files are small enough to be held.
 template <Imported (*kImport)(const std::string& content, const std::string& file)>
 Imported FromText(std::span<const ImportSource> sources, const ImportOptions&) {
-  return kImport(sources.front().Content(), sources.front().name());
+  return kImport(sources.front().Content(InputKind::kTextProfile), sources.front().name());
 }
 
 constexpr ImporterEntry kImporters[] = {
     {"emplace", "graph.json of emplace itself, read and written again", "emplace.graph, version 1",
-     LooksLikeEmplaceGraph, FromText<ImportEmplaceGraph>},
+     LooksLikeEmplaceGraph, ImportEmplaceGraph},
     {"pipedream", "graph.txt of PipeDream's profiler: times of each layer, forward and backward, measured on a GPU",
      "Narayanan et al. 2019, PipeDream; github.com/msr-fiddle/pipedream", LooksLikePipeDream,
      FromText<ImportPipeDream>},
@@ -58,6 +63,100 @@ constexpr ImporterEntry kImporters[] = {
      /*is_cluster=*/true},
 };
 
+// Reads what a spool holds, and lets it read on.
+class SpoolBuffer : public std::streambuf {
+ public:
+  SpoolBuffer(std::shared_ptr<InputSpool> spool, std::uint64_t most) : spool_(std::move(spool)), most_(most) {}
+
+ protected:
+  int_type underflow() override;
+
+ private:
+  std::shared_ptr<InputSpool> spool_;
+  std::uint64_t most_;
+  std::uint64_t next_ = 0;
+  std::array<char, std::size_t{1} << 16> block_{};
+};
+
+class SpoolStream : public std::istream {
+ public:
+  SpoolStream(std::shared_ptr<InputSpool> spool, std::uint64_t most)
+      : std::istream(nullptr), buffer_(std::move(spool), most) {
+    rdbuf(&buffer_);
+    exceptions(badbit);  // let the buffer's InputError through
+  }
+
+ private:
+  SpoolBuffer buffer_;
+};
+
+}  // namespace
+
+// What has been read of a stream, kept so that it can be read again. The stream is read no further than somebody asks:
+// an endless one is refused by its first bytes.
+class InputSpool {
+ public:
+  explicit InputSpool(std::unique_ptr<std::istream> in) : in_(std::move(in)) {}
+
+  // Copies bytes from `begin` on; returns how many, 0 at the end.
+  std::size_t Read(std::uint64_t begin, char* out, std::size_t count) {
+    while (size_ <= begin && in_) ReadBlock();
+    if (begin >= size_) return 0;
+    const std::string& block = blocks_[begin / kBlock];
+    const std::size_t offset = begin % kBlock;
+    count = std::min(count, block.size() - offset);
+    std::copy_n(block.data() + offset, count, out);
+    return count;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = std::size_t{1} << 20;
+
+  void ReadBlock() {
+    std::string block(kBlock, '\0');
+    in_->read(block.data(), static_cast<std::streamsize>(kBlock));
+    block.resize(static_cast<std::size_t>(in_->gcount()));
+    if (block.size() < kBlock) in_.reset();
+    size_ += block.size();
+    blocks_.push_back(std::move(block));
+  }
+
+  std::unique_ptr<std::istream> in_;  // null: all of it has been read
+  std::vector<std::string> blocks_;
+  std::uint64_t size_ = 0;
+};
+
+namespace {
+
+SpoolBuffer::int_type SpoolBuffer::underflow() {
+  const std::size_t count = spool_->Read(next_, block_.data(), block_.size());
+  next_ += count;
+  if (next_ > most_) {
+    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
+  }
+  setg(block_.data(), block_.data(), block_.data() + count);
+  return count == 0 ? traits_type::eof() : traits_type::to_int_type(block_[0]);
+}
+
+// Names are written into files of ours, which are UTF-8; binary formats may hold any bytes.
+void CheckTexts(const Imported& imported, const std::string& file) {
+  const auto check = [&file](std::string_view text) {
+    if (!IsValidUtf8(text)) throw InputError(file, "the text " + Quoted(text) + " is not valid UTF-8");
+  };
+  check(imported.graph.name());
+  for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
+    const Op& op = imported.graph.op(MakeId<OpId>(i));
+    for (const std::string_view text : {op.name, op.kind, op.layer}) check(text);
+  }
+  if (!imported.cluster) return;
+  check(imported.cluster->name());
+  for (const Device& device : imported.cluster->devices()) {
+    check(device.name);
+    check(device.kind);
+  }
+  for (const std::string& name : imported.cluster->topology().switches()) check(name);
+}
+
 }  // namespace
 
 std::span<const ImporterEntry> AllImporters() { return kImporters; }
@@ -66,24 +165,27 @@ ImportSource::ImportSource(std::string name, std::string content)
     : name_(std::move(name)), head_(content.substr(0, kHeadBytes)), content_(std::move(content)) {}
 
 ImportSource::ImportSource(const std::string& path) : name_(path) {
+  std::unique_ptr<std::istream> in = OpenForReading(path, InputKind::kKineto);
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
-    content_ = ReadWholeFile(path);
-    head_ = content_->substr(0, kHeadBytes);
-    return;
+    spool_ = std::make_shared<InputSpool>(std::move(in));
+    in = std::make_unique<SpoolStream>(spool_, kHeadBytes);
   }
-  const auto in = OpenForReading(path);
   head_.resize(kHeadBytes);
   AtPlace(path, [&] { return &in->read(head_.data(), static_cast<std::streamsize>(kHeadBytes)); });
   head_.resize(static_cast<std::size_t>(in->gcount()));
 }
 
-std::unique_ptr<std::istream> ImportSource::Open() const {
+std::unique_ptr<std::istream> ImportSource::Open(InputKind kind) const {
   if (content_) return std::make_unique<std::istringstream>(*content_);
-  return OpenForReading(name_);
+  if (spool_) return std::make_unique<SpoolStream>(spool_, LimitsOf(kind).bytes);
+  return OpenForReading(name_, kind);
 }
 
-std::string ImportSource::Content() const { return content_ ? *content_ : ReadWholeFile(name_); }
+std::string ImportSource::Content(InputKind kind) const {
+  if (content_) return *content_;
+  return AtPlace(name_, [&] { return ReadRest(*Open(kind)); });
+}
 
 Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sources, const ImportOptions& options) {
   if (sources.size() > 1 && !importer.takes_several) {
@@ -115,7 +217,9 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
     throw InputError("--training",
                      "cannot be used (the format " + std::string(importer.name) + " is no forward graph of a network)");
   }
-  return importer.import(sources, options);
+  Imported imported = importer.import(sources, options);
+  CheckTexts(imported, sources.front().name());
+  return imported;
 }
 
 const ImporterEntry& FindImporter(std::string_view format, std::string_view content, const std::string& file) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/input_limits.h"
 #include "sim/cluster.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
@@ -61,6 +62,8 @@ struct Imported {
   std::optional<double> attributed_percent = std::nullopt;
 };
 
+class InputSpool;
+
 // A file that is imported. It may be read several times, also if it is standard input or a pipe.
 class ImportSource {
  public:
@@ -70,17 +73,19 @@ class ImportSource {
   explicit ImportSource(const std::string& path);
 
   const std::string& name() const { return name_; }
-  // Whether name() is a file that can be read at any place; else it has been taken in whole.
-  bool is_file() const { return !content_; }
+  // Whether name() is a file that can be read at any place; else what is read of it is kept.
+  bool is_file() const { return !content_ && !spool_; }
   // What it starts with: 1 MiB, or all of it.
   const std::string& head() const { return head_; }
-  std::unique_ptr<std::istream> Open() const;
-  std::string Content() const;
+  // Both read no more than the limit of `kind`.
+  std::unique_ptr<std::istream> Open(InputKind kind = InputKind::kKineto) const;
+  std::string Content(InputKind kind = InputKind::kTextProfile) const;
 
  private:
   std::string name_;
   std::string head_;
-  std::optional<std::string> content_;  // of what cannot be read twice
+  std::optional<std::string> content_;
+  std::shared_ptr<InputSpool> spool_;  // of what cannot be read twice: a pipe, standard input
 };
 
 struct ImportOptions {

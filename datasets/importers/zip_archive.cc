@@ -31,7 +31,7 @@ ZipArchive::ZipArchive(const ImportSource& source) {
   if (source.is_file()) {
     bytes = zip_source_file_create(source.name().c_str(), 0, -1, &error);
   } else {
-    content_ = source.Content();
+    content_ = source.Content(InputKind::kExportedProgram);
     bytes = zip_source_buffer_create(content_.data(), content_.size(), 0, &error);
   }
   if (bytes == nullptr) RefuseZip(ReasonOf(&error));

@@ -94,7 +94,7 @@ Tier FindTier(std::string_view name) {
 
 std::vector<LibraryInstance> ReadLibraryInstances(std::istream& in, const std::string& file) {
   return AtPlace(file, [&in] {
-    const JsonValue root = ParseYaml(in);
+    const JsonValue root = ParseYaml(in, InputKind::kPublished);
     const JsonNode node(root);
     CheckSchema(node, kLibrarySchema);
     std::vector<LibraryInstance> instances = ReadFields<LibraryDocument>(node).instances;

@@ -199,7 +199,7 @@ std::vector<Contender> ContendersOn(const std::vector<std::string>& names, const
 
 LibraryScores ReadLibraryScores(std::istream& in, const std::string& file) {
   return AtPlace(file, [&in] {
-    const JsonValue root = ParseJson(in);
+    const JsonValue root = ParseJson(in, {}, JsonLimitsOf(InputKind::kMeasurement));
     const JsonNode node(root);
     CheckSchema(node, kScoresSchema);
     return ReadFields<LibraryScores>(node);

@@ -87,7 +87,7 @@ std::string TextAt(const JsonValue& spec, const std::string& key) {
 
 PublishedFigures ReadPublished(std::istream& in, const std::string& file) {
   try {
-    const JsonValue root = ParseYaml(in);
+    const JsonValue root = ParseYaml(in, InputKind::kPublished);
     const JsonNode node(root);
     CheckSchema(node, "emplace.published");
     const JsonFields fields(node, {"schema", "version", "name", "source", "baselines", "figures"});
@@ -121,7 +121,7 @@ PublishedFigures LoadPublished(const std::string& name_or_file) {
     throw InputError("published", fmt::format("there is no table {} (a file, or one of: {})", Quoted(name_or_file),
                                               fmt::join(names, ", ")));
   }
-  return ReadPublished(*OpenForReading(name_or_file), name_or_file);
+  return ReadPublished(*OpenForReading(name_or_file, InputKind::kPublished), name_or_file);
 }
 
 std::string FigureText(const PublishedFigure& figure) {

@@ -53,7 +53,7 @@ ReportBlock ShowPicture(const TrialRecord& trial, const RebuildProblem& rebuild)
   const std::optional<PictureInputs> inputs = rebuild ? rebuild(trial.spec) : std::nullopt;
   if (!inputs) return ParagraphBlock{fmt::format("No picture of {}: its graph cannot be rebuilt here.", name)};
   const std::string file = trial.folder + "/best_placement.json";
-  const std::string text = ReadWholeFile(file);
+  const std::string text = ReadWholeFile(file, InputKind::kTrialFile);
   if (!trial.placement_fingerprint.empty() && FingerprintText(text) != trial.placement_fingerprint) {
     throw InputError(file,
                      "is not what trial.json was written with: it is damaged or was changed (without trial.json "

@@ -105,7 +105,7 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
 }
 
 void LeaveOutAbandoned(const std::string& file, std::vector<ExperimentRuns>* experiments) {
-  std::istringstream text(ReadWholeFile(file));
+  std::istringstream text(ReadWholeFile(file, InputKind::kExperiment));
   const ExperimentSpec experiment = ReadExperiment(text, file);
   const auto runs = std::find_if(experiments->begin(), experiments->end(),
                                  [&experiment](const ExperimentRuns& other) { return other.name == experiment.name; });

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <ostream>
 #include <unordered_map>
+#include <utility>
 
 #include "experiments/spec/checked_json.h"
 #include "experiments/version.h"
@@ -17,6 +17,8 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
+#include "sim/base/printable.h"
+#include "sim/base/whole_number.h"
 
 namespace emplace::experiments {
 namespace {
@@ -72,9 +74,9 @@ PlanFile::Trial ReadTrialLine(std::string_view line) {
   const auto work = folder ? TakeUpTo(&line, R"(","work":)", ",") : std::nullopt;
   constexpr std::string_view kSpec = R"(,"spec":)";
   if (!work || !line.starts_with(kSpec) || !line.ends_with('}')) throw InputError("", "is not a trial");
-  if (std::from_chars(work->data(), work->data() + work->size(), trial.work).ec != std::errc()) {
-    throw InputError("work", "is not a number");
-  }
+  const std::optional<double> number = WholeNumber<double>(*work);
+  if (!number) throw InputError("work", "is not a number");
+  trial.work = *number;
   trial.folder = std::string(*folder);
   if (trial.folder.find_first_not_of("0123456789abcdef/") != std::string::npos || trial.folder.starts_with('/')) {
     throw InputError("folder", fmt::format("is {} (the folder of a trial)", Quoted(trial.folder)));
@@ -89,7 +91,7 @@ std::string PlanFile::Trial::id() const { return folder.substr(folder.rfind('/')
 
 PlanFile::PlanFile(const std::string& experiment_folder) : folder_(experiment_folder) {
   const std::string path = PlanOf(experiment_folder);
-  text_ = ReadWholeFile(path);
+  text_ = ReadWholeFile(path, InputKind::kPlan);
   std::string_view rest = text_;
   const auto take_line = [&rest] {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -111,6 +113,11 @@ PlanFile::PlanFile(const std::string& experiment_folder) : folder_(experiment_fo
     while (!rest.empty()) {
       trials_.push_back(
           AtPlace(fmt::format("line {}", trials_.size() + 2), [&] { return ReadTrialLine(take_line()); }));
+    }
+    const std::int64_t trials = fields.Get("trials", "the number of lines that follow").Integer(0, kMaxJsonInteger);
+    if (std::cmp_not_equal(trials, trials_.size())) {
+      throw InputError("trials",
+                       fmt::format("is {}, but {} follow ({})", trials, Counted(trials_.size(), "trial"), kPlanAgain));
     }
   });
 }
@@ -176,7 +183,10 @@ void WritePlanFile(const std::string& experiment_folder, const std::string& expe
   AddMember(&header, "trials", folders.size());
   AddMember(&header, "checksum", FingerprintText(lines));
   const std::string first = JsonText({std::move(header)});
-  WriteFile(PlanOf(experiment_folder), [&](std::ostream& out) { out << first << '\n' << lines; });
+  WriteFiles({{.path = PlanOf(experiment_folder),
+               .write = [&](std::ostream& out) { out << first << '\n'
+                                                     << lines; },
+               .only_regular = true}});
 }
 
 }  // namespace emplace::experiments

@@ -160,7 +160,7 @@ std::string Differences(const std::string& folder, const std::vector<ResultFile>
   std::string differences;
   for (const auto& [name, content] : files) {
     const std::string path = In(folder, name);
-    const std::string other = fs::exists(path) ? ReadWholeFile(path) : "";
+    const std::string other = fs::exists(path) ? ReadWholeFile(path, InputKind::kTrialFile) : "";
     if (other == content) continue;
     differences += fmt::format("{}: {} here ({} bytes), {} of another process ({} bytes)\n", name,
                                FingerprintText(content), content.size(), FingerprintText(other), other.size());
@@ -174,14 +174,18 @@ TrialOutcome Publish(const std::string& folder, const std::vector<ResultFile>& f
   if (IsFinished(folder)) {
     const std::string differences = Differences(folder, files);
     if (differences.empty()) return TrialOutcome::kDone;
-    WriteFile(In(folder, kDifferencesFile), [&](std::ostream& out) { out << differences; });
+    WriteFiles({{.path = In(folder, kDifferencesFile),
+                 .write = [&](std::ostream& out) { out << differences; },
+                 .only_regular = true}});
     return TrialOutcome::kDiffers;
   }
   const std::string timing_text = TextOfFile(timing);
   const auto writing = [](const std::string& text) { return [&text](std::ostream& out) { out << text; }; };
-  std::vector<FileToWrite> written = {{.path = In(folder, "timing.json"), .write = writing(timing_text)}};
+  std::vector<FileToWrite> written = {
+      {.path = In(folder, "timing.json"), .write = writing(timing_text), .only_regular = true}};
   for (const auto& [name, content] : files) {
-    if (!content.empty()) written.push_back({.path = In(folder, name), .write = writing(content)});
+    if (!content.empty())
+      written.push_back({.path = In(folder, name), .write = writing(content), .only_regular = true});
   }
   WriteFiles(written);
   return TrialOutcome::kDone;
@@ -247,7 +251,10 @@ void PrepareTrialFolder(const std::string& trial_folder, std::string_view spec) 
       fmt::print(stderr, "{}; written again\n", error.what());
     }
   }
-  WriteFiles({{.path = path, .write = [spec](std::ostream& out) { out << spec << '\n'; }, .durable = false}});
+  WriteFiles({{.path = path,
+               .write = [spec](std::ostream& out) { out << spec << '\n'; },
+               .durable = false,
+               .only_regular = true}});
 }
 
 std::string PrepareTrialFolder(const std::string& experiment_folder, const PlannedTrial& trial) {
@@ -305,7 +312,9 @@ TrialOutcome RunTrialFolder(const std::string& trial_folder, const TrialRunOptio
 void WriteTrialError(const std::string& trial_folder, const std::string& line) {
   // InputError converts it to a single line.
   const std::string text = InputError("", line).what();
-  WriteFile(In(trial_folder, "error.txt"), [&text](std::ostream& out) { out << text << '\n'; });
+  WriteFiles({{.path = In(trial_folder, "error.txt"),
+               .write = [&text](std::ostream& out) { out << text << '\n'; },
+               .only_regular = true}});
 }
 
 void ForgetTrialError(const std::string& trial_folder) {
@@ -315,7 +324,7 @@ void ForgetTrialError(const std::string& trial_folder) {
 
 std::string ReadTrialError(const std::string& trial_folder) {
   if (!fs::exists(In(trial_folder, "error.txt"))) return "";
-  const std::string text = ReadWholeFile(In(trial_folder, "error.txt"));
+  const std::string text = ReadWholeFile(In(trial_folder, "error.txt"), InputKind::kTrialFile);
   return text.substr(0, text.find('\n'));
 }
 

@@ -52,7 +52,7 @@ UnfinishedTrial DescribeUnfinished(const fs::path& folder) {
     // An interrupted trial may have an incomplete spec; its id still identifies it.
   }
   if (fs::exists(folder / "error.txt")) {
-    const std::string text = ReadWholeFile((folder / "error.txt").string());
+    const std::string text = ReadWholeFile((folder / "error.txt").string(), InputKind::kTrialFile);
     trial.error = text.substr(0, text.find('\n'));
   }
   return trial;

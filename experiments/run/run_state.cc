@@ -34,7 +34,7 @@ std::string FileIn(const std::string& folder, std::string_view name) { return (f
 std::pair<std::size_t, std::size_t> ReadProgress(const std::string& folder) {
   const std::string path = FileIn(folder, "progress.jsonl");
   if (!fs::exists(path)) return {};
-  std::istringstream lines(ReadWholeFile(path));
+  std::istringstream lines(ReadWholeFile(path, InputKind::kTrialFile));
   std::pair<std::size_t, std::size_t> last;
   for (std::string line; std::getline(lines, line);) {
     try {
@@ -92,8 +92,10 @@ std::string WhyWaiting(const std::string& folder, const std::optional<ClaimSight
 
 // Seconds of a finished trial; nullopt if timing.json is missing or damaged.
 std::optional<double> SecondsOf(const std::string& folder) {
+  const std::string path = FileIn(folder, "timing.json");
+  CheckRegularFile(path);
   try {
-    const JsonValue json = ParseJson(ReadWholeFile(FileIn(folder, "timing.json")));
+    const JsonValue json = ParseJson(ReadWholeFile(path, InputKind::kTrialFile));
     const JsonValue* seconds = FindMember(json, "wall_seconds");
     if (seconds == nullptr) return std::nullopt;
     if (const auto* real = seconds->As<double>()) return *real;
@@ -164,6 +166,7 @@ RunState ReadRunState(const std::string& experiment_folder) {
     const std::string folder = plan.FolderOf(trial);
     const TrialSight sight = LookAtTrial(folder);
     if (sight.state == TrialState::kFinished) {
+      CheckRegularFile(FileIn(folder, "trial.json"));
       finished.push_back(i);
       if (fs::exists(FileIn(folder, kDifferencesFile))) state.differing.push_back(folder);
       continue;

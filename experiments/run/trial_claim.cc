@@ -15,6 +15,7 @@
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -31,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostClaimBytes = 4096;
+constexpr double kLongestLeaseSeconds = 86400;  // as --lease allows
 
 std::string LockOf(const std::string& folder) { return (fs::path(folder) / "lock").string(); }
 std::string NextOf(const std::string& lock) { return lock + ".next"; }
@@ -114,7 +116,10 @@ ClaimHolder HolderOf(const std::string& text) {
     if (const JsonValue* value = FindMember(json, "process")) {
       if (const auto* process = value->As<std::int64_t>()) holder.process = *process;
     }
-    if (const JsonValue* value = FindMember(json, "lease_s")) holder.lease_seconds = NumberOf(*value);
+    if (const JsonValue* value = FindMember(json, "lease_s")) {
+      const double seconds = NumberOf(*value);
+      if (seconds > 0 && seconds <= kLongestLeaseSeconds) holder.lease_seconds = seconds;
+    }
     if (const JsonValue* value = FindMember(json, "since_unix_s")) holder.since_unix_s = NumberOf(*value);
   } catch (const InputError&) {
     // As said above.
@@ -123,11 +128,12 @@ ClaimHolder HolderOf(const std::string& text) {
 }
 
 std::optional<ClaimSight> ReadClaim(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
   ClaimSight sight;
   struct stat info {};
-  if (::fstat(fd, &info) == 0) sight.renewed_unix_s = SecondsOf(info.st_mtim);
+  // A pipe or a device in its place is nobody's claim: one that has expired.
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) sight.renewed_unix_s = SecondsOf(info.st_mtim);
   sight.text.resize(kMostClaimBytes);
   const ssize_t count = ::read(fd, sight.text.data(), sight.text.size());
   ::close(fd);
@@ -216,6 +222,15 @@ std::optional<double> FileSystemSeconds(const std::string& folder, std::chrono::
   return seconds;
 }
 
+void RenewIfInFuture(const std::string& trial_folder) {
+  constexpr std::chrono::milliseconds kKept(1000);
+  const std::optional<ClaimSight> sight = SeeClaim(trial_folder);
+  if (!sight) return;
+  const std::optional<double> now = FileSystemSeconds(fs::path(trial_folder).parent_path().string(), kKept);
+  const double latest = now.value_or(sight->renewed_unix_s) + 2 * std::chrono::duration<double>(kKept).count();
+  if (sight->renewed_unix_s > latest) ::utimensat(AT_FDCWD, LockOf(trial_folder).c_str(), nullptr, 0);
+}
+
 bool HasExpired(const ClaimSight& sight, std::optional<double> now_unix_s) {
   if (HasEnded(sight.holder)) return true;
   return now_unix_s && *now_unix_s - sight.renewed_unix_s > sight.holder.lease_seconds;
@@ -260,7 +275,11 @@ std::unique_ptr<TrialClaim> TrialClaim::Take(const std::string& trial_folder, st
 
 TrialClaim::TrialClaim(std::string path, std::string text, std::chrono::milliseconds lease)
     : path_(std::move(path)), text_(std::move(text)), lease_(lease), renewed_(Clock::now()) {
-  thread_ = std::thread([this] { KeepRenewing(); });
+  try {
+    thread_ = std::thread([this] { KeepRenewing(); });
+  } catch (const std::system_error&) {
+    // No thread can be started: Held(), which the trial calls again and again, renews the claim too.
+  }
 }
 
 TrialClaim::~TrialClaim() {
@@ -269,7 +288,7 @@ TrialClaim::~TrialClaim() {
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   if (Held()) ::unlink(path_.c_str());
 }
 

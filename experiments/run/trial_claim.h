@@ -50,6 +50,10 @@ std::optional<ClaimSight> SeeClaim(const std::string& trial_folder);
 // created.
 std::optional<double> FileSystemSeconds(const std::string& folder, std::chrono::milliseconds kept = {});
 
+// Renews the claim of a trial that is dated in the future of its file system, as if its holder had done so now: unless
+// the holder renews it again, it expires after its lease. Its date alone would keep others waiting until then.
+void RenewIfInFuture(const std::string& trial_folder);
+
 // Whether a claim may be taken over at a time of its file system.
 bool HasExpired(const ClaimSight& sight, std::optional<double> now_unix_s);
 

@@ -51,7 +51,7 @@ void RecordCrash(const std::string& trial_folder, const TrialCrash& crash) {
 std::vector<TrialCrash> ReadCrashes(const std::string& trial_folder) {
   std::vector<TrialCrash> crashes;
   if (!std::filesystem::exists(CrashesOf(trial_folder))) return crashes;
-  std::istringstream lines(ReadWholeFile(CrashesOf(trial_folder)));
+  std::istringstream lines(ReadWholeFile(CrashesOf(trial_folder), InputKind::kTrialFile));
   for (std::string line; std::getline(lines, line);) {
     try {
       const JsonValue json = ParseJson(line);

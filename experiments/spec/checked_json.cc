@@ -51,9 +51,9 @@ void CheckTrialId(const JsonValue& spec, std::string_view id) {
 }
 
 JsonValue ReadJsonFile(const std::string& path) {
-  const std::string text = ReadWholeFile(path);
+  const std::string text = ReadWholeFile(path, InputKind::kTrialFile);
   try {
-    return ParseJson(text);
+    return ParseJson(text, JsonLimitsOf(InputKind::kTrialFile));
   } catch (const InputError& error) {
     throw error.In(path);
   }
@@ -63,7 +63,7 @@ void WriteJsonFile(const std::string& path, const JsonValue& value) {
   std::string text;
   AppendJson(&text, value);
   text.push_back('\n');
-  WriteFile(path, [&text](std::ostream& out) { out << text; });
+  WriteFiles({{.path = path, .write = [&text](std::ostream& out) { out << text; }, .only_regular = true}});
 }
 
 }  // namespace emplace::experiments

@@ -116,8 +116,7 @@ ExperimentSpec ReadExperimentText(const std::string& text, const std::string& fi
   ExperimentSpec spec;
   spec.path = file;
   spec.question = FirstComment(text);
-  std::istringstream in(text);
-  spec.root = ParseYaml(in);
+  spec.root = ParseYaml(text, InputKind::kExperiment);
   const JsonNode root(spec.root);
   CheckSchema(root, "emplace.experiment");
   ReadHead(root, &spec);
@@ -147,7 +146,7 @@ std::string ResolvePath(const std::string& path, const std::string& file) {
 
 ExperimentSpec ReadExperiment(std::istream& in, const std::string& file) {
   try {
-    return ReadExperimentText({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}, file);
+    return ReadExperimentText(ReadYamlText(in, InputKind::kExperiment), file);
   } catch (const InputError& error) {
     throw error.In(file);
   }

@@ -32,8 +32,8 @@ namespace {
 constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
 
 // Reads a file, whose content must match the fingerprint in the spec.
-std::string ReadUnchanged(const std::string& path, const std::string& fingerprint) {
-  std::string text = ReadWholeFile(path);
+std::string ReadUnchanged(const std::string& path, InputKind kind, const std::string& fingerprint) {
+  std::string text = ReadWholeFile(path, kind);
   if (!fingerprint.empty() && fingerprint != FingerprintText(text)) {
     throw InputError(path, "is not what it was when the trial was planned (sweep again: that makes a new trial)");
   }
@@ -42,9 +42,9 @@ std::string ReadUnchanged(const std::string& path, const std::string& fingerprin
 
 // Applies `read` to the file. Without a fingerprint, the file is parsed as a stream and never entirely in memory.
 template <typename Read>
-auto ReadChosen(const std::string& path, const std::string& fingerprint, Read read) {
-  if (fingerprint.empty()) return read(*OpenForReading(path), path);
-  std::istringstream in(ReadUnchanged(path, fingerprint));
+auto ReadChosen(const std::string& path, InputKind kind, const std::string& fingerprint, Read read) {
+  if (fingerprint.empty()) return read(*OpenForReading(path, kind), path);
+  std::istringstream in(ReadUnchanged(path, kind, fingerprint));
   return read(in, path);
 }
 
@@ -74,7 +74,7 @@ Graph LoadGraph(const GraphSource& source) {
     return datasets::MakeFamilyMember(datasets::FindFamily(source.dataset), source.seed, source.index).graph;
   }
   if (!source.file.empty()) {
-    return ReadChosen(source.file, source.fingerprint,
+    return ReadChosen(source.file, InputKind::kGraph, source.fingerprint,
                       [](std::istream& in, const std::string& path) { return ReadGraph(in, path); });
   }
   return datasets::MakeModel(source.model, source.set);
@@ -93,7 +93,7 @@ const Graph& KeptGraph(const GraphSource& source) {
 
 Cluster LoadWholeCluster(const ClusterChoice& choice) {
   if (choice.file.empty()) return datasets::LoadCluster(choice.name);
-  return ReadChosen(choice.file, choice.fingerprint, ReadCluster);
+  return ReadChosen(choice.file, InputKind::kCluster, choice.fingerprint, ReadCluster);
 }
 
 namespace {
@@ -133,7 +133,8 @@ CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   }
   if (!choice.profile.empty()) {
     models.fallback = std::move(models.model);
-    models.model = MakeProfiledCostModel(ReadChosen(choice.profile, choice.fingerprint, ReadProfile));
+    models.model =
+        MakeProfiledCostModel(ReadChosen(choice.profile, InputKind::kProfile, choice.fingerprint, ReadProfile));
   }
   return models;
 }
@@ -239,6 +240,8 @@ const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std
   return found->second;
 }
 
-std::string FingerprintOfFile(const std::string& path) { return FingerprintText(ReadWholeFile(path)); }
+std::string FingerprintOfFile(const std::string& path) {
+  return FingerprintText(ReadWholeFile(path, InputKind::kGraph));
+}
 
 }  // namespace emplace::experiments

@@ -133,7 +133,7 @@ double TimeScale(const std::string& kind) {
 
 CalibrationSpec ReadCalibration(std::istream& in, const std::string& file) {
   try {
-    const JsonValue root = ParseYaml(in);
+    const JsonValue root = ParseYaml(in, InputKind::kPublished);
     const JsonNode node(root);
     CheckSchema(node, "emplace.calibration");
     const JsonFields fields(node, {"schema", "version", "engine", "costs", "figures"});

@@ -64,7 +64,7 @@ double ForwardProductFlop(const Graph& graph) {
 
 std::vector<PublishedNetwork> ReadPublishedNetworks(std::istream& in, const std::string& file) {
   try {
-    const JsonValue root = ParseYaml(in);
+    const JsonValue root = ParseYaml(in, InputKind::kPublished);
     const JsonNode node(root);
     CheckSchema(node, "emplace.networks");
     const JsonFields fields(node, {"schema", "version", "networks"});

@@ -17,7 +17,7 @@ constexpr double kMostStepMicros = 1e12;
 }  // namespace
 
 std::map<std::string, EarlierCase> ReadValidation(std::istream& in) {
-  const JsonValue root = ParseJson(in);
+  const JsonValue root = ParseJson(in, {}, JsonLimitsOf(InputKind::kMeasurement));
   const JsonNode node(root);
   CheckSchema(node, "emplace.validation");
   const JsonNode list = NeedMember(node, "cases", "a list of placements");

@@ -69,7 +69,7 @@ void SampleLog::Read() {
   std::error_code ignored;
   if (!std::filesystem::exists(path_, ignored)) return;
   CheckRegularFile(path_);
-  std::string text = ReadWholeFile(path_);
+  std::string text = ReadWholeFile(path_, InputKind::kMeasurement);
   const std::size_t whole = text.rfind('\n');
   if (whole == std::string::npos && !head_.starts_with(text)) {
     throw InputError(path_, "line 1: is no file of samples (remove it)");

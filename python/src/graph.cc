@@ -20,7 +20,9 @@ namespace {
 using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Integers = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>;
 
-PlacedGraph ReadGraphFile(const std::string& path) { return {ReadGraph(*OpenForReading(path), path), path}; }
+PlacedGraph ReadGraphFile(const std::string& path) {
+  return {ReadGraph(*OpenForReading(path, InputKind::kGraph), path), path};
+}
 
 PlacedGraph ReadGraphText(const std::string& text, const std::string& name) {
   std::istringstream in(text);
@@ -169,7 +171,7 @@ void BindGrouping(py::module_& module) {
       .def_static(
           "from_file",
           [](const PlacedGraph& graph, const std::string& path) {
-            return ReadGrouping(*OpenForReading(path), path, graph.graph);
+            return ReadGrouping(*OpenForReading(path, InputKind::kGrouping), path, graph.graph);
           },
           py::arg("graph"), py::arg("path"))
       .def(

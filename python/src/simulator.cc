@@ -163,7 +163,8 @@ void SaveTimeline(const NamedSimulator& self, const PlacementArray& placement, c
 
 py::array_t<std::int16_t> LoadPlacementFile(const NamedSimulator& self, const std::string& path) {
   const BatchEvaluator& evaluator = self.evaluator();
-  const Placement placement = ReadPlacement(*OpenForReading(path), path, evaluator.graph(), evaluator.cluster());
+  const Placement placement =
+      ReadPlacement(*OpenForReading(path, InputKind::kPlacement), path, evaluator.graph(), evaluator.cluster());
   AtPlace(path, [&] { CheckPlacement(placement, evaluator.graph(), evaluator.cluster(), evaluator.costs()); });
   return PlacementToArray(placement);
 }

@@ -9,6 +9,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -49,8 +50,13 @@ class WorkerPool {
     job->helpers = threads - 1;
     {
       const std::lock_guard lock(mutex_);
-      while (started_ < job->helpers) {
-        std::thread([this, worker = ++started_] { Help(worker); }).detach();
+      try {
+        while (started_ < job->helpers) {
+          std::thread([this, worker = started_ + 1] { Help(worker); }).detach();
+          ++started_;
+        }
+      } catch (const std::system_error&) {
+        job->helpers = started_;  // no more threads can be started: those that there are do the work
       }
       job_ = job;
       ++round_;

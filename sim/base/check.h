@@ -14,11 +14,11 @@ namespace emplace {
 
 // Bad input. `place` is where in the input (a path such as "ops[3].inputs[0]", may be empty), `problem` what is wrong
 // with it, what was expected included. Readers put the file's name in front with In(). what() is the one line a user
-// sees, "FILE: PLACE: PROBLEM", made Printable().
+// sees, "FILE: PLACE: PROBLEM", made Printable() and Shortened().
 class InputError : public std::runtime_error {
  public:
   InputError(const std::string& place, const std::string& problem)
-      : std::runtime_error(Printable(place.empty() ? problem : place + ": " + problem)) {}
+      : std::runtime_error(Shortened(Printable(place.empty() ? problem : place + ": " + problem))) {}
 
   // The same error, said to be in `file`.
   InputError In(const std::string& file) const { return InputError(file, what()); }

@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 16;
 constexpr std::size_t kMarkBytes = 3;  // of a byte order mark
+constexpr const char* kNotRegular = "it is not a regular file";
 
 std::string Reason(int error) { return error == 0 ? "unknown error" : std::generic_category().message(error); }
 
@@ -81,9 +82,7 @@ class ReadBuffer : public std::streambuf {
     if (is_first) Begin();
     const std::size_t count = is_gzip_ ? Inflate(is_first ? kMarkBytes : 1) : ReadPlain();
     given_ += count;
-    if (given_ > most_) {
-      throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
-    }
+    if (given_ > most_) RefuseSize();
     char* const data = is_gzip_ ? inflated_.data() : raw_.data();
     const std::size_t mark = is_first ? MarkIn({data, count}) : 0;
     setg(data, data + mark, data + count);
@@ -116,7 +115,12 @@ class ReadBuffer : public std::streambuf {
     for (std::size_t more = 1; more > 0 && count < kMarkBytes; count += more) more = Read(count);
     RefusePointer(&count);
     raw_count_ = count;
-    if (count < 2 || !StartsMember(raw_.data())) return;
+    if (count < 2 || !StartsMember(raw_.data())) {
+      struct stat info {};
+      const bool is_file = ::fstat(fd_.get(), &info) == 0 && S_ISREG(info.st_mode);
+      if (is_file && static_cast<std::uint64_t>(info.st_size) > most_) RefuseSize();
+      return;
+    }
     inflater_.next_in = reinterpret_cast<Bytef*>(raw_.data());
     inflater_.avail_in = static_cast<uInt>(count);
     constexpr int kGzip = 16;  // the format, added to the largest window
@@ -137,6 +141,10 @@ class ReadBuffer : public std::streambuf {
     }
     if (*count < kPointer.size() || !is_like()) return;
     throw Unreadable("", "it is a pointer of Git LFS in place of the file: fetch the file with git lfs pull");
+  }
+
+  [[noreturn]] void RefuseSize() const {
+    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
   }
 
   static bool StartsMember(const char* at) { return at[0] == '\x1f' && at[1] == '\x8b'; }
@@ -298,7 +306,11 @@ class FileUnderway {
     const bool exists = ::stat(file.path.c_str(), &info) == 0;
     if (!exists && errno != ENOENT) throw Unwritable(file.path, errno);
     // A rename would replace a device or a pipe.
-    if (exists && !S_ISREG(info.st_mode)) return;
+    if (exists && !S_ISREG(info.st_mode)) {
+      if (S_ISDIR(info.st_mode)) throw Unwritable(file.path, EISDIR);
+      if (file.only_regular) throw Unwritable(file.path, kNotRegular);
+      return;
+    }
     // A link is followed, so that it stays one.
     std::error_code failed;
     const std::filesystem::path real = std::filesystem::canonical(file.path, failed);
@@ -310,12 +322,21 @@ class FileUnderway {
 
   bool is_temporary() const { return temporary_ != nullptr; }
 
+  // Whether a write could begin: a file system that is full, or over a quota, refuses the first byte.
+  void Try() const {
+    if (!temporary_) {
+      if (::access(target_.c_str(), W_OK) != 0) throw Unwritable(file_.path, errno);
+    } else if (::write(temporary_->fd(), "", 1) != 1) {
+      throw Unwritable(file_.path, errno);
+    }
+  }
+
   void Write() {
     const bool compress = EndsWithGz(file_.path);
     if (temporary_) {
       WriteTo(temporary_->fd(), file_.path, compress, file_.write);
     } else if (file_.path == "-") {
-      WriteTo(STDOUT_FILENO, file_.path, false, file_.write);
+      WriteTo(STDOUT_FILENO, "standard output", false, file_.write);
     } else {
       const Descriptor fd(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
       if (fd.get() < 0) throw Unwritable(file_.path, errno);
@@ -369,27 +390,74 @@ bool WriteError::IsOfFileSystem() const {
   return false;
 }
 
-std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most) {
-  Descriptor fd(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+namespace {
+
+std::unique_ptr<std::istream> Open(const std::string& path, std::uint64_t most, bool only_regular) {
+  // Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+  const int flags = O_RDONLY | O_CLOEXEC | (only_regular ? O_NONBLOCK : 0);
+  Descriptor fd(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), flags));
+  if (fd.get() < 0 && errno == ENXIO) throw Unreadable(path, kNotRegular);  // a socket, or a device that is not there
   struct stat info {};
   if (fd.get() < 0 || ::fstat(fd.get(), &info) != 0) throw Unreadable(path, Reason(errno));
   if (S_ISDIR(info.st_mode)) throw Unreadable(path, Reason(EISDIR));
+  if (only_regular && !S_ISREG(info.st_mode)) throw Unreadable(path, kNotRegular);
   return std::make_unique<ReadStream>(std::move(fd), most);
 }
 
+std::string ReadAll(const std::string& path, std::uint64_t most, bool only_regular) {
+  const std::unique_ptr<std::istream> in = Open(path, most, only_regular);
+  return AtPlace(path, [&] { return ReadRest(*in); });
+}
+
+}  // namespace
+
+std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most) {
+  return Open(path, most, /*only_regular=*/false);
+}
+std::unique_ptr<std::istream> OpenForReading(const std::string& path, InputKind kind) {
+  return Open(path, LimitsOf(kind).bytes, LimitsOf(kind).is_regular_file);
+}
+
 std::string ReadWholeFile(const std::string& path, std::uint64_t most) {
-  const std::unique_ptr<std::istream> in = OpenForReading(path, most);
-  try {
-    return {std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>()};
-  } catch (const InputError& error) {
-    throw error.In(path);
+  return ReadAll(path, most, /*only_regular=*/false);
+}
+std::string ReadWholeFile(const std::string& path, InputKind kind) {
+  return ReadAll(path, LimitsOf(kind).bytes, LimitsOf(kind).is_regular_file);
+}
+
+std::string ReadRest(std::istream& in) {
+  // A text that grows is copied, and both copies are held meanwhile.
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::vector<std::string> blocks;
+  std::size_t bytes = 0;
+  for (bool more = true; more;) {
+    std::string block(kBlock, '\0');
+    const std::streamsize count = in.rdbuf()->sgetn(block.data(), static_cast<std::streamsize>(kBlock));
+    block.resize(static_cast<std::size_t>(count));
+    more = block.size() == kBlock;
+    bytes += block.size();
+    blocks.push_back(std::move(block));
   }
+  if (blocks.size() == 1) return {blocks.front().data(), blocks.front().size()};
+  std::string text;
+  text.reserve(bytes);
+  for (std::string& block : blocks) {
+    text += block;
+    block = std::string();
+  }
+  return text;
 }
 
 void CheckRegularFile(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;
-  throw Unreadable(path, S_ISDIR(info.st_mode) ? Reason(EISDIR) : "it is not a regular file");
+  throw Unreadable(path, S_ISDIR(info.st_mode) ? Reason(EISDIR) : kNotRegular);
+}
+
+void CheckCanBeWritten(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  const FileToWrite file{.path = path, .write = {}, .durable = false};
+  FileUnderway(file).Try();
 }
 
 void WriteFiles(const std::vector<FileToWrite>& files) {

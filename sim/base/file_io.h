@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/base/input_limits.h"
 
 namespace emplace {
 
@@ -27,20 +28,27 @@ class WriteError : public InputError {
   int error_;
 };
 
-// How much is read of a file at most, in bytes, gzip undone: of one that is taken in piece by piece (a graph of more
-// than ten million ops), and of one that is held whole.
-inline constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{4} << 30;
+// How much is read at most, in bytes, gzip undone, of a file that is in no row of kInputLimits.
 inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
 
 // Opens a file for reading; "-" is standard input; gzip is undone wherever the content starts with its magic number:
 // one member or several, nothing behind them. A byte order mark of UTF-8 at the start is left out. A pointer of Git LFS
 // in place of a file is refused. Throws InputError("PATH: cannot be read (reason)"). What the stream throws (the same,
 // without PATH) says too if there are more than `most` bytes, or if the content starts with a byte order mark of UTF-16.
-std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most = kMaxStreamBytes);
+std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most = kMaxFileBytes);
 std::string ReadWholeFile(const std::string& path, std::uint64_t most = kMaxFileBytes);
-// For files that only emplace writes: throws the same InputError if there is something that is not a regular file:
-// a pipe would be waited for, and a device may never end.
+// The same with the limits of a kind of input. A kind that only emplace writes must be a regular file: a pipe would be
+// waited for, and a device may never end.
+std::unique_ptr<std::istream> OpenForReading(const std::string& path, InputKind kind);
+std::string ReadWholeFile(const std::string& path, InputKind kind);
+// What is left of a stream, in about as much memory as it has bytes.
+std::string ReadRest(std::istream& in);
+// Throws the same InputError if `path` is there and is not a regular file.
 void CheckRegularFile(const std::string& path);
+
+// Throws the WriteError that WriteFile would throw for a path that cannot be written, and leaves nothing behind: it
+// makes the temporary file that a write begins with, and removes it. "-" and "" pass.
+void CheckCanBeWritten(const std::string& path);
 
 // Calls `write` on a stream and makes `path` appear whole or not at all (temporary name in the same folder, fsync,
 // rename); "-" is standard output. A link is followed, also one to a file that is not there yet. A name that ends in
@@ -51,10 +59,11 @@ void WriteFile(const std::string& path, const std::function<void(std::ostream&)>
 struct FileToWrite {
   std::string path;
   std::function<void(std::ostream&)> write;
-  bool durable = true;  // false: no fsync, because what a crash of the machine loses can be written again
+  bool durable = true;        // false: no fsync, because what a crash of the machine loses can be written again
+  bool only_regular = false;  // true: a pipe or a device at `path` is refused; opening a pipe would wait for a reader
 };
-// The same for files that belong together: none appears before all of them are written, and then they appear in this
-// order. Their folders are synced once.
+// The same for files that belong together: none appears before all of them are written, standard output, devices and
+// pipes included, and then they appear in this order. Their folders are synced once.
 void WriteFiles(const std::vector<FileToWrite>& files);
 
 }  // namespace emplace

@@ -124,6 +124,12 @@ class JsonStream {
                             [](char c) { return std::string_view(" \n\t\r:,[]{}").find(c) != std::string_view::npos; });
     }
     const auto bytes = static_cast<std::size_t>(end_ - at);
+    // A block of nothing but white space: a few compressed bytes would become gigabytes of it.
+    blank_bytes_ = bytes == 0 && token_begin_ <= offset_ ? blank_bytes_ + size_ : 0;
+    if (blank_bytes_ > most_) {
+      throw InputError(Place(offset_),
+                       "is in white space that is too long (at most " + std::to_string(most_) + " bytes)");
+    }
     const std::size_t most = most_ + 1;  // the quote before it
     if (bytes > most - token_bytes_)
       RefuseLength(offset_ + static_cast<std::size_t>(at - block()) + most - token_bytes_);
@@ -153,6 +159,7 @@ class JsonStream {
   std::size_t line_begin_before_ = 0;
   std::size_t token_begin_ = 0;  // where the last one ended
   std::size_t token_bytes_ = 0;  // of the one that has begun since, in the blocks before
+  std::size_t blank_bytes_ = 0;  // of the blocks of white space before
 };
 
 // Passes RapidJSON's events on.
@@ -355,9 +362,9 @@ JsonValue Parse(std::streambuf* source, JsonBuilder::Streamed streamed, const Js
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed, const JsonLimits& limits) {
   return Parse(in.rdbuf(), std::move(streamed), limits, JsonStream::kBlock);
 }
-JsonValue ParseJson(std::string_view text) {
+JsonValue ParseJson(std::string_view text, const JsonLimits& limits) {
   TextBuffer buffer(text);
-  return Parse(&buffer, {}, {}, std::min(text.size() + 1, JsonStream::kBlock));
+  return Parse(&buffer, {}, limits, std::min(text.size() + 1, JsonStream::kBlock));
 }
 
 void AppendCompact(std::string* out, std::string_view json) {

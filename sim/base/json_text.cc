@@ -78,6 +78,11 @@ struct Writer {
 
 }  // namespace
 
+JsonLimits JsonLimitsOf(InputKind kind) {
+  const InputLimits& limits = LimitsOf(kind);
+  return {.text_bytes = limits.text_bytes, .values = limits.values};
+}
+
 void AppendNumber(std::string* out, double value) {
   EMPLACE_CHECK(std::isfinite(value));
   std::array<char, 32> text{};

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sim/base/check.h"
+#include "sim/base/input_limits.h"
 #include "sim/base/json_value.h"
 
 namespace emplace {
@@ -38,15 +39,16 @@ class JsonSyntaxError : public InputError {
 
 // Anything larger is not a document of emplace, and could take all of a machine's memory.
 struct JsonLimits {
-  std::size_t text_bytes = std::size_t{1} << 24;  // of one text or number
-  std::size_t values = JsonBuilder::kMaxValues;   // see JsonBuilder
+  std::size_t text_bytes = kMostTextBytes;       // of one text or number, and of white space
+  std::size_t values = JsonBuilder::kMaxValues;  // see JsonBuilder
 };
+JsonLimits JsonLimitsOf(InputKind kind);
 
 // The JSON document that `in` holds, and nothing but white space behind it. Throws InputError, its place a path, or
 // "line L, column C" where the text is not JSON (a JsonSyntaxError then) or too long. With `streamed`, see JsonBuilder.
 // Numbers whose digits or exponent alone are beyond a double, such as 0e999, are refused like 1e999.
 JsonValue ParseJson(std::istream& in, JsonBuilder::Streamed streamed = {}, const JsonLimits& limits = {});
-JsonValue ParseJson(std::string_view text);
+JsonValue ParseJson(std::string_view text, const JsonLimits& limits = {});
 
 // The same as AppendJson(out, ParseJson(json)) in less time, but repeated keys are not refused. When it throws, a part
 // has been appended.

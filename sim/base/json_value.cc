@@ -15,6 +15,8 @@
 namespace emplace {
 namespace {
 
+constexpr std::size_t kLongestKey = 120;  // a longer one is quoted, which cuts it short
+
 // The position of the first member with a duplicate key; the number of members if there is none.
 std::size_t FirstDuplicate(const JsonObject& members) {
   const std::size_t n = members.size();
@@ -81,7 +83,7 @@ const JsonValue* FindPath(const JsonValue& root, std::string_view path) {
 }
 
 std::string PlaceOfKey(std::string place, std::string_view key) {
-  if (!IsPlainWord(key)) return PlaceOfMember(std::move(place), key);
+  if (key.size() > kLongestKey || !IsPlainWord(key)) return PlaceOfMember(std::move(place), key);
   if (!place.empty()) place += '.';
   return place.append(key);
 }
@@ -98,8 +100,8 @@ void JsonBuilder::Begin(bool is_list) {
   if (frames_.size() >= kMaxDepth) {
     throw InputError(Place(), "is nested too deeply (at most " + std::to_string(kMaxDepth) + " levels)");
   }
-  const bool is_streamed =
-      frames_.size() == 1 && streamed_.take && !frames_[0].is_list && is_list && frames_[0].key == streamed_.key;
+  const bool may_stream = is_list ? streamed_.take != nullptr : streamed_.take_member != nullptr;
+  const bool is_streamed = may_stream && frames_.size() == 1 && !frames_[0].is_list && frames_[0].key == streamed_.key;
   Frame& frame = frames_.emplace_back();
   frame.is_list = is_list;
   frame.is_streamed = is_streamed;
@@ -137,6 +139,12 @@ void JsonBuilder::Put(JsonValue&& value) {
     throw InputError(Place(), "is one value too many (at most " + std::to_string(max_values_) + " of them)");
   }
   Frame& frame = frames_.back();
+  if (!frame.is_list && frame.is_streamed) {
+    streamed_.take_member(members_, frame.key, value);
+    num_values_ = frame.values_before;
+    frame.key.clear();
+    return;
+  }
   if (!frame.is_list) {
     members_.push_back({std::move(frame.key), std::move(value)});
     frame.key.clear();

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "sim/base/input_limits.h"
+
 namespace emplace {
 
 struct JsonMember;
@@ -44,14 +46,16 @@ const JsonValue* FindPath(const JsonValue& root, std::string_view path);
 // on more than so many values at a time (each takes 40 bytes or more: two bytes of a file would, in a list of digits).
 class JsonBuilder {
  public:
-  static constexpr std::size_t kMaxDepth = 64;
+  static constexpr std::size_t kMaxDepth = kMostLevels;
   static constexpr std::size_t kMaxValues = std::size_t{1} << 25;
 
   // Takes the elements of the list under a root key one by one, so that a long list is never held whole: the list
   // is empty in the result. `root` is what has been read of the root's members so far.
   struct Streamed {
     std::string key;
-    std::function<void(const JsonObject& root, std::size_t index, const JsonValue& element)> take;
+    std::function<void(const JsonObject& root, std::size_t index, const JsonValue& element)> take = {};
+    // The same for an object, whose keys may then repeat: empty in the result.
+    std::function<void(const JsonObject& root, const std::string& key, const JsonValue& value)> take_member = {};
   };
 
   JsonBuilder() = default;
@@ -72,7 +76,7 @@ class JsonBuilder {
  private:
   struct Frame {
     bool is_list = false;
-    bool is_streamed = false;       // its elements go to streamed_.take
+    bool is_streamed = false;       // its elements go to streamed_.take, its members to streamed_.take_member
     std::string key;                // of the next member
     std::size_t next = 0;           // index of the next element
     std::size_t begin = 0;          // its part of `elements_` or `members_`

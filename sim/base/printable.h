@@ -78,6 +78,20 @@ inline std::string Printable(std::string_view text) {
   return printable;
 }
 
+// A line for people: of a longer text the beginning and the end, with "..." between them. Names from files have any
+// length, and what is allowed stands at the end of a message.
+inline std::string Shortened(std::string text) {
+  constexpr std::size_t kLongest = 4000;
+  constexpr std::size_t kEnd = 1000;
+  if (text.size() <= kLongest) return text;
+  const auto is_inside = [&text](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0U) == 0x80; };
+  std::size_t begin = kLongest - kEnd;
+  std::size_t end = text.size() - kEnd;
+  while (is_inside(begin)) --begin;
+  while (is_inside(end)) ++end;
+  return text.replace(begin, end - begin, "...");
+}
+
 // "3 trials", "1 trial", "2 processes".
 inline std::string Counted(std::size_t count, std::string_view noun) {
   std::string text = std::to_string(count) + " " + std::string(noun);

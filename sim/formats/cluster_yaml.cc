@@ -21,14 +21,12 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/printable.h"
 #include "sim/formats/cluster_fields.h"
 #include "sim/formats/topology_fields.h"
 
 namespace emplace {
 namespace {
-
-// Files for people: beyond this they are something else.
-constexpr std::size_t kMaxYamlBytes = std::size_t{4} << 20;
 
 std::string PlaceOfMark(const YAML::Mark& mark) {
   return "line " + std::to_string(mark.line + 1) + ", column " + std::to_string(mark.column + 1);
@@ -125,8 +123,8 @@ class YamlHandler : public YAML::EventHandler {
   std::vector<State> maps_;
 };
 
-JsonValue ParseYamlText(const std::string& text) {
-  JsonBuilder builder;
+JsonValue ParseYamlText(const std::string& text, InputKind kind) {
+  JsonBuilder builder({}, LimitsOf(kind).values);
   YamlHandler handler(&builder);
   std::istringstream in(text);
   try {
@@ -343,41 +341,62 @@ void WriteDevices(std::string* out, const Cluster& cluster) {
   }
 }
 
-// Refuses what YAML does not allow in a text (YAML 1.2, 5.1): for yaml-cpp some of it ends the text.
-void RefuseControlCharacters(std::string_view text) {
+// Refuses what YAML does not allow in a text (YAML 1.2, 5.1): for yaml-cpp some of it ends the text. And it does not
+// look at comments, of which the first of an experiment is printed.
+void CheckCharacters(std::string_view text) {
   int line = 1;
   std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  const auto refuse = [&](std::size_t i, const char* problem) {
+    throw InputError("line " + std::to_string(line) + ", column " + std::to_string(i - start + 1), problem);
+  };
+  for (std::size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte == '\n') {
       ++line;
       start = i + 1;
+    } else if (byte < 0x20 && byte != '\r' && byte != '\t') {
+      refuse(i, "not valid YAML: a control character (of them only tabs and ends of lines)");
     }
-    if (byte >= 0x20 || byte == '\n' || byte == '\r' || byte == '\t') continue;
-    throw InputError("line " + std::to_string(line) + ", column " + std::to_string(i - start + 1),
-                     "not valid YAML: a control character (of them only tabs and ends of lines)");
+    const std::size_t length = byte < 0x80 ? 1 : Utf8Length(text.substr(i));
+    if (length == 0) refuse(i, "the text is not valid UTF-8");
+    i += length;
   }
+}
+
+// yaml-cpp holds what stands on a line until it knows whether that is a key.
+void CheckNumberOfValues(std::string_view text, std::size_t most) {
+  const auto before_value = [](char c) { return c == ',' || c == '[' || c == '{' || c == '\n'; };
+  if (static_cast<std::size_t>(std::count_if(text.begin(), text.end(), before_value)) <= most) return;
+  throw InputError("", "has too many values (at most " + std::to_string(most) + ")");
 }
 
 }  // namespace
 
-JsonValue ParseYaml(std::istream& in) {
+std::string ReadYamlText(std::istream& in, InputKind kind) {
+  const std::uint64_t most = LimitsOf(kind).bytes;
   std::string text;
   for (auto at = std::istreambuf_iterator<char>(in); at != std::istreambuf_iterator<char>(); ++at) {
-    if (text.size() == kMaxYamlBytes) {
-      throw InputError("", "is longer than " + std::to_string(kMaxYamlBytes) + " bytes (a file that people write)");
+    if (text.size() == most) {
+      throw InputError("", "is longer than " + std::to_string(most) + " bytes (a file that people write)");
     }
     text.push_back(*at);
   }
-  RefuseControlCharacters(text);
+  CheckCharacters(text);
+  return text;
+}
+
+JsonValue ParseYaml(std::istream& in, InputKind kind) { return ParseYaml(ReadYamlText(in, kind), kind); }
+
+JsonValue ParseYaml(const std::string& text, InputKind kind) {
+  CheckNumberOfValues(text, LimitsOf(kind).values);
   // JSON is YAML, but yaml-cpp does not take all of it (tabs). What is not JSON may be a map in YAML's own flow style.
   const std::size_t brace = text.find_first_not_of(" \t\r\n");
-  if (brace == std::string::npos || text[brace] != '{') return ParseYamlText(text);
+  if (brace == std::string::npos || text[brace] != '{') return ParseYamlText(text, kind);
   try {
-    return ParseJson(text);
+    return ParseJson(text, JsonLimitsOf(kind));
   } catch (const JsonSyntaxError&) {
     try {
-      return ParseYamlText(text);
+      return ParseYamlText(text, kind);
     } catch (const InputError&) {
       const std::size_t first = text.find_first_not_of(" \t\r\n", brace + 1);
       if (first == std::string::npos || text[first] != '"') throw;

@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "sim/base/input_limits.h"
 #include "sim/base/json_value.h"
 #include "sim/cluster.h"
 
@@ -37,7 +38,11 @@ void WriteCluster(std::ostream& out, const Cluster& cluster);
 // What every YAML reader of ours takes: one document of YAML 1.2's core types (or JSON), without aliases, anchors and
 // tags. Numbers and booleans are such only without quotes. Throws InputError, its place a path, or "line L, column C"
 // where the text is not YAML.
-JsonValue ParseYaml(std::istream& in);
+JsonValue ParseYaml(std::istream& in, InputKind kind = InputKind::kCluster);
+JsonValue ParseYaml(const std::string& text, InputKind kind);
+// The text of such a file, checked as far as that is possible without its structure: its size and its characters, those
+// of comments too. Throws the same InputError.
+std::string ReadYamlText(std::istream& in, InputKind kind);
 
 }  // namespace emplace
 

@@ -122,7 +122,10 @@ Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
   std::size_t reads = 0;
   const JsonValue empty{JsonList()};
   const JsonValue root =
-      ParseJson(in, {.key = "ops", .take = [&](const JsonObject& so_far, std::size_t index, const JsonValue& element) {
+      ParseJson(in,
+                {.key = "ops",
+                 .take =
+                     [&](const JsonObject& so_far, std::size_t index, const JsonValue& element) {
                        // A file of another kind is called that before its ops are looked at.
                        if (index == 0) CheckSchema(JsonNode(JsonValue{so_far}), kGraphSchema, /*complete=*/false);
                        const JsonNode parent(empty);
@@ -133,7 +136,8 @@ Graph ReadGraphFrom(std::istream& in, const GraphLimits& limits) {
                        CheckGraphLimit(outputs += spec.outputs.size(), limits.outputs, index, "outputs of ops");
                        CheckGraphLimit(reads += spec.inputs.size() + spec.control_inputs.size(), limits.reads, index,
                                        "inputs of ops");
-                     }});
+                     }},
+                JsonLimitsOf(InputKind::kGraph));
   const JsonNode node(root);
   CheckSchema(node, kGraphSchema);
   const JsonFields fields(node, {"schema", "version", "name", "metadata", "ops"});

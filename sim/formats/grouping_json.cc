@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -18,16 +19,23 @@ constexpr std::string_view kAllowed = "an object: the group of each op, by name"
 
 std::string PlaceOfGroupedOp(std::string_view op) { return PlaceOfMember("groups", op); }
 
-std::vector<std::size_t> ReadLabels(const JsonNode& node, const Graph& graph) {
-  std::vector<std::optional<std::size_t>> labels(graph.num_ops());
-  for (const JsonMember& member : node.Object(kAllowed)) {
-    const auto op = graph.FindOp(member.key);
-    if (!op) {
-      throw InputError(PlaceOfGroupedOp(member.key), "is not an op of graph " + Quoted(graph.name()) + " (which has " +
-                                                         std::to_string(graph.num_ops()) + " ops)");
-    }
-    labels[Index(*op)] = static_cast<std::size_t>(JsonNode(node, member.key, member.value).Integer(0, kMaxJsonInteger));
+using Labels = std::vector<std::optional<std::size_t>>;
+
+void TakeLabel(const std::string& name, const JsonValue& value, const Graph& graph, Labels* labels) {
+  const auto op = graph.FindOp(name);
+  if (!op) {
+    throw InputError(PlaceOfGroupedOp(name), "is not an op of graph " + Quoted(graph.name()) + " (which has " +
+                                                 std::to_string(graph.num_ops()) + " ops)");
   }
+  std::optional<std::size_t>& label = (*labels)[Index(*op)];
+  if (label) throw InputError(PlaceOfKey("groups", name), "duplicate key (each key once)");
+  const JsonValue root{JsonObject()};
+  const JsonNode parent(root);
+  const JsonNode groups(parent, "groups", root);
+  label = static_cast<std::size_t>(JsonNode(groups, name, value).Integer(0, kMaxJsonInteger));
+}
+
+std::vector<std::size_t> CheckedLabels(const Labels& labels, const Graph& graph) {
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const OpId id = MakeId<OpId>(i);
@@ -53,12 +61,20 @@ std::vector<std::size_t> ReadLabels(const JsonNode& node, const Graph& graph) {
 
 Grouping ReadGrouping(std::istream& in, const std::string& file, const Graph& graph) {
   try {
-    const JsonValue root = ParseJson(in);
+    Labels labels(graph.num_ops());
+    bool is_first = true;
+    const auto take = [&](const JsonObject& so_far, const std::string& name, const JsonValue& value) {
+      // A file of another kind is called that before its ops are looked at.
+      if (std::exchange(is_first, false)) CheckSchema(JsonNode(JsonValue{so_far}), kGroupingSchema, /*complete=*/false);
+      TakeLabel(name, value, graph, &labels);
+    };
+    const JsonValue root = ParseJson(in, {.key = "groups", .take_member = take}, JsonLimitsOf(InputKind::kGrouping));
     const JsonNode node(root);
     CheckSchema(node, kGroupingSchema);
     const JsonFields fields(node, {"schema", "version", "graph", "groups"});
     if (const auto field = fields.Find("graph")) field->Text();
-    return {graph, ReadLabels(fields.Get("groups", kAllowed), graph)};
+    fields.Get("groups", kAllowed).Object(kAllowed);
+    return {graph, CheckedLabels(labels, graph)};
   } catch (const InputError& error) {
     throw error.In(file);
   }

@@ -85,6 +85,25 @@ TEST(CheckpointTest, ATruncatedFileIsRefusedWhereverItEnds) {
   }
 }
 
+TEST(CheckpointTest, TheFirstLineIsReadAsItIsWritten) {
+  const std::string whole = Saved(OneGraph(), Rng(1));
+  const std::string checksum = whole.substr(21, whole.find('\n') - 21);
+  const std::string body = whole.substr(whole.find('\n'));
+  const auto load = [](const std::string& text) {
+    std::istringstream in(text);
+    Rng rng(1);
+    const auto agent = SomeAgent();
+    agents::LoadCheckpoint(in, "a search with blanks", *agent, rng);
+  };
+  load("emplace.checkpoint 5 " + checksum + body);
+  for (const char* const head :
+       {" emplace.checkpoint 5 ", "emplace.checkpoint  5 ", "emplace.checkpoint +5 ", "emplace.checkpoint 05 ",
+        "emplace.checkpoint\t5 ", "emplace.checkpoint 5  ", "emplace.checkpoint 5\t", "emplace.checkpoint 5 +",
+        "emplace.checkpoint 5 0", "emplace.checkpoint 50 ", "emplace.checkpoint 5.0 "}) {
+    EXPECT_THROW(load(head + checksum + body), InputError) << head;
+  }
+}
+
 TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
   const std::string whole = Saved(OneGraph(), Rng(1));
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {

@@ -7,15 +7,20 @@
 namespace emplace::testing {
 namespace {
 
+datasets::Imported ImportText(const std::string& text) {
+  const datasets::ImportSource source("g.json", text);
+  return datasets::ImportEmplaceGraph({&source, 1}, {});
+}
+
 TEST(ImportEmplaceGraphTest, AGraphIsReadAndWrittenAgain) {
-  const datasets::Imported imported = datasets::ImportEmplaceGraph(kEmplaceSample, "g.json");
+  const datasets::Imported imported = ImportText(kEmplaceSample);
   EXPECT_FALSE(imported.cluster);
   EXPECT_TRUE(imported.notes.empty());
   EXPECT_EQ(GraphText(imported.graph), kEmplaceSample);
 }
 
 TEST(ImportEmplaceGraphTest, FaultsAreThoseOfTheReader) {
-  EXPECT_EQ(Refusal([] { datasets::ImportEmplaceGraph(Edited(kEmplaceSample, "\"a:0\"", "\"c\""), "g.json"); }),
+  EXPECT_EQ(Refusal([] { ImportText(Edited(kEmplaceSample, "\"a:0\"", "\"c\"")); }),
             "g.json: ops[1].inputs[0]: unknown producer \"c\" (the name of an op)");
 }
 

@@ -1,12 +1,14 @@
 #include "experiments/run/run_state.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "experiments/run/plan_file.h"
@@ -15,6 +17,7 @@
 #include "experiments/run/trial_crashes.h"
 #include "experiments/spec/checked_json.h"
 #include "sim/base/json_text.h"
+#include "tests/testing/errors.h"
 #include "tests/testing/experiments.h"
 
 namespace emplace::testing {
@@ -23,6 +26,7 @@ namespace run_state_test {
 namespace fs = std::filesystem;
 using experiments::PlanFile;
 using experiments::TrialState;
+using ::testing::HasSubstr;
 
 // A planned experiment of 5 trials.
 class RunStateTest : public ::testing::Test {
@@ -77,6 +81,27 @@ TEST_F(RunStateTest, ADamagedPlanIsRefused) {
   std::ofstream(path, std::ios::app) << "{}\n";
   EXPECT_EQ(ErrorOf([&] { PlanFile plan(folder_); }),
             path + ": is damaged or was changed (the same sweep, or submit, writes it again)");
+}
+
+TEST_F(RunStateTest, APlanSaysHowManyTrialsFollow) {
+  const std::string path = folder_ + "/plan.jsonl";
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  for (const char* const number : {"4", "6", "5.0", "\"5\"", "-5"}) {
+    std::ofstream(path) << Replaced(text.str(), "\"trials\":5,", std::string("\"trials\":") + number + ",");
+    EXPECT_THAT(ErrorOf([&] { PlanFile plan(folder_); }), HasSubstr(path + ": trials: is ")) << number;
+  }
+}
+
+TEST_F(RunStateTest, APipeInPlaceOfAFileIsSaid) {
+  const std::string folder = Prepare(0);
+  ASSERT_EQ(experiments::RunTrialFolder(folder), experiments::TrialOutcome::kDone);
+  const std::string timing = folder + "/timing.json";
+  fs::remove(timing);
+  ASSERT_EQ(mkfifo(timing.c_str(), 0600), 0);
+  const std::string refusal = timing + ": cannot be read (it is not a regular file)";
+  EXPECT_EQ(ErrorOf([&] { experiments::ReadRunState(folder_); }), refusal);
+  EXPECT_EQ(ErrorOf([&] { experiments::ReadFinishedTrial(folder); }), refusal);
 }
 
 TEST_F(RunStateTest, ManyTrialsAreSpreadAndThoseThatAreThereStay) {

@@ -88,6 +88,28 @@ TEST_F(TrialClaimTest, AnExpiredLeaseIsTakenOver) {
   EXPECT_EQ(fs::is_empty(folder_), true);
 }
 
+TEST_F(TrialClaimTest, AClaimFromTheFutureExpiresAfterItsLease) {
+  WriteForeign();
+  Age(seconds(-100'000));
+  const auto now = [&] { return experiments::FileSystemSeconds(folder_).value(); };
+  EXPECT_FALSE(experiments::HasExpired(*experiments::SeeClaim(folder_), now() + 61));
+  experiments::RenewIfInFuture(folder_);
+  EXPECT_FALSE(experiments::HasExpired(*experiments::SeeClaim(folder_), now() + 59));
+  EXPECT_TRUE(experiments::HasExpired(*experiments::SeeClaim(folder_), now() + 61));
+  // One of the present stays as it is.
+  Age(seconds(30));
+  const double renewed = experiments::SeeClaim(folder_)->renewed_unix_s;
+  experiments::RenewIfInFuture(folder_);
+  EXPECT_EQ(experiments::SeeClaim(folder_)->renewed_unix_s, renewed);
+  Age(seconds(40));
+  EXPECT_TRUE(TrialClaim::Take(folder_, seconds(60)));
+}
+
+TEST_F(TrialClaimTest, ALeaseIsNoLongerThanTheOptionAllows) {
+  Write(R"({"host":"far","boot":"b","process":7,"started":"1","instance":"far 7","lease_s":1e9,"since_unix_s":5})");
+  EXPECT_EQ(experiments::SeeClaim(folder_)->holder.lease_seconds, 180);
+}
+
 TEST_F(TrialClaimTest, AHalfWrittenLockExpiresTooAndAHalfTakeoverIsUndone) {
   Write("");
   EXPECT_FALSE(TrialClaim::Take(folder_, seconds(60)));

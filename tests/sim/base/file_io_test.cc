@@ -1,7 +1,9 @@
 #include "sim/base/file_io.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +12,7 @@
 #include <istream>
 #include <iterator>
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -59,6 +62,66 @@ std::string LongText() {
   for (int i = 0; i < 60'000; ++i)
     text += std::to_string(static_cast<unsigned>(i) * static_cast<unsigned>(i) % 977) + "\n";
   return text;
+}
+
+TEST_F(FileIoTest, WhatOnlyEmplaceWritesMustBeARegularFile) {
+  ASSERT_EQ(::mkfifo(Path("pipe").c_str(), 0600), 0);
+  const std::string refusal = Path("pipe") + ": cannot be read (it is not a regular file)";
+  EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("pipe"), InputKind::kTrialFile); }), refusal);
+  EXPECT_EQ(ErrorOf([&] { OpenForReading(Path("pipe"), InputKind::kCheckpoint); }), refusal);
+  EXPECT_EQ(ErrorOf([] { ReadWholeFile("/dev/zero", InputKind::kPlan); }),
+            "/dev/zero: cannot be read (it is not a regular file)");
+  const auto write = [](std::ostream& out) { out << "text"; };
+  EXPECT_EQ(ErrorOf([&] { WriteFiles({{.path = Path("pipe"), .write = write, .only_regular = true}}); }),
+            Path("pipe") + ": cannot be written (it is not a regular file)");
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  Path("s").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("s"), InputKind::kTrialFile); }),
+            Path("s") + ": cannot be read (it is not a regular file)");
+  ::close(socket);
+}
+
+TEST_F(FileIoTest, ALargeFileIsRefusedBeforeItIsRead) {
+  PutRaw(Path("sparse"), "schema: emplace.experiment\n");
+  fs::resize_file(Path("sparse"), std::uint64_t{3} << 30);
+  EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("sparse"), InputKind::kExperiment); }),
+            Path("sparse") + ": holds more than 4194304 bytes (at most so many, uncompressed)");
+}
+
+TEST_F(FileIoTest, WhatIsLeftOfAStreamIsReadWhole) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1} << 20, (std::size_t{1} << 20) + 1, std::size_t{5} << 20}) {
+    std::string text(size, 'x');
+    if (size > 2) text[size - 2] = 'y';
+    std::istringstream in("ab" + text);
+    in.get();
+    in.get();
+    EXPECT_EQ(ReadRest(in), text) << size;
+  }
+}
+
+TEST_F(FileIoTest, WhetherAPathCanBeWrittenIsTried) {
+  CheckCanBeWritten("");
+  CheckCanBeWritten("-");
+  CheckCanBeWritten("/dev/null");
+  CheckCanBeWritten(Path("new"));
+  EXPECT_EQ(NumFiles(), 0U);
+  PutRaw(Path("old"), "as it was");
+  CheckCanBeWritten(Path("old"));
+  EXPECT_EQ(Raw(Path("old")), "as it was");
+  EXPECT_EQ(NumFiles(), 1U);
+  EXPECT_EQ(ErrorOf([&] { CheckCanBeWritten(Path("none/new")); }),
+            Path("none/new") + ": cannot be written (No such file or directory)");
+  EXPECT_EQ(ErrorOf([&] { CheckCanBeWritten(folder_); }), folder_.string() + ": cannot be written (Is a directory)");
+  EXPECT_THAT(ErrorOf([] { CheckCanBeWritten("/proc/emplace.json"); }),
+              HasSubstr("/proc/emplace.json: cannot be written ("));
+  if (::geteuid() == 0) return;  // nothing is forbidden to root
+  ASSERT_EQ(::chmod(folder_.c_str(), 0500), 0);
+  EXPECT_EQ(ErrorOf([&] { CheckCanBeWritten(Path("old")); }), Path("old") + ": cannot be written (Permission denied)");
+  ASSERT_EQ(::chmod(folder_.c_str(), 0700), 0);
 }
 
 TEST_F(FileIoTest, ReadsWhatItWrote) {

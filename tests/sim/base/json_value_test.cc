@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "sim/base/json_text.h"
 #include "tests/testing/errors.h"
 
@@ -55,6 +59,18 @@ TEST(JsonValueTest, FindsTheFirstDuplicateKeyAmongFewAndMany) {
     }
     EXPECT_EQ(ErrorOf([&] { builder.End(); }), "list[0].k2: duplicate key (each key once)") << count;
   }
+}
+
+TEST(JsonValueTest, HandsOutTheMembersOfAStreamedObjectOneByOne) {
+  std::vector<std::string> seen;
+  std::istringstream in(R"({"first": 7, "ops": {"a": 1, "b": {"ops": 2}, "a": [3]}, "last": {"ops": 8}})");
+  const auto take = [&](const JsonObject& root, const std::string& key, const JsonValue& member) {
+    EXPECT_EQ(root.size(), 1U);
+    seen.push_back(key + JsonText(member));
+  };
+  const JsonValue value = ParseJson(in, {.key = "ops", .take_member = take}, {.values = 4});
+  EXPECT_THAT(seen, ::testing::ElementsAre("a1", "b{\"ops\":2}", "a[3]"));
+  EXPECT_EQ(JsonText(value), R"({"first":7,"ops":{},"last":{"ops":8}})");
 }
 
 TEST(JsonValueTest, HandsOutTheElementsOfAStreamedListOneByOne) {

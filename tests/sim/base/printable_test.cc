@@ -50,6 +50,24 @@ TEST(PrintableTest, AnInputErrorIsPrintable) {
 }
 
 // The Unicode standard, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+TEST(PrintableTest, ALongTextIsShortenedInTheMiddle) {
+  const std::string text = std::string(3000, 'a') + std::string(1000, 'b');
+  EXPECT_EQ(Shortened(text), text);
+  EXPECT_EQ(Shortened(std::string(3000, 'a') + std::string(1'000'000, 'x') + std::string(1000, 'b')),
+            std::string(3000, 'a') + "..." + std::string(1000, 'b'));
+  // Not inside a character.
+  std::string wide;
+  for (int i = 0; i < 3000; ++i) wide += "\u20ac";
+  for (const char* const begin : {"", "a", "ab"}) {
+    const std::string shortened = Shortened(begin + wide);
+    EXPECT_LE(shortened.size(), 4003U);
+    EXPECT_EQ(Printable(shortened), shortened);
+  }
+  EXPECT_LE(std::string(InputError(std::string(1 << 20, 'k'), "unknown key (name, kind)").what()).size(), 4003U);
+  EXPECT_TRUE(
+      std::string(InputError(std::string(1 << 20, 'k'), "unknown key (a)").what()).ends_with("kkk: unknown key (a)"));
+}
+
 TEST(PrintableTest, WellFormedSequencesHaveTheirLength) {
   EXPECT_EQ(Utf8Length("a"), 1U);
   EXPECT_EQ(Utf8Length("\u00e9t"), 2U);

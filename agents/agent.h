@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -98,12 +99,20 @@ class Agent {
   virtual bool OnlyApplies() const { return false; }
 };
 
+// An agent in a process of its own was stopped: the search was to end, and it did not answer.
+class AgentDoesNotAnswer : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 // The search for which an agent is created.
 struct AgentContext {
   std::size_t evaluations = 0;       // the budget of the whole search on each graph; annealing cools over it
   std::size_t episodes = 0;          // if not 0, replaces the budget: passes over all groups
   std::size_t num_graphs = 1;        // that the agent learns on together
   std::string torch_device = "cpu";  // device that computes gradients: cpu or cuda
+  // As SearchSpec::stop; an agent that may not answer, as one in Python, is waited for a little longer. Null: for ever.
+  std::function<bool()> stop = {};
 };
 
 // The complete registration of an agent is its row in registry.cc.

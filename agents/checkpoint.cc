@@ -1,5 +1,6 @@
 #include "agents/checkpoint.h"
 
+#include <cmath>
 #include <istream>
 #include <ostream>
 #include <sstream>
@@ -34,6 +35,15 @@ void SaveGraphState(std::ostream& out, const GraphState& state) {
   out << '\n';
 }
 
+// A count that was saved as a double.
+std::optional<std::size_t> LoadOptionalCount(std::istream& in) {
+  constexpr double kMost = 9e15;  // doubles hold all integers up to there
+  const std::optional<double> count = LoadOptionalDouble(in);
+  if (!count) return std::nullopt;
+  if (!(*count >= 0 && *count <= kMost && *count == std::floor(*count))) RefuseSaved("a count");
+  return static_cast<std::size_t>(*count);
+}
+
 GraphState LoadGraphState(std::istream& in) {
   GraphState state;
   state.evaluations = LoadNumber(in);
@@ -63,7 +73,7 @@ GraphState LoadGraphState(std::istream& in) {
     record.mean_micros = LoadOptionalDouble(in);
     record.gradient_norm = LoadOptionalDouble(in);
     record.grouper_entropy = LoadOptionalDouble(in);
-    if (const auto tied = LoadOptionalDouble(in)) record.tied = static_cast<std::size_t>(*tied);
+    record.tied = LoadOptionalCount(in);
     state.episodes.push_back(record);
   }
   return state;

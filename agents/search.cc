@@ -400,7 +400,8 @@ class Search {
                            {.evaluations = budget,
                             .episodes = spec.episodes,
                             .num_graphs = problems.size(),
-                            .torch_device = spec.torch_device});
+                            .torch_device = spec.torch_device,
+                            .stop = spec.stop});
         LoadPolicy();
       }
       if (!spec.checkpoint.empty()) {
@@ -422,6 +423,17 @@ class Search {
     started_ = Clock::now();
     saved_at_ = Evaluations();
     saved_time_ = started_;
+    try {
+      Explore(on_progress);
+    } catch (const AgentDoesNotAnswer& error) {
+      if (Evaluations() == 0) throw;
+      unanswered_ = error.what();
+    }
+    return Result();
+  }
+
+ private:
+  void Explore(const std::function<void(const SearchProgress&)>& on_progress) {
     bool stopped = false;
     while (!agent_->Finished() && !AllSpent() && !stopped) {
       for (const auto& graph : graphs_) {
@@ -440,10 +452,8 @@ class Search {
       SaveNowAndThen();
     }
     if (MaySave()) SaveNow(Since(saved_time_) >= spec_.sync_end_after_seconds);
-    return Result();
   }
 
- private:
   // A problem as it is searched.
   struct Prepared {
     SearchProblem problem;  // its costs leave out CPUs that may be no stage
@@ -610,7 +620,7 @@ class Search {
     SearchResult result;
     static_cast<GraphResult&>(result) = graphs_[0]->Result();
     for (std::size_t i = 1; i < graphs_.size(); ++i) result.also.push_back(graphs_[i]->Result());
-    result.note = agent_->Note();
+    result.note = unanswered_.empty() ? agent_->Note() : unanswered_;
     if (agent_->HasPolicy()) {
       std::ostringstream out;
       agent_->SavePolicy(out);
@@ -631,7 +641,8 @@ class Search {
   Rng rng_;
   std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
-  SearchTimes times_;  // of earlier runs and this one, without this run's wall time
+  std::string unanswered_;  // what is said of an agent that was stopped; "": it was not
+  SearchTimes times_;       // of earlier runs and this one, without this run's wall time
   Clock::time_point started_;
   std::size_t saved_at_ = 0;      // evaluations
   Clock::time_point saved_time_;  // of the last checkpoint, or when the search began

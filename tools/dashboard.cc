@@ -18,6 +18,7 @@
 #include "experiments/spec/problem.h"
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/base/json_text.h"
 #include "sim/base/json_value.h"
 #include "sim/base/markup.h"
@@ -76,6 +77,12 @@ Curve ReadCurve(const std::string& text, const std::string& what) {
     }
   }
   return curve;
+}
+
+// "" if op times are not of a profile.
+std::string ProfileOf(const experiments::TrialChoice& choice) {
+  const bool is_file = choice.costs.starts_with(experiments::kProfilePrefix);
+  return is_file ? choice.costs.substr(experiments::kProfilePrefix.size()) : "";
 }
 
 std::string FailedHtml(const RunState& state) {
@@ -321,7 +328,12 @@ HttpAnswer Dashboard::Timeline(const Trial& trial, bool picture) const {
   const std::lock_guard lock(simulating_);
   const experiments::TrialChoice choice = experiments::ReadTrialChoice(trial.spec);
   if (!choice.schedule.empty()) throw InputError("", "steps with a schedule have no timeline here (emplace simulate)");
-  const agents::SearchProblem problem = experiments::LoadProblem(choice.graphs().front(), choice);
+  // A pipe would keep this page, and all that wait for it, for ever.
+  const experiments::GraphSource graph = choice.graphs().front();
+  for (const std::string& named : {graph.file, choice.cluster.file, ProfileOf(choice)}) {
+    if (!named.empty()) CheckRegularFile(named);
+  }
+  const agents::SearchProblem problem = experiments::LoadProblem(graph, choice);
   const Placement placement = ReadPlacement(in, file.filename().string(), problem.graph, problem.cluster);
   CheckPlacement(placement, problem.graph, problem.cluster, problem.costs);
   SimOptions options{.engine = choice.engine, .peak_memory = false, .start_times = true};

@@ -11,7 +11,8 @@
 namespace emplace::tools {
 
 // Pages that follow the sweeps in a folder of runs: an overview, and one of each trial with its curve, its placement
-// and the timeline of a step. All text of files is escaped. No file outside the folder is read, links included.
+// and the timeline of a step. All text of files is escaped. No file outside the folder is shown, links included; for a
+// timeline, the regular files that the trial's spec names are read, wherever they are.
 class Dashboard {
  public:
   // Every path begins with "/" and the token; others are unknown. Throws InputError if no sweep is planned there.

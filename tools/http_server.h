@@ -27,7 +27,8 @@ struct HttpServerOptions {
 // Serves GET requests on 127.0.0.1 until SIGINT or SIGTERM, and returns that signal. Requests that name another host
 // are refused, so that no other page of a browser can ask by a name of its own (DNS rebinding). Answers forbid scripts
 // and pictures of other sources, and are kept in no cache. Throws InputError("--port") where the port is not free.
-// Requires: the process has no other threads.
+// Whoever can connect can neither fill memory nor shut others out: a request has 8 KiB and five seconds, and where
+// connections become too many (64 of an address, 256 in all), the oldest that waits for its other end is closed.
 int ServeHttp(const HttpServerOptions& options);
 
 // What the plug-in has.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "agents/agent.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
@@ -33,31 +35,60 @@ constexpr HostText kHostTexts[] = {
 };
 
 constexpr int kHostSocket = 3;  // in the child
+constexpr std::chrono::seconds kGrace(5);
+constexpr std::size_t kMostAnswerBytes = (std::size_t{1} << 30) + (std::size_t{1} << 20);
+constexpr std::size_t kMostErrorBytes = 500;
 
+// What becomes of the child besides its program: its files, and a process group of its own.
 class SpawnActions {
  public:
-  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
-  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
+  SpawnActions() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
+  }
+  ~SpawnActions() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
   SpawnActions(const SpawnActions&) = delete;
   SpawnActions& operator=(const SpawnActions&) = delete;
   posix_spawn_file_actions_t* get() { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
 
  private:
+  posix_spawnattr_t attributes_{};
   posix_spawn_file_actions_t actions_{};
 };
 
 // The status with which the process ended, as waitpid gives it; -1, the status of no end, if that is unknown. A process
-// that runs on for two seconds is killed, and has none.
-std::optional<int> EndOf(pid_t process) {
+// that runs on for `patience` is killed, and has none. What it has started ends too.
+std::optional<int> EndOf(pid_t process, std::chrono::milliseconds patience = std::chrono::seconds(2)) {
   using namespace std::chrono_literals;
-  int status = -1;
-  for (int i = 0; i < 2000; ++i) {
-    if (waitpid(process, &status, WNOHANG) != 0) return status;
+  const auto has_ended = [process] {
+    siginfo_t info{};
+    // It stays to be waited for, so that no other process takes its number meanwhile.
+    const int failed = waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 || info.si_pid != 0;
+  };
+  bool ended = has_ended();
+  for (auto waited = 0ms; !ended && waited < patience; waited += 1ms) {
     std::this_thread::sleep_for(1ms);
+    ended = has_ended();
   }
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
-  return std::nullopt;
+  if (!ended) kill(process, SIGKILL);
+  kill(-process, SIGKILL);  // its group
+  int status = -1;
+  if (waitpid(process, &status, 0) != process) status = -1;
+  return ended ? std::optional(status) : std::nullopt;
+}
+
+// At most `most` bytes, cut between characters.
+std::string CutTo(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
+  text.resize(most);
+  return text + "..";
 }
 
 }  // namespace
@@ -70,7 +101,8 @@ std::string AgentPython() {
   return "/usr/bin/python3";
 }
 
-AgentProcess::AgentProcess(std::string name) : name_(std::move(name)) {
+AgentProcess::AgentProcess(std::string name, std::function<bool()> stop)
+    : name_(std::move(name)), stop_(std::move(stop)) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw InputError(name_, fmt::format("no socket for its process ({})", std::strerror(errno)));
@@ -83,7 +115,7 @@ AgentProcess::AgentProcess(std::string name) : name_(std::move(name)) {
   std::string arguments[] = {python, "-c", std::string(kHostTexts[0].text), std::to_string(kHostSocket), name_};
   char* pointers[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
                       arguments[3].data(), arguments[4].data(), nullptr};
-  const int error = posix_spawnp(&process_, python.c_str(), actions.get(), nullptr, pointers, environ);
+  const int error = posix_spawnp(&process_, python.c_str(), actions.get(), actions.attributes(), pointers, environ);
   close(ends[1]);
   if (error != 0) {
     process_ = -1;
@@ -99,6 +131,7 @@ AgentProcess::~AgentProcess() {
 }
 
 void AgentProcess::SayWhyItEnded() {
+  if (process_ < 0) throw InputError(name_, "its process has ended");
   const std::optional<int> end = EndOf(std::exchange(process_, -1));
   if (!end) throw InputError(name_, "its process closed its connection and ran on, and was stopped");
   if (WIFSIGNALED(*end)) {
@@ -107,6 +140,23 @@ void AgentProcess::SayWhyItEnded() {
   }
   throw InputError(name_, fmt::format("its process ended with status {} (an agent returns from each call)",
                                       WIFEXITED(*end) ? WEXITSTATUS(*end) : -1));
+}
+
+void AgentProcess::WaitFor(short events) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> end;
+  while (true) {
+    pollfd waiting{.fd = socket_, .events = events, .revents = 0};
+    constexpr int kBetweenQuestionsMillis = 50;
+    const int ready = poll(&waiting, 1, stop_ ? kBetweenQuestionsMillis : -1);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+    if (!stop_ || !stop_()) continue;
+    if (!end) end = Clock::now() + kGrace;
+    if (Clock::now() < *end) continue;
+    EndOf(std::exchange(process_, -1), std::chrono::milliseconds(0));
+    throw AgentDoesNotAnswer(
+        name_, fmt::format("did not answer for {} s after the search was to end, and was stopped", kGrace.count()));
+  }
 }
 
 std::string AgentProcess::ReadLine() {
@@ -119,9 +169,13 @@ std::string AgentProcess::ReadLine() {
       return line;
     }
     searched = read_.size();
+    if (searched > kMostAnswerBytes) {
+      throw InputError(name_, fmt::format("its answer is longer than {} bytes", kMostAnswerBytes));
+    }
     char block[65536];
-    const ssize_t count = recv(socket_, block, sizeof(block), 0);
-    if (count < 0 && errno == EINTR) continue;
+    WaitFor(POLLIN);
+    const ssize_t count = recv(socket_, block, sizeof(block), MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) SayWhyItEnded();
     read_.append(block, static_cast<std::size_t>(count));
   }
@@ -130,8 +184,9 @@ std::string AgentProcess::ReadLine() {
 JsonValue AgentProcess::Ask(JsonObject question) {
   std::string text = JsonText({std::move(question)}) + "\n";
   for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t count = send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
+    WaitFor(POLLOUT);
+    const ssize_t count = send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) SayWhyItEnded();
     sent += static_cast<std::size_t>(count);
   }
@@ -143,7 +198,8 @@ JsonValue AgentProcess::Ask(JsonObject question) {
     const JsonValue* const place = FindMember(answer, "place");
     const std::string* const where = place != nullptr ? place->As<std::string>() : nullptr;
     const std::string* const what = error->As<std::string>();
-    throw InputError(name_, (where != nullptr ? *where + ": " : "") + (what != nullptr ? *what : "an error"));
+    throw InputError(name_, CutTo((where != nullptr ? *where + ": " : "") + (what != nullptr ? *what : "an error"),
+                                  kMostErrorBytes));
   }
   return answer;
 }

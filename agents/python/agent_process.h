@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 #include "sim/base/json_value.h"
@@ -16,21 +17,25 @@ std::string AgentPython();
 // A process with an agent in Python (python/emplace/agent_host.py), which answers questions, one at a time.
 class AgentProcess {
  public:
-  // `name`: MODULE:CLASS, also the place of every error. Throws InputError if the process cannot be started.
-  explicit AgentProcess(std::string name);
+  // `name`: MODULE:CLASS, also the place of every error. `stop`: asked while an answer is waited for; five seconds
+  // after it first was true the process is ended. Null: never. Throws InputError if the process cannot be started.
+  explicit AgentProcess(std::string name, std::function<bool()> stop = {});
   ~AgentProcess();
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
 
   // The answer to `question`, an object. Throws InputError where the agent raised an exception, with its file and line,
-  // and if the process has ended.
+  // and if the process has ended; AgentDoesNotAnswer (agents/agent.h) if it was ended here.
   JsonValue Ask(JsonObject question);
 
  private:
   [[noreturn]] void SayWhyItEnded();
+  // Returns when the socket can be read or written, as asked.
+  void WaitFor(short events);
   std::string ReadLine();
 
   std::string name_;
+  std::function<bool()> stop_;
   pid_t process_ = -1;
   int socket_ = -1;
   std::string read_;  // behind the last line

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <istream>
 #include <map>
@@ -19,6 +20,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
+#include "sim/base/printable.h"
 #include "sim/graph_adjacency.h"
 
 namespace emplace::agents {
@@ -26,6 +28,7 @@ namespace {
 
 constexpr std::size_t kMostStateBytes = std::size_t{1} << 30;
 constexpr std::size_t kMostPlacements = std::size_t{1} << 20;  // of one proposal
+constexpr std::size_t kMostNoteBytes = 200;
 
 template <typename Values, typename Function>
 JsonList Listed(const Values& values, Function function) {
@@ -67,6 +70,17 @@ JsonList DevicesOf(const Placement& placement) {
   return Listed(placement.devices(), [](DeviceId device) { return Index(device); });
 }
 
+// One line that a terminal can show, cut where it is long.
+std::string NoteOf(std::string_view text) {
+  std::string note;
+  while (!text.empty() && note.size() < kMostNoteBytes) {
+    const std::size_t length = std::max<std::size_t>(Utf8Length(text), 1);
+    note += Printable(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return text.empty() ? note : note + "..";
+}
+
 class PythonAgent : public Agent {
  public:
   PythonAgent(std::string name, OptionMap settings, const AgentContext& context)
@@ -89,7 +103,8 @@ class PythonAgent : public Agent {
               Listed(outcomes, [&](const Outcome& o) { return ScoreOf(o, env.observation().cluster).fits; }));
     AddMember(&question, "reward", Listed(outcomes, [](const Outcome& o) { return o.reward; }));
     const JsonValue answer = Ask(std::move(question));
-    if (const JsonValue* const note = FindMember(answer, "note")) note_ = *note->As<std::string>();
+    const JsonNode root(answer);
+    note_ = AtPlace(name_, [&] { return NoteOf(NeedMember(root, "note", "a text").Text()); });
     for (std::size_t i = 0; i < batch.size(); ++i) {
       best_[env.index()].Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     }
@@ -101,7 +116,8 @@ class PythonAgent : public Agent {
 
   void Save(std::ostream& out) const override {
     const JsonValue answer = Ask({{"ask", {std::string("save")}}});
-    SaveText(out, JsonNode(*FindMember(answer, "state")).Text());
+    const JsonNode root(answer);
+    SaveText(out, AtPlace(name_, [&] { return NeedMember(root, "state", "a text").Text(); }));
     SaveText(out, note_);
     out << best_.size() << ' ';
     for (const auto& [index, best] : best_) {
@@ -112,7 +128,7 @@ class PythonAgent : public Agent {
 
   void Load(std::istream& in) override {
     std::string state = LoadText(in, kMostStateBytes);
-    std::string note = LoadText(in, kMostStateBytes);
+    std::string note = NoteOf(LoadText(in, kMostStateBytes));
     std::map<std::size_t, BestPlacement> best;
     for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
       const std::size_t index = LoadNumber(in);
@@ -129,7 +145,7 @@ class PythonAgent : public Agent {
   // Starts the process and makes the agent, if that has not been done.
   void Start() const {
     if (process_) return;
-    process_ = std::make_unique<AgentProcess>(name_);
+    process_ = std::make_unique<AgentProcess>(name_, context_.stop);
     JsonObject settings;
     for (const auto& [key, text] : settings_) AddMember(&settings, key, std::string_view(text));
     JsonObject question;
@@ -150,7 +166,7 @@ class PythonAgent : public Agent {
     Start();
     JsonValue answer = process_->Ask(std::move(question));
     const JsonValue* const finished = FindMember(answer, "finished");
-    finished_ = finished != nullptr && JsonNode(*finished).Flag();
+    finished_ = finished != nullptr && AtPlace(name_, [&] { return JsonNode(*finished).Flag(); });
     return answer;
   }
 

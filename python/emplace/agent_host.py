@@ -8,10 +8,12 @@ agent prints goes to standard error.
 import base64
 import importlib
 import inspect
+import itertools
 import json
 import os
 import pickle
 import random
+import select
 import signal
 import socket
 import sys
@@ -21,6 +23,14 @@ try:
     import numpy
 except ImportError:
     numpy = None
+
+try:
+    import ctypes
+except ImportError:
+    ctypes = None
+
+MOST_PLACEMENTS = 2**20  # of one proposal
+MOST_CHARACTERS = 1000  # of what goes into a message; the program cuts further
 
 
 def array(values, dtype):
@@ -69,6 +79,25 @@ def setting(text):
     return text
 
 
+def whole(device):
+    """A device's number; fractions are none."""
+    number = int(device)
+    if number != device:
+        raise ValueError(f"{device} is no device's number")
+    return number
+
+
+def devices_of(placement):
+    """The numbers of a placement, which may be an array."""
+    devices = placement.tolist() if hasattr(placement, "tolist") else list(placement)
+    return [device if type(device) is int else whole(device) for device in devices]
+
+
+def shortened(thing):
+    """What it is as a text, of Unicode and not too long."""
+    return str(thing)[:MOST_CHARACTERS].encode(errors="replace").decode()
+
+
 class Host:
     def __init__(self, name):
         self.name = name
@@ -96,9 +125,12 @@ class Host:
     def propose(self, question):
         seed = question["seed"]
         rng = random.Random(seed) if numpy is None else numpy.random.default_rng(seed)
-        placements = self.agent.propose(self.problems[question["index"]], rng)
+        problem = self.problems[question["index"]]
+        placements = self.agent.propose(problem, rng)
+        # Further ones would not be evaluated; the list may have no end.
+        most = min(max(problem.evaluations, 1), MOST_PLACEMENTS + 1)
         try:
-            self.proposed = [[int(device) for device in placement] for placement in placements]
+            self.proposed = [devices_of(placement) for placement in itertools.islice(iter(placements), most)]
         except (TypeError, ValueError) as error:
             raise TypeError(f"propose returned a {type(placements).__name__} that is no list of placements, each a "
                             f"device for each group ({error})") from None
@@ -108,7 +140,7 @@ class Host:
         results = Results(question)
         placements = array(self.proposed[:len(results)], "int16")
         self.agent.observe(self.problems[question["index"]], placements, results)
-        return {"note": str(self.call("note", ""))}
+        return {"note": shortened(self.call("note", ""))}
 
     def save(self, question):
         state = self.agent.state() if hasattr(self.agent, "state") else self.agent.__dict__
@@ -134,7 +166,10 @@ class Host:
 
 def described(error, agent):
     """The error in one line, and where in the agent's file it was raised."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(shortened(error).split())
+    except BaseException as nested:  # pylint: disable=broad-except
+        text = f"its text cannot be had ({type(nested).__name__})"
     answer = {"error": type(error).__name__ + (": " + text if text else "")}
     if isinstance(error, SyntaxError) and error.filename:
         answer["error"] = f"{type(error).__name__}: {error.msg}"
@@ -145,7 +180,7 @@ def described(error, agent):
     own = None
     try:
         own = inspect.getfile(type(agent))
-    except (TypeError, OSError):
+    except Exception:  # pylint: disable=broad-except
         pass
     own_frames = [frame for frame in frames if frame.filename == own]
     if own_frames or frames:
@@ -155,21 +190,52 @@ def described(error, agent):
     return answer
 
 
+def end_with_the_program(descriptor):
+    """This process is killed when the one that started it ends, also while the agent computes. Linux's prctl(2)."""
+    set_parent_death_signal = 1
+    try:
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    except (AttributeError, OSError):
+        return  # it then ends after the agent's next answer
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if poll.poll(0):  # the other end is closed: the program has ended already
+        os._exit(1)
+
+
+def lines_of(stream):
+    """The lines, until the program has closed its end, also where it did not read all answers."""
+    while True:
+        try:
+            line = stream.readline()
+        except OSError:
+            return
+        if not line:
+            return
+        yield line
+
+
 def main():
     descriptor, name = int(sys.argv[1]), sys.argv[2]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides what Ctrl-C ends
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a group of its own may print to the terminal
+    end_with_the_program(descriptor)
     os.dup2(2, 1)
     host = Host(name)
     stream = socket.socket(fileno=descriptor).makefile("rwb")
-    for line in stream:
+    for line in lines_of(stream):
         try:
             answer = host.answer(json.loads(line))
-        except Exception as error:  # pylint: disable=broad-except
+        # SystemExit and KeyboardInterrupt are of the agent too: what ends this process is the end of the questions.
+        except BaseException as error:  # pylint: disable=broad-except
             answer = described(error, host.agent)
             if os.environ.get("EMPLACE_TRACEBACK"):
                 traceback.print_exc()
-        stream.write(json.dumps(answer, allow_nan=False).encode() + b"\n")
-        stream.flush()
+        try:
+            stream.write(json.dumps(answer, allow_nan=False).encode() + b"\n")
+            stream.flush()
+        except OSError:  # nobody asks any more, or the agent has closed the socket
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from emplace import _core
+from emplace import _check, _core
 from emplace.graph import Graph
 
 
@@ -24,17 +24,17 @@ class Cluster:
         devices: names of those to keep. gpus: keep the first accelerators and every CPU. unlimited_memory: no device
         runs out of memory.
         """
-        self._cluster = _core_cluster or _core.Cluster(os.fspath(name), devices=list(devices), gpus=gpus,
-                                                       unlimited_memory=unlimited_memory)
+        self._cluster = _core_cluster or _core.Cluster(_check.path("name", name),
+                                                       **_kept(devices, gpus, unlimited_memory))
 
     @classmethod
     def from_yaml(cls, text: str, name: str = "text") -> Cluster:
         """Reads the text of a cluster.yaml. Errors begin with `name`."""
-        return cls(name, _core_cluster=_core.Cluster.from_yaml(text, name))
+        return cls(name, _core_cluster=_core.Cluster.from_yaml(_check.text("text", text), _check.text("name", name)))
 
     def keep(self, *, devices: Sequence[str] = (), gpus: int | None = None, unlimited_memory: bool = False) -> Cluster:
         """A part of the cluster, as for the constructor."""
-        kept = self._cluster.keep(devices=list(devices), gpus=gpus, unlimited_memory=unlimited_memory)
+        kept = self._cluster.keep(**_kept(devices, gpus, unlimited_memory))
         return Cluster(self.name, _core_cluster=kept)
 
     def to_yaml(self) -> str:
@@ -42,7 +42,7 @@ class Cluster:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a cluster.yaml."""
-        self._cluster.save(os.fspath(path))
+        self._cluster.save(_check.path("path", path))
 
     @property
     def name(self) -> str:
@@ -96,8 +96,11 @@ class Costs:
         profile: a profile.json. tf32: of roofline, which f32 products devices compute in TF32: none, convolutions or
         all. Raises InputError if an op has no time.
         """
-        self._cluster = cluster
-        self._costs = _core.Costs(graph._graph, cluster._cluster, model, profile=os.fspath(profile), tf32=tf32)
+        self._cluster = _check.instance("cluster", cluster, Cluster)
+        self._costs = _core.Costs(_check.instance("graph", graph, Graph)._graph, cluster._cluster,
+                                  _check.text("model", model),
+                                  profile=_check.path("profile", profile, may_be_empty=True),
+                                  tf32=_check.text("tf32", tf32))
 
     @classmethod
     def _of(cls, core: _core.Costs, cluster: Cluster) -> Costs:
@@ -123,3 +126,9 @@ class Costs:
 
     def __repr__(self) -> str:
         return f"Costs({self.text!r})"
+
+
+def _kept(devices: Sequence[str], gpus: int | None, unlimited_memory: bool) -> dict[str, Any]:
+    return {"devices": _check.texts("devices", devices),
+            "gpus": None if gpus is None else _check.integer("gpus", gpus, 0),
+            "unlimited_memory": _check.flag("unlimited_memory", unlimited_memory)}

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from emplace import _core
+from emplace import _check, _core
 from emplace.cluster import Cluster, Costs
 from emplace.graph import Graph
 from emplace.simulator import Simulator
@@ -17,8 +17,8 @@ from emplace.simulator import Simulator
 
 def generate(model: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Graph:
     """The training graph of a network, of emplace.names("models"), with its settings: generate("nmt", layers=2)."""
-    chosen = {**(settings or {}), **more}
-    return Graph(_core.generate(model, {key: _setting(value) for key, value in chosen.items()}))
+    chosen = {**_check.settings("settings", settings), **_check.settings("settings", more)}
+    return Graph(_core.generate(_check.text("model", model), chosen))
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class FamilyMember:
 def family(name: str, seed: int = 1) -> list[FamilyMember]:
     """The 32 graphs of a family, of emplace.names("datasets"), that the seed draws."""
     return [FamilyMember(Graph(graph), training, groups, drawn)
-            for graph, training, groups, drawn in _core.family(name, seed)]
+            for graph, training, groups, drawn in _core.family(_check.text("name", name),
+                                                                _check.integer("seed", seed, 0, _check.SEED))]
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,11 @@ def import_files(*paths: str | os.PathLike[str], format: str = "", min_attribute
     rmsprop or adam), which makes a training step of a forward graph. Of a format that is a cluster alone the graph has
     no ops.
     """
-    core = _core.import_files([os.fspath(path) for path in paths], format, min_attributed_percent, os.fspath(times),
-                              list(inputs), nodes, training)
+    core = _core.import_files([_check.path(f"paths[{i}]", path) for i, path in enumerate(paths)],
+                              _check.text("format", format),
+                              _check.number("min_attributed_percent", min_attributed_percent, 0, 100),
+                              _check.path("times", times, may_be_empty=True), _check.texts("inputs", inputs),
+                              _check.integer("nodes", nodes, 1, 2**20), _check.text("training", training))
     graph, cluster = Graph(core.pop("graph")), core.pop("cluster")
     return Imported(graph=graph, cluster=None if cluster is None else Cluster("", _core_cluster=cluster), **core)
 
@@ -66,9 +70,12 @@ def import_files(*paths: str | os.PathLike[str], format: str = "", min_attribute
 def transform(graph: Graph, *, data_parallel: int = 1, tensor_parallel: int = 1, expert_parallel: int = 1,
               recompute: str = "", bucket_mib: float = 25, shard_optimizer: bool = False) -> Graph:
     """The graph of all ranks, or with recomputation, as `emplace transform` makes it."""
-    return Graph(_core.transform(graph._graph, data_parallel=data_parallel, tensor_parallel=tensor_parallel,
-                                 expert_parallel=expert_parallel, recompute=recompute, bucket_mib=bucket_mib,
-                                 shard_optimizer=shard_optimizer))
+    ranks = {"data_parallel": data_parallel, "tensor_parallel": tensor_parallel, "expert_parallel": expert_parallel}
+    return Graph(_core.transform(_check.instance("graph", graph, Graph)._graph,
+                                 **{name: _check.integer(name, value, 1) for name, value in ranks.items()},
+                                 recompute=_check.text("recompute", recompute),
+                                 bucket_mib=_check.number("bucket_mib", bucket_mib, 0),
+                                 shard_optimizer=_check.flag("shard_optimizer", shard_optimizer)))
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ def library(name: str | None = None) -> Any:
     rows = [LibraryInstance(**row) for row in _core.library_rows()]
     if name is None:
         return rows
+    _check.text("name", name)
     for row in rows:
         if row.name == name:
             return row
@@ -102,8 +110,4 @@ def library(name: str | None = None) -> Any:
 def names(topic: str) -> dict[str, str]:
     """Names and what they are, of agents, models, datasets, clusters, engines, rewards, groupers, cost-models or
     importers."""
-    return dict(_core.list_rows(topic))
-
-
-def _setting(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return dict(_core.list_rows(_check.text("topic", topic)))

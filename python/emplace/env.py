@@ -21,7 +21,7 @@ from typing import Any, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from emplace import _core
+from emplace import _check, _core
 from emplace.graph import Grouping
 from emplace.simulator import Simulator
 
@@ -55,9 +55,27 @@ _MODES = {AutoresetMode.NEXT_STEP: "next_step", AutoresetMode.SAME_STEP: "same_s
 
 def _make_core(simulator: Simulator, grouping: Grouping | None, whole: bool, start: str, reward: str,
                memory_penalty: float, num_envs: int, mode: AutoresetMode, threads: int) -> Any:
-    grouping = grouping or Grouping(simulator.graph, "merge_and_colocate")
-    return _core.VectorEnv(simulator._simulator, grouping._grouping, num_envs=num_envs, whole=whole, start=start,
-                           reward=reward, memory_penalty=memory_penalty, autoreset_mode=_MODES[mode], threads=threads)
+    _check.instance("simulator", simulator, Simulator)
+    grouping = (Grouping(simulator.graph, "merge_and_colocate") if grouping is None
+                else _check.instance("grouping", grouping, Grouping))
+    if mode not in list(_MODES):
+        _check.refuse("autoreset_mode", mode, "an AutoresetMode")
+    return _core.VectorEnv(simulator._simulator, grouping._grouping,
+                           num_envs=_check.integer("num_envs", num_envs, 1, 2**20),
+                           whole=_check.flag("whole", whole), start=_check.text("start", start),
+                           reward=_check.text("reward", reward),
+                           memory_penalty=_check.number("memory_penalty", memory_penalty, 0),
+                           autoreset_mode=_MODES[mode], threads=_check.integer("threads", threads, 0, 1024))
+
+
+def _seed(name: str, value: Any) -> int:
+    return _check.integer(name, value, 0, 2**62)
+
+
+def _snapshot(value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        _check.refuse("snapshot", value, "what snapshot() returned")
+    return bytes(value)
 
 
 def _observation_space(core: Any, whole: bool) -> Any:
@@ -85,7 +103,7 @@ class PlacementEnv(_EnvBase):
                  render_mode: str | None = None) -> None:
         """grouping: merge_and_colocate to 256 groups if None."""
         if render_mode not in (None, "ansi"):
-            raise _core.InputError(f'render_mode: is "{render_mode}" (ansi or None)')
+            _check.refuse("render_mode", render_mode, "ansi or None")
         self.render_mode = render_mode
         self.simulator = simulator
         self.whole = whole
@@ -108,6 +126,10 @@ class PlacementEnv(_EnvBase):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode. Without a seed, random numbers go on from the last one."""
+        if seed is not None:
+            seed = _seed("seed", seed)
+        if not (options is None or isinstance(options, dict)):
+            _check.refuse("options", options, "a dictionary, or None")
         if gymnasium is not None:
             super().reset(seed=seed)
         if seed is None and not self._seeded:
@@ -119,8 +141,11 @@ class PlacementEnv(_EnvBase):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Observation, reward, terminated, truncated (never) and info. Raises InputError on a device that is not
         allowed, and after the end of an episode."""
-        actions = np.asarray(action, np.int64).reshape((1, -1) if self.whole else (1,))
-        self._core.step(actions)
+        actions = _check.integers("action", action)
+        wanted = self._core.num_groups if self.whole else 1
+        if actions.size != wanted:
+            _check.refuse("action", actions, "a device for each group" if self.whole else "one device")
+        self._core.step(actions.reshape((1, -1) if self.whole else (1,)))
         return self._observe(), float(self._core.rewards[0]), bool(self._core.ended[0]), False, self._info()
 
     def snapshot(self) -> bytes:
@@ -129,7 +154,7 @@ class PlacementEnv(_EnvBase):
 
     def restore(self, snapshot: bytes) -> Any:
         """Goes back to a snapshot; returns the observation there."""
-        self._core.restore(0, snapshot)
+        self._core.restore(0, _snapshot(snapshot))
         self._seeded = True
         return self._observe()
 
@@ -165,7 +190,7 @@ class VectorEnv(_VectorBase):
         self.simulator = simulator
         self.whole = whole
         self.num_envs = num_envs
-        self.copy = copy
+        self.copy = _check.flag("copy", copy)
         self.metadata = {"autoreset_mode": autoreset_mode, "render_modes": []}
         self.render_mode = None
         self._mode = autoreset_mode
@@ -199,15 +224,21 @@ class VectorEnv(_VectorBase):
 
         seed: of the first environment, the next one has the next number; or one for each.
         """
+        if not (options is None or isinstance(options, dict)):
+            _check.refuse("options", options, "a dictionary, or None")
         mask = (options or {}).get("reset_mask")
+        if mask is not None and not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_
+                                     and mask.shape == (self.num_envs,)):
+            _check.refuse("reset_mask", mask, f"an array of bool, shape ({self.num_envs},)")
         if seed is None:
             seeds = [] if self._seeded else [int(s) for s in np.random.SeedSequence().generate_state(self.num_envs)]
-        elif isinstance(seed, (int, np.integer)):
-            seeds = [int(seed) + i for i in range(self.num_envs)]
+        elif isinstance(seed, (list, tuple, np.ndarray)):
+            seeds = [-1 if one is None else _seed(f"seed[{i}]", one) for i, one in enumerate(seed)]
         else:
-            seeds = [-1 if one is None else int(one) for one in seed]
+            first = _seed("seed", seed)
+            seeds = [first + i for i in range(self.num_envs)]
         self._seeded = True
-        self._core.reset(seeds, [] if mask is None else [int(bool(one)) for one in mask])
+        self._core.reset(seeds, [] if mask is None else [int(one) for one in mask])
         return self._observe(), self._info()
 
     def step(self, actions: npt.ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -215,7 +246,7 @@ class VectorEnv(_VectorBase):
 
         Returns observations, rewards float64 (num_envs,), terminations and truncations bool (num_envs,), and info.
         """
-        self._core.step(actions)
+        self._core.step(_check.integers("actions", actions))
         ended = self._core.ended.astype(np.bool_)
         info = self._info()
         if self._mode is AutoresetMode.SAME_STEP and ended.any():
@@ -228,11 +259,11 @@ class VectorEnv(_VectorBase):
 
     def snapshot(self, env: int) -> bytes:
         """The whole state of one environment, random numbers included."""
-        return self._core.snapshot(env)
+        return self._core.snapshot(_check.integer("env", env, 0, self.num_envs - 1))
 
     def restore(self, env: int, snapshot: bytes) -> None:
         """Takes one environment back to a snapshot, also one of another environment. See observe()."""
-        self._core.restore(env, snapshot)
+        self._core.restore(_check.integer("env", env, 0, self.num_envs - 1), _snapshot(snapshot))
         self._seeded = True
 
     def observe(self) -> Any:

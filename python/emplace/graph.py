@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from emplace import _core
+from emplace import _check, _core
 
 PathLike = "str | os.PathLike[str]"
 
@@ -25,17 +25,17 @@ class Graph:
     __slots__ = ("_graph",)
 
     def __init__(self, core: _core.Graph) -> None:
-        self._graph = core
+        self._graph = _check.instance("core", core, _core.Graph)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Graph:
         """Reads a graph.json, which may be compressed (.gz). Raises InputError with the file and the place in it."""
-        return cls(_core.Graph.from_file(os.fspath(path)))
+        return cls(_core.Graph.from_file(_check.path("path", path)))
 
     @classmethod
     def from_json(cls, text: str, name: str = "text") -> Graph:
         """Reads the text of a graph.json. Errors begin with `name`."""
-        return cls(_core.Graph.from_json(text, name))
+        return cls(_core.Graph.from_json(_check.text("text", text), _check.text("name", name)))
 
     @classmethod
     def from_arrays(cls, edges: npt.ArrayLike, output_bytes: npt.ArrayLike, time_us: npt.ArrayLike | None = None, *,
@@ -51,13 +51,16 @@ class Graph:
         numbers. kinds: of the ops; by default "op". flop, temp_bytes, persistent_bytes: (ops,), 0 by default.
         Row i is op `file_order[i]`.
         """
-        def column(values: npt.ArrayLike | None, dtype: type) -> Any:
-            return None if values is None else _numbers(values, dtype)
+        def sizes(argument: str, values: npt.ArrayLike | None) -> Any:
+            return None if values is None else _check.integers(argument, values, 0)
+        def amounts(argument: str, values: npt.ArrayLike | None) -> Any:
+            return None if values is None else _check.numbers(argument, values, 0)
+        pairs = _check.integers("edges", edges)
         return cls(_core.Graph.from_arrays(
-            _numbers(edges, np.int64).reshape(2, -1) if np.size(edges) == 0 else _numbers(edges, np.int64),
-            _numbers(output_bytes, np.int64), column(time_us, np.float64), name=name, names=list(names),
-            kinds=list(kinds), flop=column(flop, np.float64), temp_bytes=column(temp_bytes, np.int64),
-            persistent_bytes=column(persistent_bytes, np.int64)))
+            pairs.reshape(2, -1) if pairs.size == 0 else pairs, _check.integers("output_bytes", output_bytes, 0),
+            amounts("time_us", time_us), name=_check.text("name", name), names=_check.texts("names", names),
+            kinds=_check.texts("kinds", kinds), flop=amounts("flop", flop), temp_bytes=sizes("temp_bytes", temp_bytes),
+            persistent_bytes=sizes("persistent_bytes", persistent_bytes)))
 
     @classmethod
     def from_networkx(cls, graph: Any, name: str | None = None) -> Graph:
@@ -68,6 +71,10 @@ class Graph:
         edges of one producer with the same `tensor` (0 by default) carry the same tensor, which is then sent to a
         device once. An edge without `bytes` only orders two ops.
         """
+        if not all(hasattr(graph, needed) for needed in ("nodes", "in_edges", "out_edges")):
+            _check.refuse("graph", graph, "a networkx.DiGraph or MultiDiGraph")
+        if name is not None:
+            _check.text("name", name)
         ops = []
         taken = {"kind", "time_us", "flop", "temp_bytes", "persistent_bytes", "layer", "attrs", "colocate_with"}
         outputs = {node: _outputs_of(graph, node) for node in graph.nodes}
@@ -88,8 +95,14 @@ class Graph:
                     index = outputs[producer][edge.get("tensor", 0)][1]
                     op["inputs"].append(f"{producer}:{index}")
             ops.append(op)
-        name = name or graph.name or "graph"
-        text = json.dumps({"schema": "emplace.graph", "version": 1, "name": name, "ops": ops}, default=_plain)
+        name = name or _check.text("graph.name", graph.name) or "graph"
+        document = {"schema": "emplace.graph", "version": 1, "name": name, "ops": ops}
+        try:
+            text = json.dumps(document, default=_plain, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, _core.InputError):
+                raise
+            raise _core.InputError(f"graph: has an attribute that JSON has not ({error})") from None
         return cls.from_json(text, f"graph {name}")
 
     def to_json(self) -> str:
@@ -98,7 +111,7 @@ class Graph:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a graph.json, whole or not at all; compressed if the name ends in .gz."""
-        self._graph.save(os.fspath(path))
+        self._graph.save(_check.path("path", path))
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""
@@ -184,7 +197,7 @@ class Graph:
 
     def find_op(self, name: str) -> int:
         """The number of an op. Raises KeyError if there is none of that name."""
-        op = self._graph.find_op(name)
+        op = self._graph.find_op(_check.text("name", name))
         if op is None:
             raise KeyError(name)
         return op
@@ -201,22 +214,25 @@ class Grouping:
     def __init__(self, graph: Graph, name: str = "merge_and_colocate", groups: int = 256, *,
                  _core_grouping: Any = None) -> None:
         """name: of `emplace list groupers`. groups: at which merge_and_colocate stops."""
-        self._graph = graph
-        self._grouping = _core_grouping or _core.Grouping(graph._graph, name, groups)
+        self._graph = _check.instance("graph", graph, Graph)
+        self._grouping = _core_grouping or _core.Grouping(graph._graph, _check.text("name", name),
+                                                          _check.integer("groups", groups, 1, 2**32))
 
     @classmethod
     def from_labels(cls, graph: Graph, labels: npt.ArrayLike) -> Grouping:
         """labels: integers (ops,); ops with the same label share a group. Groups are numbered by their first op."""
-        return cls(graph, _core_grouping=_core.Grouping.from_labels(graph._graph, _numbers(labels, np.int64)))
+        core = _check.instance("graph", graph, Graph)._graph
+        return cls(graph, _core_grouping=_core.Grouping.from_labels(core, _check.integers("labels", labels, 0)))
 
     @classmethod
     def from_file(cls, graph: Graph, path: str | os.PathLike[str]) -> Grouping:
         """Reads a grouping.json."""
-        return cls(graph, _core_grouping=_core.Grouping.from_file(graph._graph, os.fspath(path)))
+        core = _check.instance("graph", graph, Graph)._graph
+        return cls(graph, _core_grouping=_core.Grouping.from_file(core, _check.path("path", path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a grouping.json."""
-        self._grouping.save(self._graph._graph, os.fspath(path))
+        self._grouping.save(self._graph._graph, _check.path("path", path))
 
     @property
     def num_groups(self) -> int:
@@ -229,21 +245,13 @@ class Grouping:
 
     def expand(self, placements: npt.ArrayLike) -> npt.NDArray[np.int16]:
         """Placements of groups, (groups,) or (batch, groups), as placements of ops."""
-        return np.ascontiguousarray(np.asarray(placements, np.int16)[..., self.group_of_op])
+        groups = _check.integers("placements", placements, -2**15, 2**15 - 1)
+        if groups.ndim not in (1, 2) or groups.shape[-1] != self.num_groups:
+            _check.refuse("placements", groups, f"(batch, {self.num_groups}): a device for each group")
+        return np.ascontiguousarray(groups.astype(np.int16)[..., self.group_of_op])
 
     def __repr__(self) -> str:
         return f"Grouping({self.num_groups} groups of {self._grouping.num_ops} ops)"
-
-
-def _numbers(values: npt.ArrayLike, dtype: type) -> Any:
-    """An array of that type. Refuses fractions and texts where integers are wanted."""
-    array = np.asarray(values)
-    if array.size == 0:
-        return array.astype(dtype)
-    wanted = "iub" if np.issubdtype(dtype, np.integer) else "iubf"
-    if array.dtype.kind not in wanted:
-        raise _core.InputError(f"array of {array.dtype}: is of the wrong type (of {np.dtype(dtype)})")
-    return np.ascontiguousarray(array, dtype)
 
 
 def _outputs_of(graph: Any, node: Any) -> dict[Any, tuple[int, int]]:
@@ -253,7 +261,10 @@ def _outputs_of(graph: Any, node: Any) -> dict[Any, tuple[int, int]]:
         size = edge.get("bytes")
         if size is None:
             continue
-        known = outputs.setdefault(edge.get("tensor", 0), (size, len(outputs)))
+        try:
+            known = outputs.setdefault(edge.get("tensor", 0), (size, len(outputs)))
+        except TypeError:
+            _check.refuse(f"edge {node} -> {consumer}: tensor", edge["tensor"], "a name or a number")
         if known[0] != size:
             raise _core.InputError(f"edge {node} -> {consumer}: has {size} bytes, another edge of its tensor {known[0]} "
                                    "(one size; `tensor` tells tensors apart)")

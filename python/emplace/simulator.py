@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emplace import _core
+from emplace import _check, _core
 from emplace.cluster import Cluster, Costs
 from emplace.graph import Graph, Grouping
 
@@ -43,12 +43,14 @@ class Simulator:
 
         engine: of emplace.names("engines"). collectives: model, ring or tree.
         """
-        self.graph = graph
-        self.cluster = cluster
-        self.costs = costs if isinstance(costs, Costs) else Costs(graph, cluster, costs)
-        self.engine = engine
+        self.graph = _check.instance("graph", graph, Graph)
+        self.cluster = _check.instance("cluster", cluster, Cluster)
+        if not isinstance(costs, (Costs, str)):
+            _check.refuse("costs", costs, "Costs, or the name of a cost model")
+        self.costs = costs if isinstance(costs, Costs) else Costs(graph, cluster, _check.text("costs", costs))
+        self.engine = _check.text("engine", engine)
         self._simulator = _core.Simulator(graph._graph, cluster._cluster, self.costs._costs, engine=engine,
-                                          collectives=collectives)
+                                          collectives=_check.text("collectives", collectives))
 
     def evaluate(self, placements: npt.ArrayLike, *, grouping: Grouping | None = None, peak_memory: bool = True,
                  threads: int = 0, out: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None] | None = None
@@ -64,46 +66,48 @@ class Simulator:
         use on each device, or None. Whether a placement fits is `fits(peak_bytes)`. Raises InputError at
         placements[ROW] of the first one that cannot run.
         """
+        if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
+            _check.refuse("out", out, "two arrays, or one and None")
         step_out, peak_out = (None, None) if out is None else out
-        return self._simulator.evaluate(as_placements(placements), grouping._grouping if grouping else None,
-                                        peak_memory, threads, step_out, peak_out)
+        core_grouping = None if grouping is None else _check.instance("grouping", grouping, Grouping)._grouping
+        return self._simulator.evaluate(as_placements(placements), core_grouping,
+                                        _check.flag("peak_memory", peak_memory),
+                                        _check.integer("threads", threads, 0, 1024), step_out, peak_out)
 
     def fits(self, peak_bytes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Whether no device is over its memory: (batch,) for peaks (batch, devices)."""
         limits = self.cluster.memory_bytes
+        peak_bytes = _check.integers("peak_bytes", peak_bytes)
+        if peak_bytes.ndim == 0 or peak_bytes.shape[-1] != len(limits):
+            _check.refuse("peak_bytes", peak_bytes, f"(batch, {len(limits)}): a number for each device")
         return np.all((peak_bytes <= limits) | (limits < 0), axis=-1)
 
     def report(self, placement: npt.ArrayLike) -> dict[str, Any]:
         """What `emplace simulate --json` prints of one placement: step_time_us, lower_bound_us, a row per device, .."""
-        return json.loads(self._simulator.report_text(as_placements(placement)))
+        return json.loads(self._simulator.report_text(as_placements(placement, "placement")))
 
     def timeline(self, placement: npt.ArrayLike) -> Timeline:
         """When each op ran and what was sent, for one placement."""
-        return Timeline(**self._simulator.timeline(as_placements(placement)))
+        return Timeline(**self._simulator.timeline(as_placements(placement, "placement")))
 
     def save_timeline(self, placement: npt.ArrayLike, path: str | os.PathLike[str]) -> None:
         """Writes a picture if the name ends in .svg, else trace events for Perfetto and chrome://tracing."""
-        self._simulator.save_timeline(as_placements(placement), os.fspath(path))
+        self._simulator.save_timeline(as_placements(placement, "placement"), _check.path("path", path))
 
     def load_placement(self, path: str | os.PathLike[str]) -> Placement:
         """Reads a placement.json: (ops,). Raises InputError if it cannot run."""
-        return self._simulator.load_placement(os.fspath(path))
+        return self._simulator.load_placement(_check.path("path", path))
 
     def save_placement(self, placement: npt.ArrayLike, path: str | os.PathLike[str]) -> None:
         """Writes a placement.json."""
-        self._simulator.save_placement(as_placements(placement), os.fspath(path))
+        self._simulator.save_placement(as_placements(placement, "placement"), _check.path("path", path))
 
     def __repr__(self) -> str:
         return f"Simulator({self.graph!r}, {self.cluster!r}, {self.costs.text!r}, engine={self.engine!r})"
 
 
-def as_placements(placements: npt.ArrayLike) -> Placement:
+def as_placements(placements: npt.ArrayLike, name: str = "placements") -> Placement:
     """Device numbers as int16 in C order; the same array if it is that already. Raises InputError on others."""
-    array = np.asarray(placements)
-    if array.dtype == np.int16 and array.flags.c_contiguous:
-        return array
-    if array.dtype.kind not in "iu":
-        raise _core.InputError(f"placements: is an array of {array.dtype} (of integers, int16 without a copy)")
-    if array.size > 0 and not (-32768 <= int(array.min()) and int(array.max()) <= 32767):
-        raise _core.InputError(f"placements: has the device {int(array.max())} (up to 32767)")
-    return np.ascontiguousarray(array, np.int16)
+    if isinstance(placements, np.ndarray) and placements.dtype == np.int16 and placements.flags.c_contiguous:
+        return placements
+    return np.ascontiguousarray(_check.integers(name, placements, -2**15, 2**15 - 1), np.int16)

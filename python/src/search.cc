@@ -85,7 +85,7 @@ class InterruptCheck {
  public:
   bool operator()() {
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return interrupted_;
+    if (interrupted_ || now < next_) return interrupted_;
     next_ = now + std::chrono::milliseconds(50);
     const py::gil_scoped_acquire acquired;
     if (PyErr_CheckSignals() != 0) {
@@ -152,7 +152,11 @@ py::dict Place(const py::object& simulator, const std::string& agent,
   agents::SearchResult result;
   {
     const py::gil_scoped_release released;
-    result = agents::RunSearch(spec);
+    try {
+      result = agents::RunSearch(spec);
+    } catch (const InputError&) {
+      if (!interrupt.interrupted()) throw;  // an agent that did not answer before Ctrl-C
+    }
   }
   if (interrupt.interrupted()) throw py::error_already_set();
   return ResultColumns(result);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -11,12 +12,13 @@
 #include "agents/candidates.h"
 #include "python/src/worker_pool.h"
 #include "sim/base/check.h"
+#include "sim/base/fingerprint.h"
 #include "sim/graph_adjacency.h"
 
 namespace emplace::python {
 
 struct VectorEnv::State {
-  char magic[8] = {'e', 'm', 'p', 'l', 'e', 'n', 'v', '1'};
+  char magic[8] = {'e', 'm', 'p', 'l', 'e', 'n', 'v', '2'};
   std::uint64_t groups = 0;
   std::uint64_t devices = 0;
   std::uint64_t next_group = 0;
@@ -274,25 +276,29 @@ std::string VectorEnv::Snapshot(std::size_t env) const {
   std::string text(sizeof(State) + groups_ * sizeof(std::int16_t), '\0');
   std::memcpy(text.data(), &state, sizeof(State));
   std::memcpy(text.data() + sizeof(State), Devices(env), groups_ * sizeof(std::int16_t));
-  return text;
+  return text + FingerprintText(text);
 }
 
 void VectorEnv::Restore(std::size_t env, std::string_view snapshot) {
   const State fresh;
   State state;
   std::vector<std::int16_t> devices(groups_);
-  bool good = snapshot.size() == sizeof(State) + groups_ * sizeof(std::int16_t);
+  const std::size_t size = sizeof(State) + groups_ * sizeof(std::int16_t);
+  bool good = snapshot.size() > size && snapshot.starts_with(std::string_view(fresh.magic, sizeof(fresh.magic))) &&
+              FingerprintText(snapshot.substr(0, size)) == snapshot.substr(size);
   if (good) {
     std::memcpy(static_cast<void*>(&state), snapshot.data(), sizeof(State));
     std::memcpy(devices.data(), snapshot.data() + sizeof(State), groups_ * sizeof(std::int16_t));
-    good = std::memcmp(state.magic, fresh.magic, sizeof(fresh.magic)) == 0 && state.groups == groups_ &&
-           state.devices == devices_ && state.next_group <= groups_ && (state.over == 1 || state.next_group < groups_);
+    good = state.groups == groups_ && state.devices == devices_ && state.next_group <= groups_ && state.over <= 1 &&
+           state.ended <= 1 && state.fits <= 1 && state.step_ns >= 0 && std::isfinite(state.cost) &&
+           (state.over == 1 || state.next_group < groups_);
     for (std::size_t group = 0; good && group < groups_; ++group) {
       const auto device = static_cast<std::size_t>(static_cast<std::uint16_t>(devices[group]));
       good = device < devices_ && allowed_[group * devices_ + device] != 0;
     }
   }
-  if (!good) throw InputError("snapshot", "is not of an environment of this problem (what snapshot() returned)");
+  if (!good)
+    throw InputError("snapshot", "is not of an environment of this problem, or is damaged (what snapshot() returned)");
   Env& now = envs_[env];
   now.rng = state.rng;
   now.next_group = state.next_group;

@@ -73,8 +73,8 @@ class VectorEnv {
   const std::vector<std::int16_t>& placements() const { return placements_; }  // [num_envs, num_groups]
   std::uint64_t simulations() const;                                           // so far
 
-  // The whole state of one environment. Restore throws InputError on a text that Snapshot of an environment of the same
-  // problem and options did not write; it may be of another environment.
+  // The whole state of one environment, and a checksum. Restore throws InputError on a text that Snapshot of an
+  // environment of the same problem and options did not write; it may be of another environment.
   std::string Snapshot(std::size_t env) const;
   void Restore(std::size_t env, std::string_view snapshot);
 

@@ -7,9 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/samples.h"
 
@@ -62,25 +68,35 @@ sweep:
         "done; cat status");
   }
 
-  // The whole answer, head and body.
-  std::string Get(const std::string& path, std::string host = "", const std::string& method = "GET") const {
-    if (host.empty()) host = "127.0.0.1:" + std::to_string(port_);
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  // A socket; -1 if the dashboard takes no connection.
+  int Connect() const {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<std::uint16_t>(port_));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) return fd;
+    close(fd);
+    return -1;
+  }
+  // What is answered to the request, and the connection's end.
+  std::string Ask(const std::string& request) const {
+    const int fd = Connect();
     std::string answer;
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
-      const std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
-      EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
-      char block[4096];
-      for (ssize_t n = recv(fd, block, sizeof(block), 0); n > 0; n = recv(fd, block, sizeof(block), 0)) {
-        answer.append(block, static_cast<std::size_t>(n));
-      }
+    if (fd < 0) return answer;
+    EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+    char block[4096];
+    for (ssize_t n = recv(fd, block, sizeof(block), 0); n > 0; n = recv(fd, block, sizeof(block), 0)) {
+      answer.append(block, static_cast<std::size_t>(n));
     }
     close(fd);
     return answer;
+  }
+  // The whole answer, head and body.
+  std::string Get(const std::string& path, std::string host = "", const std::string& method = "GET",
+                  const std::string& headers = "") const {
+    if (host.empty()) host = "127.0.0.1:" + std::to_string(port_);
+    return Ask(method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + headers + "\r\n");
   }
   // Of trials in the order of their IDs.
   std::string TrialId(int number) const {
@@ -132,6 +148,151 @@ TEST_F(DashboardTest, OnlyTheAddressOpensItLengthy) {
   snprintf(port, sizeof(port), ":%04X", static_cast<unsigned>(port_));
   EXPECT_THAT(sockets, HasSubstr("0100007F" + std::string(port)));
   EXPECT_THAT(sockets, Not(HasSubstr("00000000" + std::string(port) + " 00000000:0000 0A")));
+}
+
+TEST_F(DashboardTest, RequestsHaveLimitsLengthy) {
+  Start();
+  const std::string near(8000 - path_.size(), 'a');
+  EXPECT_THAT(Get(path_, "", "GET", "X: " + near + "\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get(path_, "", "GET", "X: " + near + near + "\r\n"), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(Get(path_ + near + near), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(Get(path_, "", "GET", "Content-Length: 100000000000\r\n"), StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(Get(path_, "", "GET", "Transfer-Encoding: chunked\r\n"), StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(Get(path_, "", "POST", "Content-Length: 5\r\n"), StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(Get(path_, "", "PUT"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(Get(path_, "", "GET", "Host: evil.example\r\n"), StartsWith("HTTP/1.1 403"));
+  for (const std::string path : {"%", "%0", "%zz", "%00", "?a=%00", "?%=1"}) {
+    EXPECT_THAT(Get(path_ + path), StartsWith("HTTP/1.1 400")) << path;
+  }
+  for (const std::string request :
+       {"\r\n\r\n", "nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET /\x01 HTTP/1.1\r\n\r\n"}) {
+    EXPECT_THAT(Ask(request), ::testing::AnyOf(StartsWith("HTTP/1.1 400"), "")) << request;
+  }
+}
+
+TEST_F(DashboardTest, ATimelineReadsTheGraphThatTheExperimentNamesLengthy) {
+  Write("files.yaml", R"(schema: emplace.experiment
+version: 1
+name: files
+graphs: {files: [g.json], grouping: {name: identity}}
+cluster: {file: c.yaml}
+costs: measured
+agent: {name: single_device}
+budget: {evaluations: 1}
+)");
+  Run("$emplace sweep files.yaml -o runs");
+  Start();
+  const std::string folder = Shell("ls runs/files | grep -E '^[0-9a-f]{16}$'").out;
+  const std::string of = "?experiment=files&trial=" + folder.substr(0, folder.find('\n'));
+  EXPECT_THAT(Get(path_ + "timeline.svg" + of), HasSubstr("</svg>"));
+  Run("rm g.json && mkfifo g.json");
+  EXPECT_THAT(Get(path_ + "timeline.svg" + of), HasSubstr("it is not a regular file"));
+  Stop();
+  Run("rm g.json address status pid && echo 'a secret line' > g.json");
+  Start();
+  const std::string changed = Get(path_ + "timeline.svg" + of);
+  EXPECT_THAT(changed, StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(changed, Not(HasSubstr("a secret line")));
+}
+
+// What takes connections, memory or threads, without the token. EMPLACE_ATTACK_SECONDS: for how long.
+class DashboardAttackTest : public DashboardTest {
+ protected:
+  DashboardAttackTest() {
+    if (const char* const seconds = std::getenv("EMPLACE_ATTACK_SECONDS")) seconds_ = std::atof(seconds);
+    head_ = "GET /0 HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+    endless_ = head_;
+    while (endless_.size() < (1U << 20U)) endless_ += "X: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n";
+    body_ = "POST /0 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000000000\r\n\r\n" + std::string(1U << 20U, 'b');
+  }
+  ~DashboardAttackTest() override {
+    for (const int fd : idle_) close(fd);
+    for (const int fd : slow_) close(fd);
+  }
+
+  using Clock = std::chrono::steady_clock;
+  static double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+  static bool Send(int fd, const std::string& text) {
+    return send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN;
+  }
+  static bool IsClosed(int fd) {
+    char byte = 0;
+    return fd < 0 || recv(fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+  }
+  // Opens those of `count` connections again that were closed.
+  void KeepOpen(std::vector<int>* connections, std::size_t count, const std::string& text) {
+    connections->resize(count, -1);
+    for (int& fd : *connections) {
+      if (!IsClosed(fd)) continue;
+      close(fd);
+      fd = Connect();
+      ++attacks_;
+      if (!text.empty()) Send(fd, text);
+    }
+  }
+  // Of /proc/PID/status, "VmRSS" in KiB or "Threads".
+  double StatusNumber(const std::string& key) const {
+    return std::atof(Shell("sed -n 's/^" + key + ":[[:space:]]*//p' /proc/$(cat pid)/status").out.c_str());
+  }
+
+  double seconds_ = 3;
+  std::size_t attacks_ = 0;  // connections
+  std::string head_;
+  std::string endless_;
+  std::string body_;
+  std::vector<int> idle_;
+  std::vector<int> slow_;
+};
+
+TEST_F(DashboardAttackTest, ARequestHasFiveSecondsInAllSlow) {
+  Start();
+  const auto started = Clock::now();
+  const int fd = Connect();
+  Send(fd, head_);
+  while (!IsClosed(fd) && Since(started) < 20) {
+    usleep(200'000);
+    Send(fd, "X");
+  }
+  close(fd);
+  EXPECT_GT(Since(started), 4);
+  EXPECT_LT(Since(started), 8);
+}
+
+TEST_F(DashboardAttackTest, AnHonestReaderIsServedMeanwhileSlow) {
+  Start();
+  const auto started = Clock::now();
+  auto sent = started;
+  double longest = 0;
+  double rss_before = 0;
+  std::size_t pages = 0;
+  for (int round = 0; Since(started) < seconds_ || round < 5; ++round) {
+    KeepOpen(&idle_, 200, "");
+    KeepOpen(&slow_, 20, head_);
+    if (Since(sent) >= 2 || round == 0) {
+      for (const int fd : slow_) Send(fd, "X");
+      sent = Clock::now();
+    }
+    for (const std::string& attack : {endless_, body_}) {
+      const int fd = Connect();
+      for (int i = 0; i < 20 && Send(fd, attack); ++i) usleep(1000);
+      close(fd);
+      ++attacks_;
+    }
+    const auto asked = Clock::now();
+    EXPECT_THAT(Get(path_), StartsWith("HTTP/1.1 200"));
+    longest = std::max(longest, Since(asked));
+    ++pages;
+    if (round == 2) rss_before = StatusNumber("VmRSS");
+  }
+  const double rss = StatusNumber("VmRSS");
+  printf("%zu pages beside %zu attacking connections in %.1f s, the slowest took %.3f s; memory %.0f, then %.0f KiB\n",
+         pages, attacks_, Since(started), longest, rss_before, rss);
+  EXPECT_LT(longest, 1);
+  EXPECT_GT(rss_before, 0);
+  EXPECT_LT(rss, rss_before + 4096);
+  EXPECT_LT(StatusNumber("Threads"), 12);
+  EXPECT_EQ(Stop().out, "0\n");
 }
 
 TEST_F(DashboardTest, NothingOutsideTheRunsIsReadLengthy) {
@@ -186,6 +347,9 @@ TEST_F(DashboardTest, WhatCannotBeServedIsRefused) {
   ExpectRefused(Emplace("dashboard nowhere"), "nowhere: there is no such folder");
   EXPECT_THAT(Emplace("dashboard .").err, HasSubstr("holds no planned sweep"));
   EXPECT_THAT(Emplace("dashboard runs --port 70000").err, StartsWith("--port: "));
+  Start();
+  ExpectRefused(Emplace("dashboard runs --port " + std::to_string(port_)),
+                "--port: " + std::to_string(port_) + " is not free on 127.0.0.1 (0: any that is)");
 }
 
 }  // namespace dashboard_test

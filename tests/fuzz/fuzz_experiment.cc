@@ -1,5 +1,5 @@
-// An experiment with its sweep expanded gives cells, or InputError. Agents and instances of the library are stubs: the
-// real ones need LibTorch and all generators.
+// An experiment with its sweep expanded gives cells, or InputError. In a fuzzer agents and instances of the library are
+// stubs: the real ones would be most of what is to be compiled.
 #include <array>
 
 #include "agents/agent.h"
@@ -8,6 +8,7 @@
 #include "experiments/spec/experiment.h"
 #include "tests/fuzz/round_trip.h"
 
+#ifdef EMPLACE_FUZZ
 namespace emplace::agents {
 namespace {
 
@@ -55,6 +56,8 @@ const LibraryInstance& FindInstance(std::string_view name) {
 }
 
 }  // namespace emplace::experiments
+
+#endif  // EMPLACE_FUZZ
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream in(emplace::fuzz::Text(data, size));

@@ -4,14 +4,19 @@ import importlib.util
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import emplace
-from testing import CLUSTER, Case, fork, run_program, small_cluster
+from testing import CLUSTER, PROGRAM, Case, fork, run_program, small_cluster
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(os.environ["EMPLACE_ROOT"], "python", "examples")
+ATTACKS = os.path.join(os.environ["EMPLACE_ROOT"], "tests", "cases", "attack")
 
 
 class AgentCase(Case):
@@ -113,6 +118,131 @@ class PlaceTest(AgentCase):
         self.assert_refused("No module named 'nowhere'", emplace.place, simulator, "nowhere:Agent")
         results = emplace.compare(simulator, ["metis", sample_agents.Walk], evaluations=40)
         self.assertEqual([result.evaluations for result in results], [1, 40])
+
+
+def processes_of(agent):
+    """The processes that run the agent, by number."""
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{number}/cmdline", "rb") as file:
+                command = file.read().split(b"\0")
+            with open(f"/proc/{number}/stat", "rb") as file:
+                ended = b") Z " in file.read()
+        except OSError:
+            continue
+        if b"-c" in command and agent.encode() in command and not ended:
+            found.append(int(number))
+    return found
+
+
+class HostileTest(AgentCase):
+    """What agents do that mean ill, or have a bug (tests/cases/attack/hostile_agents.py)."""
+
+    def attack(self, name, *more, **environment):
+        path = os.pathsep.join([ATTACKS, os.environ.get("PYTHONPATH", "")])
+        started = time.monotonic()
+        done = self.place(f"hostile_agents:{name}", "--evaluations", "20", *more, output=f"{name}.json",
+                          PYTHONPATH=path, **environment)
+        return (*done, time.monotonic() - started)
+
+    def assert_one_line(self, name, pattern, *more):
+        status, out, err, _ = self.attack(name, *more)
+        self.assertEqual((status, out), (2, ""), f"{name}: {err}")
+        self.assertRegex(err, pattern, name)
+        self.assertEqual(err.count("\n"), 1, f"{name}: {err}")
+        self.assertLess(len(err), 1000, name)
+        self.assertTrue(err[:-1].isprintable(), name)
+        self.assertFalse(os.path.exists(f"{self.folder}/{name}.json"), name)
+        self.assertEqual(processes_of(f"hostile_agents:{name}"), [], name)
+
+    def test_every_error_is_one_line(self):
+        for name, pattern in (
+                ("Exit", "ended with status 0"), ("Exit3", "SystemExit: 3"), ("Kill", "signal 9"), ("Segv", "signal 11"),
+                ("CloseFds", "its process"), ("GarbageFds", "hostile_agents:GarbageFds: "), ("Empty", "0 placements"),
+                ("NoneP", "TypeError"), ("Short", "has 1 device"), ("Neg", "is the number -1"),
+                ("Big", "hostile_agents:Big: "), ("NaN", "ValueError|TypeError"), ("Str", "TypeError"),
+                ("Exc", r"RuntimeError: multi line\\u001b\[31m\\u202e error x+\.\."), ("ExcObs", "ValueError"),
+                ("BadInit", "has no function propose"), ("NoMethods", "has no function propose"), ("ExcStr", "BadStr: its text"),
+                ("FinObj", "KeyboardInterrupt"), ("Rec", "RecursionError")):
+            with self.subTest(name):
+                self.assert_one_line(name, pattern)
+        for name, pattern in (("State", "pickle"), ("StateExc", "MemoryError")):
+            with self.subTest(name):
+                self.assert_one_line(name, pattern, "--checkpoint", "c.bin")
+
+    def test_what_ends_python_on_import_is_one_line(self):
+        for name, text, pattern in (("exits", "import sys\nsys.exit(3)", r"exits\.py:2: SystemExit: 3"),
+                                    ("stops", "raise KeyboardInterrupt", r"stops\.py:1: KeyboardInterrupt"),
+                                    ("own", "class E(BaseException): pass\nraise E('x')", r"own\.py:2: E: x"),
+                                    ("quits", "quit()", "SystemExit")):
+            with open(f"{self.folder}/{name}.py", "w", encoding="utf-8") as file:
+                file.write(text)
+            status, out, err = self.place(f"{name}:A")
+            self.assertEqual((status, out, err.count("\n")), (2, "", 1), err)
+            self.assertRegex(err, pattern)
+
+    def test_what_goes_on(self):
+        for name in ("Many", "Inf", "Mutate", "Thread", "Print", "ForkChild"):
+            with self.subTest(name):
+                status, _, err, _ = self.attack(name)
+                self.assertEqual(status, 0, err)
+                self.assertEqual(processes_of(f"hostile_agents:{name}"), [])
+
+    def test_notes_are_a_short_line(self):
+        status, out, _, _ = self.attack("Note")
+        self.assertEqual(status, 0)
+        note = next(line for line in out.split("\n") if "xxx" in line)
+        self.assertTrue(note.isprintable())
+        self.assertTrue(note.startswith("a\\nb\\u001b[2J\\u202exxx"), note)
+        self.assertLess(len(note), 250)
+        status, out, _, _ = self.attack("NoteObj")
+        self.assertEqual(status, 0)
+        self.assertIn("<object object at", out)
+
+    def test_agents_that_hang_end_with_the_seconds(self):
+        def run(name):
+            status, _, err, seconds = self.attack(name, "--seconds", "1")
+            self.results[name] = (status, err, seconds)
+        self.results = {}
+        threads = [threading.Thread(target=run, args=(name,)) for name in ("Hang", "StopSelf")]
+        with open(f"{self.folder}/later.py", "w", encoding="utf-8") as file:
+            file.write("import time\nclass A:\n def propose(self, p, rng):\n  if hasattr(self, 'seen'): time.sleep(1000)\n"
+                       "  return [[0] * p.num_groups]\n def observe(self, p, placements, results): self.seen = True\n")
+        threads.append(threading.Thread(target=lambda: self.results.update(
+            later=self.place("later:A", "--evaluations", "20", "--seconds", "1"))))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for name in ("Hang", "StopSelf"):
+            status, err, seconds = self.results[name]
+            self.assertEqual((status, err.count("\n")), (2, 1), err)
+            self.assertRegex(err, f"hostile_agents:{name}: did not answer for 5 s after the search was to end")
+            self.assertLess(seconds, 30)
+            self.assertEqual(processes_of(f"hostile_agents:{name}"), [])
+        status, out, err = self.results["later"]  # what it had found is kept
+        self.assertEqual(status, 0, err)
+        self.assertIn("later:A: did not answer for 5 s", out)
+        self.assertTrue(os.path.exists(f"{self.folder}/p.json"))
+
+    def test_agents_end_with_the_program(self):
+        environment = {**os.environ, "PYTHONPATH": ATTACKS, "EMPLACE_PYTHON": sys.executable}
+        for name, ending in (("Hang", signal.SIGKILL), ("StopSelf", signal.SIGTERM)):
+            agent = f"hostile_agents:{name}"
+            with subprocess.Popen([PROGRAM, "place", "--graph", "g.json", "--cluster", "c.yaml", "--agent", agent, "-o",
+                                   "p.json"], cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as program:
+                deadline = time.monotonic() + 20
+                while not processes_of(agent) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                time.sleep(1)  # until it hangs
+                self.assertEqual(len(processes_of(agent)), 1)
+                program.send_signal(ending)
+                program.wait()
+            while processes_of(agent) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(processes_of(agent), [], name)
 
 
 class CompareTest(AgentCase):

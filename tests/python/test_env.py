@@ -158,6 +158,12 @@ class ContractTest(Case):
         self.assert_refused("snapshot: is not of an environment", before.restore, kept[:-1])
         self.assert_refused("snapshot: is not of an environment", before.restore, b"x" * len(kept))
         self.assert_refused("snapshot: is not", PlacementEnv(*small_problem()).restore, kept)
+        # No bit may change, in the checksum neither.
+        for bit in range(8 * len(kept)):
+            damaged = bytearray(kept)
+            damaged[bit // 8] ^= 1 << bit % 8
+            self.assert_refused("snapshot: is not", before.restore, bytes(damaged))
+        before.restore(kept)
 
     def test_render_and_options(self):
         simulator, grouping = small_problem()

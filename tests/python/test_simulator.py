@@ -51,7 +51,7 @@ class GraphTest(Case):
         self.assert_refused("edges: has another shape ((2, edges))", make, [0, 1], [1, 1])
         self.assert_refused("time_us: has another shape ((2,), a number for each op)", make, [[], []], [1, 1], [1.0])
         self.assert_refused("names: has 1 texts", make, [[], []], [1, 1], names=["a"])
-        self.assert_refused("is of the wrong type", make, [[], []], [1.5, 1])
+        self.assert_refused("output_bytes: is an array of float64 (of integers)", make, [[], []], [1.5, 1])
         self.assert_refused("cycle", make, [[0, 1], [1, 0]], [1, 1])
 
     def test_json_goes_there_and_back(self):
@@ -174,7 +174,7 @@ class EvaluateTest(Case):
         self.assert_refused("placements[0, 0]: is -1 (0 to 1)", evaluate, [[-1, 0, 0, 0]])
         self.assert_refused("has shape (1, 3)", evaluate, [[0, 0, 0]])
         self.assert_refused("is an array of float64", evaluate, [[0.0, 0, 0, 0]])
-        self.assert_refused("has the device 40000", evaluate, [[40000, 0, 0, 0]])
+        self.assert_refused("placements: has 40000", evaluate, [[40000, 0, 0, 0]])
         graph = emplace.Graph.from_json(json.dumps(
             {"schema": "emplace.graph", "version": 1, "name": "g",
              "ops": [{"name": "x", "kind": "op", "time_us": {"a": 1.0}},

@@ -52,8 +52,8 @@ def random_graph(ops, seed=1):
 
 def run_program(*arguments, cwd=None, environment=None):
     """Exit status, standard output and standard error of the program."""
-    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, cwd=cwd, check=False,
-                          env={**os.environ, **(environment or {})})
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, errors="backslashreplace",
+                          cwd=cwd, check=False, env={**os.environ, **(environment or {})})
     return done.returncode, done.stdout, done.stderr
 
 

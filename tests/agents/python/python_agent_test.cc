@@ -39,6 +39,14 @@ class Fails(Last):
     def propose(self, problem, rng):
         return 1 / 0
 
+class Loud(Last):
+    def note(self):
+        return "a\nb\x1b[2J\u202e\ud800" + 999 * "\u00e9"
+
+class Leaves(Last):
+    def propose(self, problem, rng):
+        raise SystemExit(3)
+
 class Deaf(Last):
     def __init__(self):
         import os, time
@@ -81,6 +89,19 @@ TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {
                   ::testing::ContainsRegex("agents_of_a_test:Fails: .*agents_of_a_test.py:14: ZeroDivisionError: ")));
   EXPECT_THAT([] { Search("no_module_of_this_name:Last"); },
               ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("ModuleNotFoundError")));
+}
+
+TEST_F(PythonAgentTest, NotesAreOneShortLine) {
+  const std::string note = Search("agents_of_a_test:Loud").note;
+  EXPECT_THAT(note, ::testing::StartsWith("a\\nb\\u001b[2J\\u202e?\u00e9\u00e9"));
+  EXPECT_THAT(note, ::testing::EndsWith("\u00e9.."));
+  EXPECT_LT(note.size(), 210U);
+}
+
+TEST_F(PythonAgentTest, WhatWouldEndPythonIsAnErrorOfTheAgent) {
+  EXPECT_THAT(
+      [] { Search("agents_of_a_test:Leaves"); },
+      ::testing::ThrowsMessage<InputError>(::testing::ContainsRegex("agents_of_a_test.py:[0-9]+: SystemExit: 3")));
 }
 
 TEST_F(PythonAgentTest, AProcessThatClosesItsConnectionIsNotWaitedForWithoutEndLengthy) {

@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <istream>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "profiler/aten_flop.h"
 #include "profiler/torch_plugin.h"
 #include "sim/base/check.h"
+#include "sim/base/file_io.h"
 #include "sim/base/json_text.h"
 
 namespace emplace::profiler {
@@ -88,6 +91,9 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
 }
 
 Graph GraphFromTorchScript(const TorchScriptOptions& options) {
+  // LibTorch cannot tell a pointer of Git LFS from a broken module.
+  std::error_code error;
+  if (std::filesystem::is_regular_file(options.file, error)) OpenForReading(options.file)->peek();
   std::vector<OpSpec> specs = LoadTorchHardware().record_torchscript(options);
   Outputs outputs;
   for (const OpSpec& spec : specs) outputs.emplace(spec.name, &spec.outputs);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/report/report_results.h"
 #include "experiments/run/plan_file.h"
 #include "experiments/run/run_folder.h"
 #include "experiments/run/run_reader.h"
@@ -50,6 +51,7 @@ using experiments::RunState;
 // Rows of a table, and bytes of a file, that a page shows at most.
 constexpr std::size_t kMostRows = 200;
 constexpr std::size_t kMostCurves = 12;
+constexpr std::size_t kMostTrialsInATable = 1000;  // more would be read each time that the page is
 constexpr std::size_t kMostLogBytes = 20'000;
 constexpr std::uintmax_t kMostFileBytes = std::uintmax_t{1} << 28;
 constexpr std::chrono::seconds kOverviewLasts{1};
@@ -83,6 +85,23 @@ Curve ReadCurve(const std::string& text, const std::string& what) {
 std::string ProfileOf(const experiments::TrialChoice& choice) {
   const bool is_file = choice.costs.starts_with(experiments::kProfilePrefix);
   return is_file ? choice.costs.substr(experiments::kProfilePrefix.size()) : "";
+}
+
+// The table of the improvement, as a report has it: agents that lack a trial are marked and come last.
+std::string ImprovementHtml(const std::string& folder, const RunState& state) {
+  if (state.finished == 0 || state.trials > kMostTrialsInATable) return "";
+  const experiments::TableBlock table = experiments::ImprovementTable(experiments::ReadRuns(folder).front());
+  std::vector<std::vector<std::string>> rows;
+  for (const std::vector<experiments::TextCell>& row : table.rows) {
+    std::vector<std::string>& cells = rows.emplace_back();
+    for (const experiments::TextCell& cell : row) {
+      std::string html = HtmlText(cell.text);
+      if (cell.strong) html = "<b>" + html + "</b>";
+      for (const std::string& detail : cell.details) html += " <small>" + HtmlText(detail) + "</small>";
+      cells.push_back(std::move(html));
+    }
+  }
+  return TableHtml(table.caption, table.header, rows);
 }
 
 std::string FailedHtml(const RunState& state) {
@@ -231,6 +250,11 @@ std::string Dashboard::ExperimentHtml(const std::string& folder) const {
                         HtmlText(best->second));
   }
   html += CurvesHtml(curves);
+  try {
+    html += ImprovementHtml(folder, state);
+  } catch (const InputError& error) {
+    html += fmt::format("<p class=\"error\">{}</p>\n", HtmlText(error.what()));
+  }
   if (!state.running.empty()) {
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < std::min(state.running.size(), kMostRows); ++i) {

@@ -178,16 +178,16 @@ int Main(int argc, char** argv) {
     // Users' paths can fail: a name that is too long, a link to itself, a folder without read permission.
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");
     return Complain(kBadInput, named.what());
-  } catch (const std::system_error& error) {
-    // What the machine does not allow: threads, most of all.
-    return Complain(kBadInput,
-                    fmt::format("emplace: the system refuses what it was asked for ({})", error.code().message()));
   } catch (const std::bad_alloc&) {
     return SayOutOfMemory();
   } catch (const std::system_error& error) {
-    if (error.code() != std::errc::resource_unavailable_try_again) return ComplainOfBug(error);
+    // What the machine does not allow: threads, most of all.
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      return Complain(kBadInput,
+                      "emplace: no further thread or process can be started (a higher limit: ulimit -u, ulimit -v)");
+    }
     return Complain(kBadInput,
-                    "emplace: no further thread or process can be started (a higher limit: ulimit -u, ulimit -v)");
+                    fmt::format("emplace: the system refuses what it was asked for ({})", error.code().message()));
   } catch (const std::exception& error) {
     return ComplainOfBug(error);
   }

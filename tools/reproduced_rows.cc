@@ -88,19 +88,21 @@ class Reproduction {
     Table table({"row", "in the paper", "trials", "finished", "time left"});
     for (const RowTrials& of : rows_) {
       std::size_t finished = 0;
-      double seconds = 0;
+      double low = 0;
+      double high = 0;
       for (const std::size_t trial : of.trials) {
         if (experiments::IsFinished(sweep_.folders[trial])) {
           ++finished;
           continue;
         }
         const TrialEstimate estimate = estimator.Estimate(sweep_.plan.trials[trial]);
-        seconds += estimate.simulator_seconds + estimate.policy_seconds.value_or(0);
+        low += estimate.low_seconds;
+        high += estimate.high_seconds;
       }
       const bool any_left = finished < of.trials.size();
       table.Add({of.row.name, fmt::format("{}: {}", fmt::join(of.row.tables, ", "), of.row.title),
                  std::to_string(of.trials.size()), std::to_string(finished),
-                 any_left ? "about " + TimeForPeople(seconds / processes) : "-"});
+                 any_left ? TimeForPeople(low / processes) + " to " + TimeForPeople(high / processes) : "-"});
     }
     ComparisonDocument document;
     document.sections.push_back({.table = std::move(table)});

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -179,6 +180,15 @@ std::string AgentProcess::ReadLine() {
     if (count <= 0) SayWhyItEnded();
     read_.append(block, static_cast<std::size_t>(count));
   }
+}
+
+double AgentProcess::CpuSeconds() const {
+  clockid_t clock{};
+  timespec time{};
+  if (process_ >= 0 && clock_getcpuclockid(process_, &clock) == 0 && clock_gettime(clock, &time) == 0) {
+    cpu_seconds_ = static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+  return cpu_seconds_;
 }
 
 JsonValue AgentProcess::Ask(JsonObject question) {

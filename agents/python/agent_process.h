@@ -27,6 +27,8 @@ class AgentProcess {
   // The answer to `question`, an object. Throws InputError where the agent raised an exception, with its file and line,
   // and if the process has ended; AgentDoesNotAnswer (agents/agent.h) if it was ended here.
   JsonValue Ask(JsonObject question);
+  // CPU time that the process has taken so far.
+  double CpuSeconds() const;
 
  private:
   [[noreturn]] void SayWhyItEnded();
@@ -38,6 +40,7 @@ class AgentProcess {
   std::function<bool()> stop_;
   pid_t process_ = -1;
   int socket_ = -1;
+  mutable double cpu_seconds_ = 0;  // at the last look: a process that has ended has no clock
   std::string read_;  // behind the last line
 };
 

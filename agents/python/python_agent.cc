@@ -112,6 +112,7 @@ class PythonAgent : public Agent {
   }
 
   bool Finished() const override { return finished_; }
+  double CpuSecondsElsewhere() const override { return process_ ? process_->CpuSeconds() : 0; }
   std::string Note() const override { return note_; }
 
   void Save(std::ostream& out) const override {

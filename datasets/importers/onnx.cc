@@ -437,8 +437,9 @@ class OnnxGraphMaker {
     }
     if (!subgraphs.empty()) {
       imported->notes.push_back(
-          fmt::format("{} have subgraphs of which it is not known how often they run: one op each, of 0 FLOP; nodes "
-                      "inside: {}",
+          fmt::format("{} have subgraphs that run an unknown number of times, or as more than 20,000 nodes: one op "
+                      "each, of 0 FLOP; "
+                      "nodes inside: {}",
                       share(num_kept), Counted(subgraphs)));
     }
     if (!model_.guesses.empty()) {

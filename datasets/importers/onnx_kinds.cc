@@ -645,7 +645,9 @@ OnnxPlannedOp PlanAsItIs(const OnnxNode& node, const OnnxValues& values) {
       if (!name.empty()) op.inputs.push_back(name);
     }
   }
+  // Outputs that are left out are missing in the list, as inputs are.
   for (const std::string& name : node.outputs) {
+    if (name.empty()) continue;
     const OnnxType* const type = values.Find(name);
     op.outputs.emplace_back(name, type == nullptr ? OnnxType{} : *type);
   }

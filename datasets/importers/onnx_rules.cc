@@ -108,6 +108,16 @@ class OnnxRule {
   void SameAsFirst() { Set(0, ElementOf(0), Dims(0)); }
   // y = norm(x) scaled: the type is that of the scale.
   void Normalised() { Set(0, Has(1) ? ElementOf(1) : ElementOf(0), Dims(0)); }
+  // libonnx 1.12 takes any axis.
+  void LayerNorm() {
+    RuleDims rows = Dims(0);
+    const std::size_t axis = AxisOf(node_.Integer("axis", -1), rows.size());
+    std::fill(rows.begin() + static_cast<std::ptrdiff_t>(axis), rows.end(), 1);
+    const auto stored = static_cast<std::int32_t>(node_.Integer("stash_type", kOnnxFloat));
+    Set(0, ElementOf(0), Dims(0));
+    Set(1, stored, rows);
+    Set(2, stored, rows);
+  }
   void Broadcast() {
     RuleDims dims = Dims(0);
     for (std::size_t i = 1; i < node_.inputs.size(); ++i) {
@@ -470,7 +480,7 @@ class OnnxRule {
     Set(2, kOnnxFloat, rows);
     Set(3, ElementOf(0), x);
   }
-  // Of ids [B, S] and tables [n, D].
+  // Ids are [B, S], tables [n, D].
   void EmbedNorm() {
     ExpectRank(0, 2);
     ExpectRank(2, 2);
@@ -527,8 +537,9 @@ class OnnxRule {
       }
       for (std::size_t i = 0; i < axes.size(); ++i) {
         std::int64_t& dim = dims[AxisOf(axes[i], x.size())];
-        dim = policy == "stretch" ? sizes[i]
-                                  : static_cast<std::int64_t>(std::floor(static_cast<double>(dim) * scale + 0.5));
+        const double scaled = std::floor(static_cast<double>(dim) * scale + 0.5);
+        Expect(scaled < 0x1p40, "its sizes do not fit");
+        dim = policy == "stretch" ? sizes[i] : static_cast<std::int64_t>(scaled);
       }
     } else {
       if (scales == nullptr || scales->size() != axes.size()) NoShape("its scales are not constant");
@@ -643,7 +654,7 @@ class OnnxRule {
       dims.back() = is_inverse ? 1 : 2;
       // A real signal has half of the frequencies.
       if (!is_inverse) dims[axis] = dims[axis] / 2 + 1;
-      if (is_inverse && !Has(1)) dims[axis] = std::max<std::int64_t>(2 * (dims[axis] - 1), 0);
+      if (is_inverse && !Has(1)) dims[axis] = Times(2, std::max<std::int64_t>(dims[axis] - 1, 0));
     } else {
       dims.back() = 2;
     }
@@ -720,6 +731,7 @@ const OnnxRule::Row* OnnxRule::Find(const OnnxNode& node) {
       {"GreaterOrEqual", &OnnxRule::Comparison},
       {"GridSample", &OnnxRule::GridSample},
       {"GroupNormalization", &OnnxRule::SameAsFirst},
+      {"LayerNormalization", &OnnxRule::LayerNorm, kAlways},
       {"LessOrEqual", &OnnxRule::Comparison},
       {"LinearAttention", &OnnxRule::LinearAttentionRule},
       {"LpPool", &OnnxRule::Pool, 18},

@@ -4,6 +4,9 @@
 #define ONNX_ML 1
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/dynamic_message.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/unknown_field_set.h>
@@ -38,7 +41,8 @@ using onnx::TypeProto;
 
 constexpr std::size_t kMostNodes = 4'000'000;
 constexpr int kDeepestCall = 32;
-constexpr std::size_t kMostUnrolled = 100'000;  // nodes that subgraphs become, beyond those of the file
+constexpr std::size_t kMostUnrolledBytes = std::size_t{64} << 20;  // of the messages of iterations
+constexpr std::size_t kMostUnrolled = 20'000;  // nodes that subgraphs become, beyond those of the file
 constexpr std::int64_t kLargestWindow = std::int64_t{1} << 31;
 constexpr int kDeepestGraph = 32;
 
@@ -270,7 +274,15 @@ class Expander {
 
   // A prefix that no other call has, and no other subgraph that is inlined.
   std::string Prefix(const NodeProto& node) {
-    return fmt::format("{}#{}/", node.name().empty() ? node.op_type() : node.name(), calls_++);
+    constexpr std::size_t kLongest = 200;
+    std::string name = node.name().empty() ? node.op_type() : node.name();
+    if (name.size() > kLongest) {
+      // Not within a character of UTF-8.
+      std::size_t end = kLongest;
+      while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+      name.resize(end);
+    }
+    return fmt::format("{}#{}/", name, calls_++);
   }
   // The node with the names that `names` has for its values, and others with `prefix`.
   static void Rename(const std::string& prefix, Names* names, NodeProto* node) { Rename(prefix, {}, names, node, 0); }
@@ -436,7 +448,10 @@ void CheckAttrs(NodeProto* node) {
     const auto check = [&](std::int64_t value, std::int64_t least, std::int64_t most) {
       if (value < least || value > most) throw std::runtime_error(fmt::format("attribute {} is {}", name, value));
     };
-    if (is_window) {
+    constexpr std::int64_t kMostDimensions = 1'000'000;
+    if (name == "axis" && attr.has_i()) {
+      check(attr.i(), -kMostDimensions, kMostDimensions);
+    } else if (is_window) {
       for (const std::int64_t value : attr.ints()) check(value, 1, kLargestWindow);
       if (attr.has_i()) check(attr.i(), 1, kLargestWindow);
     } else if (is_count && attr.has_i()) {
@@ -492,7 +507,7 @@ class Inference {
     known_content_[name] = &kept_content_.emplace_back(std::move(content));
   }
 
-  // Of the model, or of a subgraph that is inlined, whose names are changed then.
+  // Adds those of the model, or of a subgraph that is inlined, whose names are changed then.
   void AddInitializers(const GraphProto& graph, const Expander::Names* names) {
     const auto add = [&](const TensorProto& tensor, OnnxTensor plain) {
       for (const std::int64_t dim : plain.dims) {
@@ -1089,6 +1104,7 @@ class Inference {
   // that its outputs get, "" for none. `stored`: the prefix of its initializers.
   void Inline(std::size_t i, const GraphProto& graph, const std::string& prefix, const std::string& stored,
               const std::vector<std::string>& inputs, const std::vector<std::string>& targets) {
+    unrolled_bytes_ += graph.ByteSizeLong();
     Expander::Names names = {{"", ""}};
     Outside outside;
     LookInto(graph, {}, 0, &outside);
@@ -1175,7 +1191,7 @@ class Inference {
 
   std::size_t NodesLeft() {
     const std::size_t added = expander_.steps().size() - num_own_;
-    return kMostUnrolled - std::min(kMostUnrolled, added);
+    return unrolled_bytes_ >= kMostUnrolledBytes ? 0 : kMostUnrolled - std::min(kMostUnrolled, added);
   }
 
   // Forgets the iterations of a loop whose end turns out not to be known.
@@ -1505,7 +1521,8 @@ class Inference {
   std::vector<std::vector<std::size_t>> parts_;  // of a node that is replaced: the nodes in its place
   std::unordered_set<std::size_t> is_replaced_;
   std::unordered_set<std::size_t> guessed_;  // nodes that are replaced, though it is not known by what
-  std::size_t num_own_ = 0;                  // nodes that are replaced by nothing else come first
+  std::size_t num_own_ = 0;                  // nodes of the file itself, which come first
+  std::size_t unrolled_bytes_ = 0;
   std::unordered_map<std::string, std::vector<std::string>> sequences_;  // the tensors of a list
   std::unordered_set<std::string> initializers_;
   std::unordered_set<std::string> inputs_;
@@ -1539,16 +1556,43 @@ class TextErrors : public google::protobuf::io::ErrorCollector {
   std::string first_;
 };
 
+// The messages of onnx.proto with the default attributes of functions, which libonnx 1.12 does not have.
+const google::protobuf::FileDescriptor* NewerMessages(google::protobuf::DescriptorPool* pool) {
+  constexpr int kAttributeProtos = 11;
+  google::protobuf::FileDescriptorProto file;
+  onnx::ModelProto::descriptor()->file()->CopyTo(&file);
+  const std::string name = onnx::FunctionProto::descriptor()->name();
+  for (auto& message : *file.mutable_message_type()) {
+    if (message.name() != name || onnx::FunctionProto::descriptor()->FindFieldByNumber(kAttributeProtos) != nullptr) {
+      continue;
+    }
+    auto* const field = message.add_field();
+    field->set_name("attribute_proto");
+    field->set_number(kAttributeProtos);
+    field->set_label(google::protobuf::FieldDescriptorProto::LABEL_REPEATED);
+    field->set_type(google::protobuf::FieldDescriptorProto::TYPE_MESSAGE);
+    field->set_type_name("." + onnx::AttributeProto::descriptor()->full_name());
+  }
+  return pool->BuildFile(file);
+}
+
 void ParseText(const std::string& text, onnx::ModelProto* proto) {
+  google::protobuf::DescriptorPool pool;
+  const auto* const file = NewerMessages(&pool);
+  if (file == nullptr) throw std::runtime_error("its messages do not fit those that are expected");
+  google::protobuf::DynamicMessageFactory messages;
+  const auto* const model = file->FindMessageTypeByName(onnx::ModelProto::descriptor()->name());
+  const std::unique_ptr<google::protobuf::Message> read(messages.GetPrototype(model)->New());
   TextErrors errors;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.AllowUnknownField(true);
   constexpr int kDeepestText = 100;
   parser.SetRecursionLimit(kDeepestText);
-  if (!parser.ParseFromString(text, proto)) {
+  if (!parser.ParseFromString(text, read.get())) {
     RefuseModel(fmt::format("is no ONNX model in protobuf's text format ({})", errors.first()));
   }
+  if (!proto->ParseFromString(read->SerializeAsString())) throw std::runtime_error("its messages are too long");
 }
 
 OnnxParsed ParseOnnx(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs) {

@@ -24,7 +24,10 @@ std::optional<std::size_t> AxisIn(std::int64_t axis, std::size_t rank) {
 // The position that each dimension has in the row-major order of `dims`.
 ValueDims StridesOf(const ValueDims& dims) {
   ValueDims strides(dims.size(), 1);
-  for (std::size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  for (std::size_t i = dims.size(); i-- > 1;) {
+    // Only a tensor without elements has strides beyond all bounds, and none of its positions is asked for.
+    if (__builtin_mul_overflow(strides[i], dims[i], &strides[i - 1])) strides[i - 1] = 0;
+  }
   return strides;
 }
 
@@ -70,6 +73,7 @@ class Evaluator {
   std::vector<std::optional<OnnxContent>> Run() {
     const std::string& op = node_.op;
     if (op == "Split") return SplitUp();
+    if (op == "TopK") return Largest();
     std::optional<OnnxContent> one = One();
     if (!one || !OnnxElements(one->dims) || static_cast<std::size_t>(*OnnxElements(one->dims)) != one->size()) {
       return {};
@@ -120,6 +124,8 @@ class Evaluator {
     if (op == "Expand" || op == "Tile") return Repeated(*x);
     if (op == "NonZero") return NonZero(*x);
     if (op == "CumSum") return Summed(*x);
+    if (op == "GatherElements" || op == "ScatterElements" || op == "ScatterND") return Picked(*x);
+    if (op == "ArgMax" || op == "ArgMin") return Position(*x);
     if (x->size() == 0) return std::nullopt;
     if (op.starts_with("Reduce")) return Reduced(*x);
     if (op == "Clip") return Clipped(*x);
@@ -187,7 +193,7 @@ class Evaluator {
       const auto axis = AxisIn(node_.Integer("axis", 0), all.dims.size());
       if (!axis || part->dims.size() != all.dims.size() || part->element != all.element) return std::nullopt;
       ValueDims dims = all.dims;
-      dims[*axis] += part->dims[*axis];
+      if (__builtin_add_overflow(dims[*axis], part->dims[*axis], &dims[*axis])) return std::nullopt;
       OnnxContent both = all;
       both.integers.insert(both.integers.end(), part->integers.begin(), part->integers.end());
       both.numbers.insert(both.numbers.end(), part->numbers.begin(), part->numbers.end());
@@ -216,6 +222,7 @@ class Evaluator {
     const OnnxContent* const step = In(2);
     if (start == nullptr || limit == nullptr || step == nullptr) return std::nullopt;
     if (start->size() != 1 || limit->size() != 1 || step->size() != 1) return std::nullopt;
+    if (start->is_number() != step->is_number()) return std::nullopt;
     const double first = start->at(0);
     const double by = step->at(0);
     const double count = by == 0 ? 0 : std::ceil((limit->at(0) - first) / by);
@@ -225,7 +232,8 @@ class Evaluator {
       if (start->is_number()) {
         values.numbers.push_back(first + static_cast<double>(i) * by);
       } else {
-        values.integers.push_back(start->integers[0] + i * step->integers.at(0));
+        values.integers.push_back(
+            Wrapping(start->integers[0], Wrapping(i, step->integers.at(0), std::multiplies<>()), std::plus<>()));
       }
     }
     values.dims = {static_cast<std::int64_t>(values.size())};
@@ -515,7 +523,7 @@ class Evaluator {
     return std::nullopt;
   }
 
-  // Of two inputs or more, from the first one on.
+  // Combines two inputs or more, from the first one on.
   Content Binary(const OnnxContent& x) const {
     OnnxContent result = x;
     for (std::size_t i = 1; i < node_.inputs.size(); ++i) {
@@ -675,6 +683,72 @@ class Evaluator {
       if (x.element == kOnnxFloat) value = static_cast<double>(static_cast<float>(value));
     }
     return result;
+  }
+
+  // Elements of a list, read or replaced.
+  Content Picked(const OnnxContent& x) const {
+    const OnnxContent* const places = In(1);
+    const OnnxContent* const updates = In(2);
+    const bool is_read = node_.op == "GatherElements";
+    if (x.dims.size() != 1 || places == nullptr || places->is_number()) return std::nullopt;
+    if (node_.Text("reduction", "none") != "none") return std::nullopt;
+    OnnxContent result = x;
+    if (is_read) {
+      if (places->dims.size() != 1) return std::nullopt;
+      result = {.element = x.element, .dims = places->dims, .integers = {}, .numbers = {}};
+    } else if (updates == nullptr || updates->is_number() != x.is_number() || updates->size() != places->size()) {
+      return std::nullopt;
+    }
+    const auto length = static_cast<std::int64_t>(x.size());
+    for (std::size_t i = 0; i < places->size(); ++i) {
+      const std::int64_t place = places->integers[i];
+      if (place < -length || place >= length) return std::nullopt;
+      const auto at = static_cast<std::size_t>(place < 0 ? place + length : place);
+      if (is_read && x.is_number()) {
+        result.numbers.push_back(x.numbers[at]);
+      } else if (is_read) {
+        result.integers.push_back(x.integers[at]);
+      } else if (x.is_number()) {
+        result.numbers[at] = updates->numbers[i];
+      } else {
+        result.integers[at] = updates->integers[i];
+      }
+    }
+    return result;
+  }
+
+  // Where the largest or smallest element of a list is: the first one, or the last one.
+  Content Position(const OnnxContent& x) const {
+    if (x.dims.size() != 1 || x.size() == 0) return std::nullopt;
+    const bool is_last = node_.Integer("select_last_index", 0) != 0;
+    const bool is_largest = node_.op == "ArgMax";
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < x.size(); ++i) {
+      const double gain = is_largest ? x.at(i) - x.at(best) : x.at(best) - x.at(i);
+      if (gain > 0 || (gain == 0 && is_last)) best = i;
+    }
+    const bool keeps = node_.Integer("keepdims", 1) != 0;
+    return Integers({static_cast<std::int64_t>(best)}, keeps ? ValueDims{1} : ValueDims{});
+  }
+
+  // The largest elements of a list, and where they are.
+  std::vector<std::optional<OnnxContent>> Largest() const {
+    const OnnxContent* const x = In(0);
+    const OnnxContent* const count = In(1);
+    if (x == nullptr || count == nullptr || count->is_number() || count->size() != 1 || x->dims.size() != 1) return {};
+    const std::int64_t k = count->integers[0];
+    if (k < 0 || k > static_cast<std::int64_t>(x->size())) return {};
+    ValueDims order(x->size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+    const bool is_largest = node_.Integer("largest", 1) != 0;
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      const double first = x->at(static_cast<std::size_t>(a));
+      const double second = x->at(static_cast<std::size_t>(b));
+      return is_largest ? first > second : first < second;
+    });
+    order.resize(static_cast<std::size_t>(k));
+    return {Take(*x, {k}, [&](const ValueDims& index) { return order[static_cast<std::size_t>(index[0])]; }),
+            Integers(order, {k})};
   }
 
   std::vector<std::optional<OnnxContent>> SplitUp() const {

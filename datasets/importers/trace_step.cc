@@ -61,6 +61,8 @@ CallType TypeOf(std::string_view name) {
   if (Contains(name, "StreamWaitEvent")) return CallType::kWaitEvent;
   if (Contains(name, "EventQuery") || Contains(name, "StreamQuery")) return CallType::kPoll;
   if (name == "cudaFree" || name == "hipFree" || name == "cudaFreeHost") return CallType::kFree;
+  // Unified Runtime's barriers, on XPUs.
+  if (Contains(name, "EventsWait")) return CallType::kOther;
   for (const std::string_view part : {"Launch", "Memcpy", "Memset", "Enqueue"}) {
     if (Contains(name, part)) return CallType::kLaunch;
   }
@@ -143,7 +145,8 @@ class RankBuilder {
     std::uint32_t source = kNone;     // op ranges around it, events
     std::uint32_t outer = kNone;
     CallType type = CallType::kOther;
-    bool is_own = true;  // of the step
+    bool is_own = true;      // of the step
+    bool ran_early = false;  // what it started ran before the step began
     std::vector<std::uint32_t> activities;
   };
   struct Activity {
@@ -421,7 +424,8 @@ class RankBuilder {
     }
     tied_ = {};
     for (const Call& call : calls_) {
-      if (call.is_own && call.type == CallType::kLaunch && &calls_[call.outermost] == &call && call.activities.empty())
+      if (call.is_own && call.type == CallType::kLaunch && !call.ran_early && &calls_[call.outermost] == &call &&
+          call.activities.empty())
         ++cut_launches_;
     }
   }
@@ -456,6 +460,7 @@ class RankBuilder {
     const TraceEvent& event = trace_.events[tied.event];
     if (event.end <= start_ && event.start < start_) {
       ++early_;
+      if (tied.call != kNone) calls_[calls_[tied.call].outermost].ran_early = true;
       return;
     }
     const std::int64_t time = event.end - std::max(event.start, start_);

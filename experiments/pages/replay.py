@@ -129,10 +129,11 @@ def simulated_steps(program: str, data: Path, scratch: Path) -> tuple[dict[str, 
     table = [cells_of(lines[0])[:-timed]]
     for (title, gpu), row in zip(titles, rows):
         table.append([title, gpu, *row[2:-timed]])
-    pattern = r"median ([\d.]+) %, largest ([\d.]+) %, within 2 % in (\d+) of (\d+). Starts: median of the medians ([\d.]+) %"
-    found = re.search(pattern, lines[-1])
+    errors = r"median ([\d.]+) %, largest ([\d.]+) %, within 2 % in (\d+) of (\d+)."
+    found = re.search(errors + r" Starts: median of the medians ([\d.]+) %", lines[-1])
     names = ("error.median", "error.largest", "error.near", "error.traces", "starts.median")
-    figures: dict[str, Value] = {name: float(text) if "." in text else int(text) for name, text in zip(names, found.groups())}
+    numbers = [float(text) if "." in text else int(text) for text in found.groups()]
+    figures: dict[str, Value] = dict(zip(names, numbers))
     return figures, markdown(table, words=[0, 1, table[0].index("said")])
 
 

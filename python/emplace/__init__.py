@@ -13,14 +13,14 @@ Bad input raises InputError, a ValueError, with the same line that the program p
 
 from emplace._core import InputError, version as __version__
 from emplace.cluster import Cluster, Costs
-from emplace.datasets import (FamilyMember, Imported, LibraryInstance, family, generate, import_files, library, names,
-                              transform)
+from emplace.datasets import (FamilyMember, Imported, LibraryInstance, family, generate, import_files, improvement_table, library,
+                              names, transform)
 from emplace.graph import Graph, Grouping
 from emplace.search import SearchResult, compare, place
 from emplace.simulator import Simulator, Timeline
 
 __all__ = [
     "Cluster", "Costs", "FamilyMember", "Graph", "Grouping", "Imported", "InputError", "LibraryInstance",
-    "SearchResult", "Simulator", "Timeline", "__version__", "compare", "family", "generate", "import_files", "library",
-    "names", "place", "transform",
+    "SearchResult", "Simulator", "Timeline", "__version__", "compare", "family", "generate", "import_files",
+    "improvement_table", "library", "names", "place", "transform",
 ]

@@ -111,3 +111,12 @@ def names(topic: str) -> dict[str, str]:
     """Names and what they are, of agents, models, datasets, clusters, engines, rewards, groupers, cost-models or
     importers."""
     return dict(_core.list_rows(_check.text("topic", topic)))
+
+
+def improvement_table(runs: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]:
+    """The table that `emplace sweep` prints for a folder RUNS/EXPERIMENT: its header, and a row for each agent.
+
+    The best agents come first. A cell that lacks trials says how many it has, as in "12.3 (5 of 6)"; its agent comes
+    after those that have all.
+    """
+    return _core.improvement_rows(_check.path("runs", runs))

@@ -12,6 +12,8 @@
 #include "datasets/shipped_clusters.h"
 #include "datasets/transform/transform.h"
 #include "experiments/library/instances.h"
+#include "experiments/report/report_results.h"
+#include "experiments/run/run_reader.h"
 #include "experiments/library/known_results.h"
 #include "experiments/version.h"
 #include "python/src/batch_evaluator.h"
@@ -155,9 +157,33 @@ py::list ListTopic(const std::string& topic) {
                                 "importers)");
 }
 
+// The header, and for each agent the texts of its cells: mean, interval, and how many trials are there where some are
+// missing.
+py::tuple ImprovementRows(const std::string& runs) {
+  experiments::TableBlock table;
+  {
+    const py::gil_scoped_release released;
+    const std::vector<experiments::ExperimentRuns> all = experiments::ReadRuns(runs);
+    if (all.size() != 1) throw InputError(runs, "holds " + std::to_string(all.size()) + " experiments (the folder of one)");
+    table = experiments::ImprovementTable(all.front());
+  }
+  py::list rows;
+  for (const std::vector<experiments::TextCell>& row : table.rows) {
+    py::list cells;
+    for (const experiments::TextCell& cell : row) {
+      std::string text = cell.text;
+      for (const std::string& detail : cell.details) text += " " + detail;
+      cells.append(text);
+    }
+    rows.append(cells);
+  }
+  return py::make_tuple(table.header, rows);
+}
+
 }  // namespace
 
 void BindDatasets(py::module_& module) {
+  module.def("improvement_rows", &ImprovementRows, py::arg("runs"));
   module.def("generate", &Generate, py::arg("model"), py::arg("settings"), py::call_guard<py::gil_scoped_release>());
   module.def("family", &Family, py::arg("name"), py::arg("seed"));
   module.def("import_files", &ImportFiles, py::arg("paths"), py::arg("format"), py::arg("min_attributed_percent"),

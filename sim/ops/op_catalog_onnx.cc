@@ -53,6 +53,20 @@ OpWork OnnxBatchNorm(const Graph& graph, OpId op) {
   return MakeWork(kOnnxElementwise, 2 * Elements(view.out(0)) + 5 * Elements(view.in(1)), view.AllBytes());
 }
 
+// Each target adds a number of x times its weight.
+OpWork OnnxLogLikelihood(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  return MakeWork(kOnnxReduction, 2 * Elements(view.in(1)), view.AllBytes());
+}
+
+// The matrix [.., D, D + 1] of each batch times a place of D coordinates and 1.
+OpWork OnnxAffineGrid(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  const ShapeView grid = view.out(0);
+  view.Expect(!grid.empty(), "the grid has coordinates");
+  return MakeWork(kOnnxElementwise, 2 * Elements(grid) * static_cast<double>(grid.back()), view.AllBytes());
+}
+
 // A square, size - 1 sums, factor and bias, a power, a division.
 OpWork OnnxLrn(const Graph& graph, OpId op) {
   const OpView view(graph, op);
@@ -269,6 +283,7 @@ constexpr OpKind kOnnxKinds[] = {
     {"onnx::Acos", kOnnxElementwise, "(x): E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::Acosh", kOnnxElementwise, "(x): E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::Add", kOnnxElementwise, "(a, b), broadcast: E", OnnxPerOutput<kOnnxElementwise, 1>},
+    {"onnx::AffineGrid", kOnnxElementwise, "(matrices, size): 2*E*D for D coordinates", OnnxAffineGrid},
     {"onnx::And", kOnnxElementwise, "(a, b): E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::ArgMax", kOnnxReduction, "(x): elements of x", OnnxPerInput<kOnnxReduction, 1>},
     {"onnx::ArgMin", kOnnxReduction, "(x): elements of x", OnnxPerInput<kOnnxReduction, 1>},
@@ -363,6 +378,7 @@ constexpr OpKind kOnnxKinds[] = {
     {"onnx::Mod", kOnnxElementwise, "(a, b): E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::Mul", kOnnxElementwise, "(a, b), broadcast: E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::Neg", kOnnxElementwise, "(x): E", OnnxPerOutput<kOnnxElementwise, 1>},
+    {"onnx::NegativeLogLikelihoodLoss", kOnnxReduction, "(x, targets, ..): 2 * elements of targets", OnnxLogLikelihood},
     {"onnx::Not", kOnnxElementwise, "(x): E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::OneHot", kOnnxCopy, "(indices, ..): 0 flop", OnnxPerOutput<kOnnxCopy, 0>},
     {"onnx::Or", kOnnxElementwise, "(a, b): E", OnnxPerOutput<kOnnxElementwise, 1>},
@@ -407,6 +423,8 @@ constexpr OpKind kOnnxKinds[] = {
     {"onnx::Size", OpClass::kNone, "(x): 0; it is known without a kernel", OnnxNothing},
     {"onnx::Slice", kOnnxCopy, "(x): 0 flop; reads only what it writes", OnnxSlice},
     {"onnx::Softmax", kOnnxReduction, "(x) along any axis: 5*E", OnnxPerOutput<kOnnxReduction, 5>},
+    {"onnx::SoftmaxCrossEntropyLoss", kOnnxReduction, "(x, targets, ..): 6 * elements of x; as LogSoftmax",
+     OnnxPerInput<kOnnxReduction, 6>},
     {"onnx::Softplus", kOnnxElementwise, "(x): 3*E; exp, sum, log", OnnxPerOutput<kOnnxElementwise, 3>},
     {"onnx::Softsign", kOnnxElementwise, "(x): 3*E", OnnxPerOutput<kOnnxElementwise, 3>},
     {"onnx::SpaceToDepth", kOnnxCopy, "(x): 0 flop", OnnxPerOutput<kOnnxCopy, 0>},

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -350,6 +351,75 @@ TEST_F(DashboardTest, WhatCannotBeServedIsRefused) {
   Start();
   ExpectRefused(Emplace("dashboard runs --port " + std::to_string(port_)),
                 "--port: " + std::to_string(port_) + " is not free on 127.0.0.1 (0: any that is)");
+}
+
+// Words of a table's row, wherever it stands: without Markdown, HTML and what marks the best.
+std::string PlainRow(std::string line) {
+  for (const char* const part : {"<tr><td>", "</td></tr>", "</td><td>", "<b>", "</b>", "<small>", "</small>", "<br>", "\\", "**",
+                                 "|", "*"}) {
+    for (std::size_t at = line.find(part); at != std::string::npos; at = line.find(part)) {
+      line.replace(at, std::string(part).size(), " ");
+    }
+  }
+  std::istringstream words(line);
+  std::string plain;
+  for (std::string word; words >> word;) plain += (plain.empty() ? "" : " ") + word;
+  return plain;
+}
+
+std::string RowOf(const std::string& text, const std::string& agent) {
+  const std::size_t caption = text.find("mprovement");
+  std::istringstream lines(caption == std::string::npos ? "" : text.substr(caption));
+  for (std::string line; std::getline(lines, line);) {
+    if (const std::string plain = PlainRow(line); plain.starts_with(agent + " ")) return plain;
+  }
+  return "no row of " + agent;
+}
+
+// An agent in Python that fails on the larger graphs only, after its first evaluation.
+TEST_F(DashboardTest, TablesOfASweepWithFailedTrialsAreTheSameEverywhereLengthy) {
+  if (!EMPLACE_HAS_PYTHON) GTEST_SKIP() << "without the Python package";
+  Write("fails.py", R"(class OnLarge:
+    def __init__(self, **settings): self.groups = 0
+    def propose(self, problem, rng):
+        self.groups = problem.num_groups
+        return [[problem.accelerators[i % 2] for i in range(problem.num_groups)]]
+    def observe(self, problem, placements, results):
+        if self.groups > 10: raise RuntimeError("too large")
+)");
+  Write("y.yaml", R"(# Which agent wins?
+schema: emplace.experiment
+version: 1
+name: fails
+graphs: {model: rnnlm, set: {hidden: 64, steps: 4}}
+cluster: {name: post-8k80, gpus: 2}
+costs: roofline
+agent: {name: random}
+budget: {evaluations: 20}
+metrics: [improvement]
+sweep:
+  graphs.grouping: [{name: merge_and_colocate, groups: 5}, {name: merge_and_colocate, groups: 20}]
+  agent.name: ["fails:OnLarge", random, round_robin]
+)");
+  const std::string python = "PYTHONPATH=$PWD:${emplace%/*}/python ";
+  Run("rm -r runs");
+  const Ran sweep = Shell(python + "$emplace sweep y.yaml -o runs");
+  EXPECT_EQ(sweep.status, 1) << sweep.err;
+  Run("$emplace report runs/fails -o report.html");
+  Start();
+  const std::string page = Get(path_);
+  Write("table.py",
+        "import emplace\nprint('improvement')\nfor row in emplace.improvement_table('runs/fails')[1]: print(*row)\n");
+  const Ran table = Shell(python + EMPLACE_PYTHON_PROGRAM " table.py");
+  for (const std::string agent : {"fails:OnLarge", "random", "round_robin"}) {
+    const std::string row = RowOf(sweep.out, agent);
+    EXPECT_EQ(RowOf(Read("report.md"), agent), row) << sweep.out;
+    EXPECT_EQ(RowOf(page, agent), row);
+    EXPECT_EQ(RowOf(table.out, agent), row) << table.err;
+  }
+  // What lacks trials says so, and comes last.
+  EXPECT_THAT(RowOf(sweep.out, "fails:OnLarge"), HasSubstr("(0 of 1)"));
+  EXPECT_GT(sweep.out.find("\nfails:OnLarge "), sweep.out.find("\nround_robin "));
 }
 
 }  // namespace dashboard_test

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "tests/profiler/recorded_graphs.h"
 #include "tests/testing/errors.h"
@@ -19,6 +20,12 @@ using testing::FlopOf;
 using testing::OpsOfKind;
 using testing::Recorded;
 using ::testing::SizeIs;
+
+TEST(GraphFromTorchScriptTest, APointerOfGitLfsIsNoModule) {
+  const std::string file = std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/k20_lfs.onnx";
+  EXPECT_THAT(ErrorOf([&] { profiler::GraphFromTorchScript({.file = file, .inputs = {}}); }),
+              ::testing::HasSubstr("it is a pointer of Git LFS in place of the file"));
+}
 
 TEST(ParseTorchScriptInputTest, AShapeAloneIsOfFloats) {
   const profiler::TorchScriptInput input = profiler::ParseTorchScriptInput("32x3x299x299", "--input");

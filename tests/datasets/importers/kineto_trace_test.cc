@@ -85,6 +85,10 @@ TEST(KinetoTraceTest, EventsThatNoClockMeasuredAreLeftOutAndCounted) {
   const std::string text =
       TraceText()
           .Op("a", 1e12, 1)
+          .Op("c", 1e12, 1)
+          .Op("d", 1e12, 1)
+          .Op("of another day", 9e12, 5)
+          .Op("as long as a clock", 1e12, 1e12)
           .Op("endless", 1e12, -1)
           .Add("python_function", "f", "9", "1", 1e12, -3, "")
           .Kernel("placeholder", 0, 0, 1)

@@ -72,6 +72,7 @@ TEST(OnnxRulesTest, ShapesAreThoseOfTheOperatorsPages) {
   const RuleCase rows[] = {
       {"Gelu", {{2, 3}}, {{2, 3}}},
       {"RMSNormalization", {{2, 3}, {3}}, {{2, 3}}},
+      {"LayerNormalization", {{2, 3, 4}, {3, 4}}, {{2, 3, 4}, {2, 1, 1}, {2, 1, 1}}, {{"axis", {1}}}},
       {"BitwiseAnd", {{2, 1}, {3}}, {{2, 3}}},
       {"ReduceMean", {{2, 3, 5}, {1}}, {{2, 5}}, {{"keepdims", {0}}}, {{1, {-2}}}},
       {"ReduceMean", {{2, 3}}, {{2, 3}}, {{"noop_with_empty_axes", {1}}}},
@@ -152,6 +153,7 @@ TEST(OnnxRulesTest, WhatDoesNotFitHasAReason) {
   EXPECT_THAT(WhyNoShape({"Attention", {{1, 4}, {1, 4}, {1, 4}}, {}}), HasSubstr("3 or 4 dimensions"));
   EXPECT_THAT(WhyNoShape({"Attention", {{1, 6, 16}, {1, 6, 16}, {1, 6, 16}}, {}, {{"q_num_heads", {3}}}}),
               HasSubstr("heads do not fit"));
+  EXPECT_THAT(WhyNoShape({"LayerNormalization", {{2, 3}}, {}, {{"axis", {2}}}}), HasSubstr("axis is none of"));
   EXPECT_THAT(WhyNoShape({"MatMulInteger", {{2, 3}, {4, 2}}, {}}), HasSubstr("factors do not fit"));
   EXPECT_THAT(WhyNoShape({"Split", {{5}, {2}}, {{1}, {4}}}), HasSubstr("sizes are not constant"));
   EXPECT_THAT(WhyNoShape({"AveragePool", {{1, 1, 4, 4}}, {}, {{"kernel_shape", {2, 2}}, {"strides", {0, 1}}}}),

@@ -41,6 +41,18 @@ std::string OneNode(const std::string& op, const std::vector<std::string>& dims,
                         opset);
 }
 
+// A model in tests/cases.
+datasets::Imported ImportCase(const std::string& name) {
+  const datasets::ImportSource source(std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/" + name);
+  return datasets::Import(datasets::FindImporter("", source.head(), name), {&source, 1});
+}
+double AllFlopOf(const Graph& graph) {
+  double flop = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) flop += graph.op(MakeId<OpId>(i)).flop;
+  return flop;
+}
+std::string Attributed(const datasets::Imported& imported) { return imported.notes.back(); }
+
 TEST(ImportOnnxTest, NodesAreOpsAndWeightsAreVariables) {
   const datasets::Imported imported = ImportModel(kOnnxSample);
   const Graph& graph = imported.graph;
@@ -177,6 +189,21 @@ TEST(ImportOnnxTest, OpsWithoutAShapeAreListed) {
   EXPECT_THAT(imported.notes.back(), HasSubstr("attributed: 0 of 2 nodes have shapes (0.0 %)"));
 }
 
+TEST(ImportOnnxTest, OpsWithoutFlopAreListed) {
+  // The file states the shape; what the operator does is nowhere. What fits no formula stays without FLOP too.
+  const datasets::Imported imported = ImportModel(OnnxModelBytes(
+      {.nodes = {OnnxNodeBytes("Fancy", {"x"}, {"f"}, {}, "", "my.ops"), OnnxNodeBytes("Relu", {"f"}, {"r"}),
+                 OnnxNodeBytes("Attention", {"x", "x", "x"}, {"a"}, {OnnxIntBytes("q_num_heads", 2)})},
+       .initializers = {},
+       .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3", "5"})},
+       .outputs = {OnnxValueBytes("f", kOnnxF32, {"2", "3"}), OnnxValueBytes("a", kOnnxF32, {"2", "3", "5"})}},
+      23));
+  EXPECT_THAT(imported.notes, ::testing::Contains("2 of 3 nodes (66.7 %) have a shape, but count 0 FLOP, as roofline "
+                                                  "does not know them: my.ops::Fancy, onnx::Attention"));
+  EXPECT_THAT(imported.notes.back(), HasSubstr("3 of 3 nodes have shapes (100.0 %), 1 have a kind that roofline"));
+  EXPECT_EQ(AllFlopOf(imported.graph), 6);
+}
+
 TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
   const auto with = [](const std::vector<std::string>& nodes, const std::vector<std::string>& initializers = {}) {
     return ImportModel(OnnxModelBytes({.nodes = nodes,
@@ -250,17 +277,11 @@ TEST(ImportOnnxTest, EinsumHasAShapeFromItsEquation) {
   }
 }
 
-// A model in tests/cases.
-datasets::Imported ImportCase(const std::string& name) {
-  const datasets::ImportSource source(std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/" + name);
-  return datasets::Import(datasets::FindImporter("", source.head(), name), {&source, 1});
+TEST(ImportOnnxTest, APointerOfGitLfsIsNoModel) {
+  EXPECT_THAT(Refusal([] { ImportCase("k20_lfs.onnx"); }),
+              EndsWith("k20_lfs.onnx: cannot be read (it is a pointer of Git LFS in place of the file: fetch the file "
+                       "with git lfs pull)"));
 }
-double AllFlopOf(const Graph& graph) {
-  double flop = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) flop += graph.op(MakeId<OpId>(i)).flop;
-  return flop;
-}
-std::string Attributed(const datasets::Imported& imported) { return imported.notes.back(); }
 
 TEST(ImportOnnxTest, ABranchThatIsKnownRuns) {
   const datasets::Imported imported = ImportCase("o17_const_if.onnx");
@@ -389,8 +410,8 @@ TEST(ImportOnnxTest, IterationsThatAreKnownRun) {
   EXPECT_THAT(ShapeOf(unknown.graph, "z"), ElementsAre(2, 4));
   EXPECT_THAT(
       unknown.notes,
-      ::testing::Contains("1 of 3 nodes (33.3 %) have subgraphs of which it is not known how often they run: one "
-                          "op each, of 0 FLOP; nodes inside: onnx::Loop (4)"));
+      ::testing::Contains("1 of 3 nodes (33.3 %) have subgraphs that run an unknown number of times, or as more than "
+                          "20,000 nodes: one op each, of 0 FLOP; nodes inside: onnx::Loop (4)"));
 }
 
 TEST(ImportOnnxTest, AScanRunsOnceForEachPart) {
@@ -436,6 +457,19 @@ TEST(ImportOnnxTest, AttentionIsTwoProducts) {
   EXPECT_THAT(ShapeOf(imported.graph, "a"), ElementsAre(1, 16, 64));
   EXPECT_EQ(FindOp(imported.graph, "y").flop, 2.0 * 16 * 64 * 64);
   EXPECT_THAT(Attributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
+}
+
+TEST(ImportOnnxTest, AnOutputThatIsLeftOutHidesNoFlop) {
+  const Graph graph =
+      ImportModel(
+          OnnxModelBytes(
+              {.nodes = {OnnxNodeBytes("LSTM", {"x", "w", "r"}, {"", "h"}, {OnnxIntBytes("hidden_size", 4)}, "cell")},
+               .initializers = {OnnxTensorBytes("w", kOnnxF32, {1, 16, 3}), OnnxTensorBytes("r", kOnnxF32, {1, 16, 4})},
+               .inputs = {OnnxValueBytes("x", kOnnxF32, {"5", "2", "3"})},
+               .outputs = {OnnxValueBytes("h", kOnnxF32, {})}}))
+          .graph;
+  EXPECT_EQ(FindOp(graph, "cell").flop, 2.0 * 10 * (48 + 64));
+  EXPECT_THAT(ShapeOf(graph, "cell"), ElementsAre(1, 2, 4));
 }
 
 TEST(ImportOnnxTest, QuantisedProductsHaveTheirFlop) {
@@ -511,6 +545,38 @@ opset_import { version: 13 }
   EXPECT_EQ(FindOp(graph, "y").flop, 48);
   EXPECT_THAT(RefusalOfModel("ir_version: 8\ngraph { nodes }"),
               AllOf(StartsWith("m.onnx: is no ONNX model in protobuf's text format (line 2, "), EndsWith(")")));
+}
+
+// An attribute that a call leaves out is that of the function, in both formats.
+TEST(ImportOnnxTest, FunctionsHaveDefaultAttributes) {
+  const std::string text = R"(ir_version: 9
+graph {
+  node { input: "x" output: "y" op_type: "Twice" domain: "mine" }
+  input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 2 } dim { dim_value: 3 } } } } }
+}
+opset_import { version: 18 }
+opset_import { domain: "mine" version: 1 }
+functions {
+  name: "Twice" domain: "mine" input: "a" output: "b"
+  node { input: "a" input: "a" output: "b" op_type: "Concat"
+         attribute { name: "axis" ref_attr_name: "along" type: INT } }
+  opset_import { version: 18 }
+  attribute_proto { name: "along" i: 1 type: INT }
+}
+)";
+  EXPECT_THAT(ShapeOf(ImportModel(text).graph, "Twice#0/Concat"), ElementsAre(2, 6));
+  const std::string along = BytesField(1, "axis") + BytesField(21, "along") + IntegerField(20, 2);
+  const std::string function = BytesField(1, "Twice") + BytesField(4, "a") + BytesField(5, "b") +
+                               BytesField(7, OnnxNodeBytes("Concat", {"a", "a"}, {"b"}, {along})) +
+                               BytesField(9, IntegerField(2, 18)) + BytesField(10, "mine") +
+                               BytesField(11, OnnxIntBytes("along", 1));
+  const Graph graph = ImportModel(OnnxModelBytes({.nodes = {OnnxNodeBytes("Twice", {"x"}, {"y"}, {}, "", "mine")},
+                                                  .initializers = {},
+                                                  .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+                                                  .outputs = {}},
+                                                 18, BytesField(25, function)))
+                          .graph;
+  EXPECT_THAT(ShapeOf(graph, "Twice#0/Concat"), ElementsAre(2, 6));
 }
 
 // What PyTorch 2.2's dynamo exporter writes: functions of functions, with If of ranks inside. A ResNet-18 has 1.81e9

@@ -41,7 +41,7 @@ struct OnnxEvaluation {
   std::vector<std::pair<std::string, ValueIntegers>> attrs = {};
   std::vector<datasets::OnnxType> outputs = {{}};
 };
-std::vector<std::optional<OnnxContent>> EvaluatedAll(const Evaluation& row) {
+std::vector<std::optional<OnnxContent>> EvaluatedAll(const OnnxEvaluation& row) {
   datasets::OnnxNode node;
   node.op = row.op;
   datasets::OnnxOperands operands;
@@ -63,7 +63,7 @@ std::vector<std::optional<OnnxContent>> EvaluatedAll(const Evaluation& row) {
   node.outputs.assign(row.outputs.size(), "out");
   return datasets::EvaluateOnnx(node, operands, row.outputs);
 }
-OnnxContent EvaluatedFirst(const Evaluation& row) {
+OnnxContent EvaluatedFirst(const OnnxEvaluation& row) {
   const auto all = EvaluatedAll(row);
   return all.empty() || !all[0] ? OnnxContent() : *all[0];
 }
@@ -93,6 +93,11 @@ TEST(OnnxValuesTest, ShapesAreComputedWith) {
       {{"Range", {ScalarOf(2), ScalarOf(0), ScalarOf(-1)}}, {2, 1}, {2}},
       {{"ReduceProd", {square, ValueList({1})}}, {6, 120}, {2, 1}},
       {{"ReduceMax", {square}, {{"keepdims", {0}}}}, {6}, {}},
+      {{"GatherElements", {ValueList({5, 6, 7}), ValueList({0, -1})}}, {5, 7}, {2}},
+      {{"ScatterND", {ValueList({5, 6, 7}), ValueOf({2}, {1, 1}), ValueList({9})}}, {5, 6, 9}, {3}},
+      {{"TopK", {ValueList({2, 3, 5}), ValueList({2})}, {}, {{}, {}}}, {5, 3}, {2}},
+      {{"ArgMax", {ValueList({2, 5, 5})}}, {1}, {1}},
+      {{"ArgMin", {ValueList({2, 5, 2})}, {{"select_last_index", {1}}, {"keepdims", {0}}}}, {2}, {}},
       {{"CumSum", {ValueList({1, 2, 3}), ScalarOf(0)}}, {1, 3, 6}, {3}},
       {{"NonZero", {ValueOf({0, 2, 3, 0}, {2, 2})}}, {0, 1, 1, 0}, {2, 2}},
       {{"Add", {ValueOf({1, 2}, {2, 1}), ValueList({10, 20})}}, {11, 21, 12, 22}, {2, 2}},
@@ -162,7 +167,7 @@ TEST(OnnxValuesTest, WhatDoesNotFitOrIsTooLargeIsNotKnown) {
       {"Cast", {NumberList({1e30})}, {{"to", {datasets::kOnnxInt64}}}},
       {"Reshape", {ValueList({1}), ValueList({1})}},  // of an unknown shape
   };
-  for (const Evaluation& row : rows) EXPECT_THAT(EvaluatedAll(row), IsEmpty()) << row.op;
+  for (const OnnxEvaluation& row : rows) EXPECT_THAT(EvaluatedAll(row), IsEmpty()) << row.op;
   // In i64 sums wrap around.
   EXPECT_EQ(EvaluatedFirst({"Add", {ScalarOf(std::numeric_limits<std::int64_t>::max()), ScalarOf(1)}}).integers,
             ValueIntegers{std::numeric_limits<std::int64_t>::min()});

@@ -132,8 +132,8 @@ TEST(RebuildStepTest, AHostWaitsForTheBacklog) {
                                      .Call("cudaDeviceSynchronize", 10, 73, 1)
                                      .Call("cudaLaunchKernel", 90, 5, 2)
                                      .Kernel("k", 100, 10, 2));
-  EXPECT_THAT(TimesOn(step, "thread 1"), ElementsAre(0, 3, 12));
-  EXPECT_THAT(Waits(step, OpsOn(step, "thread 1")[1]), ElementsAre("gpu 0 stream 7 at 0"));
+  EXPECT_THAT(TimesOn(step, "thread 1"), ElementsAre(3, 12));
+  EXPECT_THAT(Waits(step, OpsOn(step, "thread 1")[0]), ElementsAre("gpu 0 stream 7 at 0"));
 }
 
 TEST(RebuildStepTest, AnActivityFarBeforeItsCallHasNone) {

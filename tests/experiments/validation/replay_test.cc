@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/testing/reference.h"
 #include "tests/testing/trace_text.h"
 
 namespace emplace::testing {
@@ -180,6 +181,27 @@ TEST(MeanOfTest, IsTheMeanOfEachFigure) {
   EXPECT_EQ(mean.step_time, a.step_time + 5);
   EXPECT_EQ(mean.streams[1].busy, a.streams[1].busy + 2);
   EXPECT_EQ(mean.activities, a.activities);
+}
+
+// What TraceLens published of two traces on MI300X, in ms.
+TEST(ReplayTest, PublishedTimesOfMi300TracesAreOurs) {
+  const std::string folder = ReferenceFolder("AMD-AGI+TraceLens/mi300");
+  if (folder.empty()) GTEST_SKIP() << "no AMD-AGI+TraceLens in EMPLACE_REFERENCE_DATA";
+  const auto replay = [&](const std::string& file, const std::string& step) {
+    const datasets::ImportSource source(folder + "/" + file);
+    return experiments::MakeReplay(
+        datasets::Import(datasets::FindImporter("kineto", "", ""), {&source, 1}, {.step = step}));
+  };
+  const Replay qwen = replay("Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", "");
+  EXPECT_NEAR(qwen.measured_own_busy, 29'744, 1);
+  EXPECT_NEAR(qwen.measured_own_span, 33'131, 1);
+  // 13 ms of the host's time are a wait for the step before.
+  EXPECT_GT(qwen.measured_gpu_busy, 42'000);
+  EXPECT_LT(qwen.streams[0].idle[static_cast<std::size_t>(IdleCause::kHost)], 4'100);
+  const Replay resnet = replay("resnet_act_checkpoint.json.gz", "all");
+  EXPECT_NEAR(resnet.measured_step_time, 86'000, 10);
+  EXPECT_NEAR(resnet.step_time, 86'000, 860);
+  EXPECT_EQ(resnet.steps, 3U);
 }
 
 // Traces of H100, B200, A100, V100 and RTX 2080 Ti. docs/results/replay.md has the errors.

@@ -85,8 +85,8 @@ class Agent {
 
   // CPU seconds so far of what the agent runs outside this process, such as a class in Python.
   virtual double CpuSecondsElsewhere() const { return 0; }
-  // Throws InputError if the agent cannot search a graph of `num_groups` groups, with its budget or at all. A sweep asks
-  // before its first trial.
+  // Throws InputError if the agent cannot search a graph of `num_groups` groups, with its budget or at all. A sweep
+  // asks before its first trial.
   virtual void CheckGroups(std::size_t /*num_groups*/) const {}
 
   // A policy is the learned part of what Save() writes, to be applied to other graphs. After LoadPolicy() the agent

@@ -49,9 +49,10 @@ struct Outcome {
 // evaluations.
 class Environment {
  public:
-  // Keeps a reference only to `evaluator`, which must outlive the object. The memory of the reward is the cluster's. `threads` evaluate a batch together; results
-  // do not depend on their number. `index` is the number of this graph among those that the agent learns on. Throws
-  // InputError if two devices that agents may use have no link, or a group is allowed on no device.
+  // Keeps a reference only to `evaluator`, which must outlive the object. The memory of the reward is the cluster's.
+  // `threads` evaluate a batch together; results do not depend on their number. `index` is the number of this graph
+  // among those that the agent learns on. Throws InputError if two devices that agents may use have no link, or a group
+  // is allowed on no device.
   Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
               const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1,
               std::size_t index = 0);

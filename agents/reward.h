@@ -21,11 +21,11 @@ inline constexpr std::string_view kCapacity = "capacity";
 
 // How an agent's reward is computed from a step result. Larger is better.
 struct RewardOptions {
-  std::string_view name = "runtime";                  // a name of AllRewards()
-  double penalty_seconds_per_gb = 2;                  // memory_penalty: c
-  std::optional<double> penalty_threshold_gb = {};    // memory_penalty: M; none: that of `memory`
-  double invalid_seconds = 100;                       // invalid: step time used for a placement that does not fit
-  std::vector<std::optional<Bytes>> memory = {};      // of each device, for M; none: no limit
+  std::string_view name = "runtime";                // a name of AllRewards()
+  double penalty_seconds_per_gb = 2;                // memory_penalty: c
+  std::optional<double> penalty_threshold_gb = {};  // memory_penalty: M; none: that of `memory`
+  double invalid_seconds = 100;                     // invalid: step time used for a placement that does not fit
+  std::vector<std::optional<Bytes>> memory = {};    // of each device, for M; none: no limit
 };
 
 // A row of `emplace list rewards`.

@@ -104,9 +104,9 @@ struct SearchProgress {
 struct GraphResult {
   std::size_t evaluations = 0;
   std::size_t num_groups = 0;
-  std::size_t fitting = 0;        // evaluations whose placement fits
+  std::size_t fitting = 0;               // evaluations whose placement fits
   std::optional<std::size_t> saturated;  // evaluations whose reward was at its floor; none: the reward has no floor
-  std::optional<Placement> best;  // op-level, the fastest that fits; ties go to the first found
+  std::optional<Placement> best;         // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
   std::optional<double> max_load_bound_micros;    // if that is the objective: MaxLoadBoundMicros

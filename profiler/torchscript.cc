@@ -93,7 +93,8 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
 Graph GraphFromTorchScript(const TorchScriptOptions& options) {
   // LibTorch cannot tell a pointer of Git LFS from a broken module.
   std::error_code error;
-  if (std::filesystem::is_regular_file(options.file, error)) OpenForReading(options.file)->peek();
+  if (std::filesystem::is_regular_file(options.file, error))
+    OpenForReading(options.file, InputKind::kExportedProgram)->peek();
   std::vector<OpSpec> specs = LoadTorchHardware().record_torchscript(options);
   Outputs outputs;
   for (const OpSpec& spec : specs) outputs.emplace(spec.name, &spec.outputs);

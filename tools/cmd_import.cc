@@ -48,7 +48,7 @@ struct ImportOptions {
 };
 
 // What is written can be read again: files of others may be of a size, or hold names, that a cluster.yaml cannot have.
-std::string ClusterText(const Cluster& cluster, const std::string& file) {
+std::string ReadableClusterText(const Cluster& cluster, const std::string& file) {
   std::ostringstream out;
   WriteCluster(out, cluster);
   std::string text = std::move(out).str();
@@ -62,7 +62,7 @@ std::string ClusterText(const Cluster& cluster, const std::string& file) {
 }
 
 FileToWrite ClusterFile(const std::string& path, const Cluster& cluster, const std::string& source) {
-  return {path, [text = ClusterText(cluster, source)](std::ostream& out) { out << text; }};
+  return {path, [text = ReadableClusterText(cluster, source)](std::ostream& out) { out << text; }};
 }
 
 // A format that describes machines alone.

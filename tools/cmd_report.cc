@@ -50,6 +50,7 @@ std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
 
 int Run(const ReportOptions& options) {
   const std::string stem = Stem(options);
+  experiments::CheckIsRunsFolder(options.runs);  // the report's default place is in it
   for (const char* const end : {".html", ".md", ".csv", "_table.csv", "_tests.csv"}) CheckFiles({}, {stem + end});
   const std::vector<experiments::TrialCondition> conditions = experiments::ParseConditions(options.where, "--where");
   std::vector<experiments::ExperimentRuns> experiments = experiments::ReadRuns(options.runs);

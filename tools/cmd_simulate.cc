@@ -34,12 +34,13 @@ struct SimulateOptions {
 };
 
 StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
-                                const CostTable& costs, const Placement& placement) {
+                                const CostTable& costs, const Placement& placement, std::vector<FileToWrite>* files) {
   const ScheduleChoice& choice = LoadScheduleChoice(options.schedule);
   const std::string place = "--schedule " + choice.name;
-  const auto [schedule, pipeline, result] =
+  const auto step = std::make_shared<const ScheduledStep>(
       SimulatePlacedSchedule(graph, cluster, costs, placement, choice,
-                             {.graph = options.problem.graph.file, .placement = options.placement, .schedule = place});
+                             {.graph = options.problem.graph.file, .placement = options.placement, .schedule = place}));
+  const auto& [schedule, pipeline, result] = *step;
   StepReport report = MakeScheduleReport(graph, cluster, costs, placement, choice.name, schedule, pipeline, result);
   if (options.steady_state) {
     const ScheduleName name = ParseScheduleName(choice.name, "");
@@ -49,20 +50,20 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& gra
     report.schedule->steady_state = {.micros_per_micro_batch = steady.MicrosPerMicroBatch(),
                                      .bottleneck = BottleneckText(steady, cluster, pipeline.devices)};
   }
-  // Last, when nothing can be refused any more.
   if (!options.show.timeline.empty()) {
-    WriteFile(options.show.timeline, [&, &schedule = schedule, &pipeline = pipeline, &result = result](auto& out) {
-      WriteScheduleTrace(out, OnRanksOf(pipeline.model, schedule), pipeline, result, graph, cluster);
-    });
+    files->push_back({options.show.timeline, [step, &graph, &cluster](std::ostream& out) {
+                        WriteScheduleTrace(out, OnRanksOf(step->pipeline.model, step->schedule), step->pipeline,
+                                           step->result, graph, cluster);
+                      }});
   }
   return report;
 }
 
 StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
-                            const CostTable& costs, const Placement& placement) {
+                            const CostTable& costs, const Placement& placement, std::vector<FileToWrite>* files) {
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
   const StepResult result = simulator.Run(placement);
-  WriteFiles(TimelineFile(options.show.timeline, simulator, graph, cluster, placement));
+  *files = TimelineFile(options.show.timeline, simulator, graph, cluster, placement);
   return MakeStepReport(graph, cluster, costs, placement, options.problem.engine, result);
 }
 
@@ -87,15 +88,16 @@ int Run(const SimulateOptions& options) {
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const bool has_schedule = options.schedule.any();
+  std::vector<FileToWrite> files;
   StepReport report =
-      (has_schedule ? SimulateWithSchedule : SimulateOneBatch)(options, graph, cluster, costs, placement);
+      (has_schedule ? SimulateWithSchedule : SimulateOneBatch)(options, graph, cluster, costs, placement, &files);
   report.costs = CostsText(problem);
   agents::AddLowerBound(graph, cluster, costs, &report);
-  if (options.show.json) {
-    WriteResult(std::cout, report);
-  } else if (options.show.timeline != "-") {
-    PrintReport(std::cout, report);
+  if (options.show.timeline != "-") {
+    files.push_back(
+        {"-", [&](std::ostream& out) { options.show.json ? WriteResult(out, report) : PrintReport(out, report); }});
   }
+  WriteFiles(files);
   return kDone;
 }
 

@@ -38,7 +38,9 @@ struct SweepOptions {
 
 // "0.4 to 2.5"; of an agent whose time is not known, "0.4 or more".
 std::string RangeText(const TrialEstimate& estimate) {
-  const auto text = [](double seconds) { return seconds < 10 ? fmt::format("{:.2g}", seconds) : fmt::format("{:.0f}", seconds); };
+  const auto text = [](double seconds) {
+    return seconds < 10 ? fmt::format("{:.2g}", seconds) : fmt::format("{:.0f}", seconds);
+  };
   return text(estimate.low_seconds) + (estimate.is_bounded ? " to " + text(estimate.high_seconds) : " or more");
 }
 
@@ -64,8 +66,7 @@ int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
     high += estimate.high_seconds;
     std::vector<std::string> row = {trial.id, cell.agent.label};
     for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
-      if (setting.path != "agent" && setting.path != "agent.label")
-        row.push_back(experiments::SettingText(setting.value));
+      if (setting.path != "agent" && setting.path != "agent.label") row.push_back(setting.text);
     }
     row.insert(row.end(), {trial.graph, fmt::format("{}", trial.seed), fmt::format("{}", estimate.evaluations),
                            RangeText(estimate)});
@@ -77,7 +78,8 @@ int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
   std::cout << fmt::format("\n{}; {} to {} in {}, agents and simulator together\n", Printable(SizeText(sweep)),
                            TimeForPeople(low / each), TimeForPeople(high / each), Counted(processes, "process"));
   if (!untimed.empty()) {
-    std::cout << Printable(fmt::format("without the time of {}, whose only answer may take long", fmt::join(untimed, ", ")))
+    std::cout << Printable(
+                     fmt::format("without the time of {}, whose only answer may take long", fmt::join(untimed, ", ")))
               << '\n';
   }
   return kDone;

@@ -14,7 +14,6 @@
 #include <new>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -27,8 +26,8 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 no, such as nothing that fits; 2 bad input; 70 a bug in emplace; 71 out of memory; 128 + "
-    "the signal that ended it with nothing to keep.\n"
+    "Exit status: 0 done; 1 no, such as nothing that fits; 2 bad input; 70 a bug in emplace; 71 out of memory;\n"
+    "128 + N where signal N ended it.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
 int Complain(int status, std::string_view line) {

@@ -28,7 +28,7 @@ struct HttpServerOptions {
 // are refused, so that no other page of a browser can ask by a name of its own (DNS rebinding). Answers forbid scripts
 // and pictures of other sources, and are kept in no cache. Throws InputError("--port") where the port is not free.
 // Whoever can connect can neither fill memory nor shut others out: a request has 8 KiB and five seconds, and where
-// connections become too many (64 of an address, 256 in all), the oldest that waits for its other end is closed.
+// connections become too many (256 of an address, 512 in all), the oldest that waits for its other end is closed.
 int ServeHttp(const HttpServerOptions& options);
 
 // What the plug-in has.

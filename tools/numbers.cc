@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <charconv>
 #include <string>
+#include <system_error>
 
 #include "sim/base/json_text.h"
-#include "sim/base/whole_number.h"
 
 namespace emplace::tools {
 namespace {
@@ -14,9 +14,9 @@ namespace {
 // Parses the whole of `text` as a number from low to high.
 template <typename T>
 bool IsNumberFrom(const std::string& text, T low, T high, T* number) {
-  const std::optional<T> read = WholeNumber<T>(text);
-  *number = read.value_or(T{});
-  return read && *number >= low && *number <= high;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && rest == end && *number >= low && *number <= high;
 }
 
 }  // namespace

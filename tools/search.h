@@ -48,8 +48,8 @@ void CheckTakesStart(const SearchOptions& options, const std::string& agent);
 std::optional<Placement> FindStart(const SearchOptions& options, const Graph& graph, const Cluster& cluster,
                                    const CostTable& costs, const Simulator& simulator);
 
-// Ends searches after some seconds, or on the first SIGINT (Ctrl-C) or SIGTERM (Slurm's); a second signal, at least 0.2 s
-// later, ends the program. One object at a time.
+// Ends searches after some seconds, or on the first SIGINT (Ctrl-C) or SIGTERM (Slurm's); a second signal, at least 0.2
+// s later, ends the program. One object at a time.
 class SearchStop {
  public:
   explicit SearchStop(double seconds);  // 0: no limit

@@ -23,8 +23,8 @@ constexpr std::size_t kTriedEvaluations = 3;
 constexpr std::size_t kTriedEpisodes = 4;
 constexpr double kMostSeconds = 2;            // limit of a short search, from its second batch on
 constexpr double kMostSecondsOfASearch = 20;  // and in all
-// By how much a trial's time differs from the estimate at most, in nine of ten: other placements than those of the short
-// search, other trials beside it. Taken from trials of the shipped experiments, docs/experiments.md.
+// By how much a trial's time differs from the estimate at most, in nine of ten: other placements than those of the
+// short search, other trials beside it. Taken from trials of the shipped experiments, docs/experiments.md.
 constexpr double kSpread = 2.5;
 constexpr double kEarlyEnd = 50;       // the same for searches that may end before their budget
 constexpr double kStartSeconds = 0.3;  // a trial's process, its files
@@ -99,7 +99,10 @@ SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec
     });
   } catch (const TriedLongEnough&) {
   }
-  if (last <= first) return {.once = 0, .per_evaluation = Since(started) / static_cast<double>(std::max<std::size_t>(last, 1)), .had_one_batch = true};
+  if (last <= first)
+    return {.once = 0,
+            .per_evaluation = Since(started) / static_cast<double>(std::max<std::size_t>(last, 1)),
+            .had_one_batch = true};
   const double each = (last_seconds - first_seconds) / static_cast<double>(last - first);
   return {.once = std::max(0.0, first_seconds - static_cast<double>(first) * each), .per_evaluation = each};
 }

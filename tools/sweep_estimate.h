@@ -23,8 +23,8 @@ struct TrialEstimate {
   bool is_bounded = true;  // false: the agent takes too long to be measured, so `high_seconds` is not its time
 };
 
-// Measures once each: evaluations of every problem, and a short search by every agent with the same options, or the only
-// proposal of an agent that has one. The graphs of the searches differ in size by about a factor of two. Writes no
+// Measures once each: evaluations of every problem, and a short search by every agent with the same options, or the
+// only proposal of an agent that has one. The graphs of the searches differ in size by about a factor of two. Writes no
 // files.
 class SweepEstimator {
  public:
@@ -41,8 +41,8 @@ class SweepEstimator {
   const ProblemCost& CostOf(const experiments::GraphSource& graph, const experiments::TrialChoice& spec,
                             const experiments::ExperimentCell& cell);
   struct PolicyCost {
-    double once = 0;            // what a search does before its second batch, such as loading a library
-    double per_evaluation = 0;  // with the simulation
+    double once = 0;             // what a search does before its second batch, such as loading a library
+    double per_evaluation = 0;   // with the simulation
     bool had_one_batch = false;  // so that the two are not told apart, and `per_evaluation` may be what is done once
   };
   // The cost of a search with `groups` groups; none if the agent has one answer that takes long. `measure`: the trial's

@@ -28,7 +28,7 @@ std::string ColumnOf(const experiments::ExperimentCell& cell) {
   std::string text;
   for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
     if (IsOfAgent(setting)) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.path, experiments::SettingText(setting.value));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.path, setting.text);
   }
   return text;
 }

@@ -114,7 +114,8 @@ class TreeSearch {
         x.copy_engine != y.copy_engine || !(cluster_.link(da, db) == cluster_.link(db, da))) {
       return false;
     }
-    // A lane that both share chooses among them by their ids, as F11 does: whole placements are tried with all exchanges.
+    // A lane that both share chooses among them by their ids, as F11 does: whole placements are tried with all
+    // exchanges.
     if (x.issue != y.issue) return false;
     for (std::size_t c = 0; c < num_devices_; ++c) {
       const auto dc = MakeId<DeviceId>(c);

@@ -15,10 +15,9 @@ inline constexpr std::size_t kMultilevelBatch = 4;
 //   1. Starts. The given start, if there is one. Every one-shot agent places the groups, and the list schedulers and
 //      partitioners the units of each coarser level. Each start of groups is also brought to each coarser level: a unit
 //      goes where most of its time is. Each distinct placement is one evaluation. m_sct, whose linear program is slow,
-//      leaves out levels of more than 1,000 units. Where an accelerator has more memory than the fastest one, everything
-//      on it is a start too.
-//      Where the objective is the largest load of a device, the optimal contiguous split and that of pipedream are
-//      starts too, before the others.
+//      leaves out levels of more than 1,000 units. Where an accelerator has more memory than the fastest one,
+//      everything on it is a start too. Where the objective is the largest load of a device, the optimal contiguous
+//      split and that of pipedream are starts too, before the others.
 //   2. Race, with 0.3 of the budget, if that gives every round 16 evaluations. One walker for each level begins at the
 //      best start of its level or of a coarser one. Where there are three levels or more, another
 //      of the second finest begins at the best start of all.

@@ -41,7 +41,7 @@ class AgentProcess {
   pid_t process_ = -1;
   int socket_ = -1;
   mutable double cpu_seconds_ = 0;  // at the last look: a process that has ended has no clock
-  std::string read_;  // behind the last line
+  std::string read_;                // behind the last line
 };
 
 }  // namespace emplace::agents

@@ -259,7 +259,7 @@ bool IsCommunication(const ChakraNode& node) {
 }
 
 // Puts what attributes do not say.
-void Complete(ChakraNode* node) {
+void CompleteChakraNode(ChakraNode* node) {
   if (node->says_cpu) return;
   node->is_cpu = !IsCommunication(*node) && node->flop.value_or(0) == 0 && node->bytes.value_or(0) == 0;
 }
@@ -301,7 +301,7 @@ std::optional<ChakraNode> NodeFrom(const std::string& message) {
     if (!ok) return std::nullopt;
   }
   if (!field.ok()) return std::nullopt;
-  Complete(&node);
+  CompleteChakraNode(&node);
   node.num_data = node.before.size();
   node.before.insert(node.before.end(), control.begin(), control.end());
   return node;
@@ -900,7 +900,7 @@ ChakraNode NodeFromJson(const JsonNode& json) {
     }
   }
   if (!has_id) throw InputError(PlaceOfKey(json.Place(), "Id"), "is missing (the id of a node)");
-  Complete(&node);
+  CompleteChakraNode(&node);
   return node;
 }
 
@@ -927,6 +927,8 @@ void ReadChakra(std::istream& in, const TakeChakraNode& take) {
     }
     if (is_first && !StartsWithId(message)) continue;  // GlobalMetadata
     const auto place = [num_nodes] { return fmt::format("node {}", num_nodes); };
+    // Zeros without an end would be nodes without an end.
+    if (length == 0) throw InputError(place(), "is empty (a Node of a Chakra trace)");
     auto node = NodeFrom(message);
     if (!node) throw InputError(place(), "is not a Node of a Chakra trace");
     if (node->nanos && *node->nanos > static_cast<std::int64_t>(kMaxChakraMicros) * 1000) {
@@ -1014,7 +1016,7 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
   std::optional<Cluster> cluster;
   if (!options.cluster.empty()) chakra.cluster = &cluster.emplace(LoadCluster(options.cluster));
   if (!options.comm_groups.empty()) {
-    const auto in = OpenForReading(options.comm_groups);
+    const auto in = OpenForReading(options.comm_groups, InputKind::kChakra);
     chakra.groups = AtPlace(options.comm_groups, [&] { return ReadChakraGroups(*in); });
   }
   ChakraGraphMaker maker(chakra);

@@ -57,9 +57,10 @@ std::optional<std::string> NameOfGroup(const JsonValue& group) {
   return std::nullopt;
 }
 
-class CollectiveJoiner {
+class ChakraCollectiveJoiner {
  public:
-  CollectiveJoiner(std::span<const std::int64_t> ranks, const ChakraGroups& given, std::span<const ChakraGroups> listed)
+  ChakraCollectiveJoiner(std::span<const std::int64_t> ranks, const ChakraGroups& given,
+                         std::span<const ChakraGroups> listed)
       : ranks_(ranks), given_(given), listed_(listed) {}
 
   void Add(const ChakraMember& member) {
@@ -251,7 +252,7 @@ std::optional<ChakraGroups> ListedChakraGroups(std::string_view text) {
 ChakraCollectives JoinChakraCollectives(std::span<const ChakraMember> members, std::span<const std::int64_t> ranks,
                                         const ChakraGroups& given, std::span<const ChakraGroups> listed) {
   EMPLACE_CHECK_EQ(ranks.size(), listed.size());
-  CollectiveJoiner joiner(ranks, given, listed);
+  ChakraCollectiveJoiner joiner(ranks, given, listed);
   for (const ChakraMember& member : members) joiner.Add(member);
   return joiner.Join();
 }

@@ -325,8 +325,9 @@ class TraceReader : public JsonEvents {
       if (is_list) Refuse("is not a trace event (an object)");
       event_.Clear();
     }
-    if (!frames_.empty() && frames_.size() > JsonBuilder::kMaxDepth) {
-      Refuse(fmt::format("is nested too deep (at most {} levels)", JsonBuilder::kMaxDepth));
+    constexpr std::size_t kMostLevelsOfTrace = LimitsOf(InputKind::kKineto).levels;
+    if (frames_.size() >= kMostLevelsOfTrace) {
+      Refuse(fmt::format("is nested too deeply (at most {} levels)", kMostLevelsOfTrace));
     }
     frames_.push_back({is_list, 0, {}, TraceKey::kOther});
   }

@@ -25,7 +25,7 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr int kMostNested = 32;
+constexpr int kMostNested = static_cast<int>(LimitsOf(InputKind::kNccl).levels);
 constexpr std::size_t kMostDevices = 1024;
 constexpr std::size_t kMostSwitches = std::size_t{1} << 16;  // as in cluster.yaml
 constexpr std::size_t kMostLinks = std::size_t{1} << 20;
@@ -503,8 +503,8 @@ std::string AddNvLink(const AddedNvLink& nvlink, SystemReader* node) {
   return fmt::format("NVLink of {} is added to each GPU, {:g} GB/s", nvlink.kind, nvlink.gb_per_s);
 }
 
-void AddNotes(const SystemReader& node, const ImportOptions& options, const std::string& added,
-              std::vector<std::string>* notes) {
+void AddNcclNotes(const SystemReader& node, const ImportOptions& options, const std::string& added,
+                  std::vector<std::string>* notes) {
   if (node.left_out > 0) {
     notes->push_back(fmt::format("{} links to GPUs that are not in the file are left out", node.left_out));
   }
@@ -550,7 +550,7 @@ Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& 
   std::set<std::string> kinds;
   for (const Gpu& gpu : node.gpus) kinds.insert(gpu.kind);
   imported.notes.push_back(fmt::format("GPUs are taken as {}, CPUs as cpu-core", fmt::join(kinds, " and ")));
-  AddNotes(node, options, added, &imported.notes);
+  AddNcclNotes(node, options, added, &imported.notes);
   imported.notes.push_back(
       "memory sizes and op gaps are not in such a file (memory_gib, op_gap_us); latencies are estimates");
   return imported;

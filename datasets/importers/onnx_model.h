@@ -82,7 +82,7 @@ struct OnnxNode {
   double subgraph_bytes = 0;          // of weights that its subgraphs hold
   std::size_t subgraph_nodes = 0;
   bool is_guess = false;  // whether it runs is known only when the model does (OnnxModel::guesses)
-  std::string failure;  // why shape inference failed; "" if it did not
+  std::string failure;    // why shape inference failed; "" if it did not
 
   const OnnxAttr* Find(const std::string& attr) const;
   std::int64_t Integer(const std::string& attr, std::int64_t absent) const;

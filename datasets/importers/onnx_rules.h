@@ -15,7 +15,8 @@ namespace emplace::datasets {
 bool PrefersOnnxRule(const OnnxNode& node);
 
 // The types of the outputs; nullopt if there is no rule for the operator. Throws std::runtime_error with the reason
-// why there are none. Source: the operators' pages of ONNX, versions 1 to 24, and ContribOperators.md of ONNX Runtime.
+// why there are none. Source: the operators' pages of ONNX, versions 1 to 24, and ONNX Runtime's page of contributed
+// operators.
 std::optional<std::vector<OnnxType>> OnnxTypesByRule(const OnnxNode& node, const OnnxOperands& inputs);
 
 // The two products of an attention: queries by keys, and weights by values.

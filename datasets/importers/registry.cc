@@ -109,6 +109,23 @@ class InputSpool {
     return count;
   }
 
+  // All of it; nothing can be read here afterwards.
+  std::string TakeAll(std::uint64_t most) {
+    while (in_ && size_ <= most) ReadBlock();
+    if (size_ > most) RefuseSize(most);
+    std::string text;
+    text.reserve(size_);
+    for (std::string& block : blocks_) {
+      text += block;
+      block = std::string();
+    }
+    return text;
+  }
+
+  [[noreturn]] static void RefuseSize(std::uint64_t most) {
+    throw InputError("", "holds more than " + std::to_string(most) + " bytes (at most so many, uncompressed)");
+  }
+
  private:
   static constexpr std::size_t kBlock = std::size_t{1} << 20;
 
@@ -131,9 +148,7 @@ namespace {
 SpoolBuffer::int_type SpoolBuffer::underflow() {
   const std::size_t count = spool_->Read(next_, block_.data(), block_.size());
   next_ += count;
-  if (next_ > most_) {
-    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
-  }
+  if (next_ > most_) InputSpool::RefuseSize(most_);
   setg(block_.data(), block_.data(), block_.data() + count);
   return count == 0 ? traits_type::eof() : traits_type::to_int_type(block_[0]);
 }
@@ -167,7 +182,8 @@ ImportSource::ImportSource(std::string name, std::string content)
 ImportSource::ImportSource(const std::string& path) : name_(path) {
   std::unique_ptr<std::istream> in = OpenForReading(path, InputKind::kKineto);
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  is_file_ = std::filesystem::is_regular_file(path, error);
+  if (!is_file_) {
     spool_ = std::make_shared<InputSpool>(std::move(in));
     in = std::make_unique<SpoolStream>(spool_, kHeadBytes);
   }
@@ -182,9 +198,12 @@ std::unique_ptr<std::istream> ImportSource::Open(InputKind kind) const {
   return OpenForReading(name_, kind);
 }
 
-std::string ImportSource::Content(InputKind kind) const {
+const std::string& ImportSource::Content(InputKind kind) const {
   if (content_) return *content_;
-  return AtPlace(name_, [&] { return ReadRest(*Open(kind)); });
+  content_ = AtPlace(
+      name_, [&] { return spool_ ? spool_->TakeAll(LimitsOf(kind).bytes) : ReadRest(*OpenForReading(name_, kind)); });
+  spool_.reset();
+  return *content_;
 }
 
 Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sources, const ImportOptions& options) {

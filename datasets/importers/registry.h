@@ -74,26 +74,27 @@ class ImportSource {
 
   const std::string& name() const { return name_; }
   // Whether name() is a file that can be read at any place; else what is read of it is kept.
-  bool is_file() const { return !content_ && !spool_; }
+  bool is_file() const { return is_file_; }
   // What it starts with: 1 MiB, or all of it.
   const std::string& head() const { return head_; }
   // Both read no more than the limit of `kind`.
   std::unique_ptr<std::istream> Open(InputKind kind = InputKind::kKineto) const;
-  std::string Content(InputKind kind = InputKind::kTextProfile) const;
+  const std::string& Content(InputKind kind = InputKind::kTextProfile) const;
 
  private:
   std::string name_;
   std::string head_;
-  std::optional<std::string> content_;
-  std::shared_ptr<InputSpool> spool_;  // of what cannot be read twice: a pipe, standard input
+  bool is_file_ = false;
+  mutable std::optional<std::string> content_;  // once it was asked for
+  mutable std::shared_ptr<InputSpool> spool_;   // of what cannot be read twice: a pipe, standard input
 };
 
 struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
-  std::string step = {};      // of a trace of several steps: a number N of ProfilerStep#N; "all"; "": the median
-  int nodes = 1;              // how often to repeat the node, for formats that describe one
+  std::string step = {};  // of a trace of several steps: a number N of ProfilerStep#N; "all"; "": the median
+  int nodes = 1;          // how often to repeat the node, for formats that describe one
   // For traces of several ranks without times: a cluster, shipped or a file, whose devices time them; and a file with
   // the ranks of each process group (chakra_groups.h).
   std::string cluster = {};

@@ -31,8 +31,9 @@ ZipArchive::ZipArchive(const ImportSource& source) {
   if (source.is_file()) {
     bytes = zip_source_file_create(source.name().c_str(), 0, -1, &error);
   } else {
-    content_ = source.Content(InputKind::kExportedProgram);
-    bytes = zip_source_buffer_create(content_.data(), content_.size(), 0, &error);
+    if (!source.head().starts_with("PK")) RefuseZip("it does not begin as an archive does");
+    const std::string& content = source.Content(InputKind::kExportedProgram);
+    bytes = zip_source_buffer_create(content.data(), content.size(), 0, &error);
   }
   if (bytes == nullptr) RefuseZip(ReasonOf(&error));
   archive_ = zip_open_from_source(bytes, ZIP_RDONLY, &error);

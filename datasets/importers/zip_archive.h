@@ -31,7 +31,6 @@ class ZipArchive {
   std::string Read(std::size_t entry, std::size_t most) const;
 
  private:
-  std::string content_;  // where there is no file on disk
   zip* archive_ = nullptr;
   std::vector<std::string> names_;
 };

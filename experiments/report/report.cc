@@ -33,7 +33,8 @@ Blocks CurveBlocks(const ExperimentRuns& runs, const ReportGrid& grid) {
     const auto add = [&](const std::vector<Curve>& curves, const std::string& caption,
                          const CurveChartOptions& options) {
       // A line needs two points: after a single episode there is none to draw.
-      const bool has_line = std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return c.points.size() > 1; });
+      const bool has_line =
+          std::any_of(curves.begin(), curves.end(), [](const Curve& c) { return c.points.size() > 1; });
       if (has_line) blocks.push_back(ChartBlock{caption + of, note, CurveChart(curves, options)});
     };
     add(ImprovementCurves(runs.trials, grid, group), "Best so far against evaluations",
@@ -70,7 +71,7 @@ Blocks ExperimentBlocks(const ExperimentRuns& runs, const RebuildProblem& rebuil
   std::optional<PublishedFigures> published;
   if (!runs.published.empty()) published = LoadPublished(runs.published);
   const ReportGrid grid = MakeReportGrid(WithMissingTrials(runs));  // the finished trials come first
-  const std::optional<Comparison> comparison = CompareAgents(runs.trials, grid);
+  const std::optional<Comparison> comparison = CompareAgents(runs.trials, grid, runs.unfinished);
   *answer = MakeAnswer(runs.question, comparison, RivalSentences(runs.question, runs.trials, grid),
                        CompareSettings(runs.trials, grid));
   Blocks blocks;

@@ -155,7 +155,11 @@ std::string ScopeSentences(const Comparison& comparison) {
   }
   std::vector<std::string> absent;
   std::vector<std::string> too_few;
-  for (const LeftOutAgent& agent : comparison.left_out) (agent.solved ? too_few : absent).push_back(agent.label);
+  std::vector<std::string> failed;
+  for (const LeftOutAgent& agent : comparison.left_out) {
+    (agent.failed ? failed : agent.solved ? too_few : absent).push_back(agent.label);
+  }
+  if (!failed.empty()) text += fmt::format(" Not in the figure, because trials failed: {}.", Enumerated(failed));
   if (!absent.empty())
     text += fmt::format(" Not in the figure, without trials in every column: {}.", Enumerated(absent));
   if (!too_few.empty())
@@ -334,8 +338,8 @@ std::string SettingSentence(const SettingComparison& comparison) {
     const SettingComparison::Setting& setting = comparison.settings[i];
     others.push_back(fmt::format("{:.3g} times as long with {}", setting.ratio, setting.title));
   }
-  std::string text = fmt::format("Steps are shortest with {}; they take {}", comparison.settings[0].title,
-                                 fmt::join(others, ", "));
+  std::string text =
+      fmt::format("Steps are shortest with {}; they take {}", comparison.settings[0].title, fmt::join(others, ", "));
   if (comparison.settings.size() > kMostShown) {
     text += fmt::format(", and longer with {} more", comparison.settings.size() - kMostShown);
   }

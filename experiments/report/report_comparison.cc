@@ -142,6 +142,18 @@ void AddContenders(const std::vector<TrialRecord>& trials, const ReportGrid& gri
       [](const ComparedAgent& a, const ComparedAgent& b) { return a.improvement.mean > b.improvement.mean; });
 }
 
+// The agents of which a trial failed; none if every agent has such a trial.
+Labels FailedLabels(const ReportGrid& grid, const std::vector<UnfinishedTrial>& unfinished) {
+  Labels failed;
+  for (const UnfinishedTrial& trial : unfinished) {
+    const JsonValue* const label = FindPath(trial.spec, "agent.label");
+    if (!trial.error || label == nullptr) continue;
+    const std::string text = PlainText(*label);
+    if (std::find(grid.labels.begin(), grid.labels.end(), text) != grid.labels.end()) failed.insert(text);
+  }
+  return failed.size() < grid.labels.size() ? failed : Labels();
+}
+
 }  // namespace
 
 bool IsControl(const TrialRecord& trial) {
@@ -149,7 +161,23 @@ bool IsControl(const TrialRecord& trial) {
   return std::find(std::begin(kControls), std::end(kControls), MatchText(trial, "agent.name")) != std::end(kControls);
 }
 
-std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
+std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& all_trials, const ReportGrid& all_grid,
+                                        const std::vector<UnfinishedTrial>& unfinished) {
+  const Labels failed = FailedLabels(all_grid, unfinished);
+  std::vector<TrialRecord> kept;
+  if (!failed.empty()) {
+    std::copy_if(all_trials.begin(), all_trials.end(), std::back_inserter(kept),
+                 [&failed](const TrialRecord& trial) { return !failed.contains(trial.label); });
+  }
+  const std::vector<TrialRecord>& trials = failed.empty() ? all_trials : kept;
+  ReportGrid grid = all_grid;
+  if (!failed.empty()) {
+    std::erase_if(grid.labels, [&failed](const std::string& label) { return failed.contains(label); });
+    grid.column_of.clear();
+    for (std::size_t t = 0; t < all_trials.size(); ++t) {
+      if (!failed.contains(all_trials[t].label)) grid.column_of.push_back(all_grid.column_of[t]);
+    }
+  }
   Comparison comparison{.quantity = QuantityToCompare(trials)};
   if (comparison.quantity == PairedQuantity::kLogStepTime) return std::nullopt;
   const auto [labels, columns] = ChooseColumns(trials, grid);
@@ -157,6 +185,7 @@ std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, 
   for (const std::string& label : grid.labels) {
     if (labels.count(label) == 0) comparison.left_out.push_back({label, std::nullopt});
   }
+  for (const std::string& label : failed) comparison.left_out.push_back({.label = label, .failed = true});
   const ProblemSet shared = ShareProblems(&problems, &comparison.left_out);
   if (shared.empty()) return std::nullopt;
   comparison.problems = shared.size();

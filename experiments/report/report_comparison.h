@@ -20,10 +20,12 @@ struct ComparedAgent {
   Estimate improvement;     // %
 };
 
-// An agent excluded from the comparison: it solved too few problems, or (nullopt) did not try all of the columns.
+// An agent excluded from the comparison: some of its trials failed, it solved too few problems, or (nullopt) did not
+// try all of the columns.
 struct LeftOutAgent {
   std::string label;
   std::optional<std::size_t> solved = {};
+  bool failed = false;
 };
 
 // Compares all agents on the same problems. A problem is a graph in a column of the grid. It is solved by finding a
@@ -44,8 +46,10 @@ bool IsControl(const TrialRecord& trial);
 // Compares the improvement, on graphs not trained on if every agent was applied to some. The columns are those with the
 // most (agent, column) pairs of agents that tried all of them. The agent that solved the fewest problems is left out
 // until at least half of the problems are solved by every agent. nullopt if the improvement of an agent's placement is
-// not known, or nothing was found.
-std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
+// not known, or nothing was found. Agents with a failed trial are left out, unless every agent has one: they did not
+// solve what the others did, so they can neither lead nor be led.
+std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
+                                        const std::vector<UnfinishedTrial>& unfinished = {});
 
 // The test between two agents; null if there is none.
 const PairedTest* FindTest(const std::vector<PairedTest>& tests, const std::string& a, const std::string& b);

@@ -42,8 +42,8 @@ void AddPaths(const JsonValue& value, const std::string& path, std::vector<std::
 
 // Whether trials that differ in it solve different problems.
 bool DefinesTheProblem(std::string_view path) {
-  for (const std::string_view part : {"cluster", "engine", "collectives", "costs", "profile_fingerprint", "objective",
-                                      "schedule", "micro_batches"}) {
+  for (const std::string_view part :
+       {"cluster", "engine", "collectives", "costs", "profile_fingerprint", "objective", "schedule", "micro_batches"}) {
     if (path.starts_with(part) && (path.size() == part.size() || path[part.size()] == '.')) return true;
   }
   return false;
@@ -83,6 +83,7 @@ class GroupTitles {
     for (const TrialRecord& trial : trials) {
       std::vector<JsonObject>& contents = contents_[GraphGroup(trial)];
       JsonObject content = GroupContent(trial);
+      if (content.empty()) continue;  // of graphs that are trained together, or of the library
       const std::string text = JsonText({content});
       const bool is_known = std::any_of(contents.begin(), contents.end(),
                                         [&text](const JsonObject& known) { return JsonText({known}) == text; });
@@ -93,8 +94,8 @@ class GroupTitles {
   std::string Of(const TrialRecord& trial) const {
     std::string title = GraphGroup(trial);
     const std::vector<JsonObject>& contents = contents_.at(title);
-    if (contents.size() == 1) return title;
     const JsonObject own = GroupContent(trial);
+    if (contents.size() <= 1 || own.empty()) return title;
     std::map<std::string, std::set<std::string>> values;  // by key, over all groups of the name
     for (const JsonObject& content : contents) {
       for (const JsonMember& member : content) values[member.key];

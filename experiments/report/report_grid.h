@@ -16,15 +16,15 @@ namespace emplace::experiments {
 // (WithMissingTrials).
 struct ReportGrid {
   // Key paths of spec.json, or num_devices. First graph.dataset and num_devices, if they vary. Then the paths that
-  // still vary for the same graph and, unless they define the problem (cluster, engine, costs, objective, schedule), for
-  // the same agent. A path determined by earlier axes is not an axis.
+  // still vary for the same graph and, unless they define the problem (cluster, engine, costs, objective, schedule),
+  // for the same agent. A path determined by earlier axes is not an axis.
   std::vector<std::string> axes;
-  std::vector<std::string> labels;                // ascending
+  std::vector<std::string> labels;  // ascending
   // The text of each axis; numbers sorted numerically. Graphs of different content have different texts, even if they
   // have one name: their group, and what distinguishes them.
   std::vector<std::vector<std::string>> columns;
-  std::vector<std::size_t> column_of;             // by trial
-  std::map<std::string, std::string> devices;     // DeviceTitles
+  std::vector<std::size_t> column_of;          // by trial
+  std::map<std::string, std::string> devices;  // DeviceTitles
 };
 
 // Requires: at least one trial.

@@ -122,9 +122,10 @@ std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGr
       kResamples)});
   const std::vector<TrialRecord> trials = WithMissingTrials(runs);
   if (trials.size() > runs.trials.size()) {
-    blocks.push_back(ParagraphBlock{
-        "“(5 of 6)” marks a cell that lacks trials: its mean is over fewer problems than others in its column, so it is "
-        "not ranked."});
+    blocks.push_back(
+        ParagraphBlock{"“(5 of 6)” marks a cell that lacks trials: its mean is over fewer problems than others in its "
+                       "column, so it is "
+                       "not ranked."});
   }
   if (published != nullptr) blocks.push_back(ParagraphBlock{"Published figures: " + published->source + "."});
   const std::string where = runs.name + ": metrics";

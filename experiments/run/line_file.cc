@@ -15,7 +15,7 @@ LineFile::LineFile(const std::string& path)
     : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666)) {
   if (fd_ < 0) error_ = errno;
   struct stat info {};
-  if (fd_ < 0 || ::fstat(fd_, &info) != 0 || S_ISREG(info.st_mode)) return;
+  if (fd_ < 0 || ::fstat(fd_, &info) != 0 || !S_ISFIFO(info.st_mode)) return;
   // A pipe named as the file would take lines that nobody reads, and then wait.
   ::close(std::exchange(fd_, -1));
   error_ = ENXIO;

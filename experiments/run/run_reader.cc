@@ -157,9 +157,13 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
   return trial;
 }
 
-std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
+void CheckIsRunsFolder(const std::string& path) {
   if (!fs::exists(path)) throw InputError(path, "there is no such folder");
   if (!fs::is_directory(path)) throw InputError(path, "is not a folder (a folder that `emplace sweep` wrote)");
+}
+
+std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
+  CheckIsRunsFolder(path);
   fs::path folder = fs::path(path).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // "runs/" becomes "runs"
   std::vector<ExperimentRuns> experiments;

@@ -37,6 +37,8 @@ struct ExperimentRuns {
 
 // Reads RUNS/EXPERIMENT/ID with a trial.json. Throws InputError, its place a file, if a file is invalid.
 TrialRecord ReadFinishedTrial(const std::string& folder);
+// Throws InputError if there is no such folder.
+void CheckIsRunsFolder(const std::string& path);
 // The experiments of a run folder, by name: `path` is an experiment (it contains experiment.json) or contains some.
 // Throws InputError, its place a file or folder, if there is none, if no trial is finished, or if a file is invalid.
 std::vector<ExperimentRuns> ReadRuns(const std::string& path);

@@ -4,6 +4,8 @@
 #include "experiments/version.h"
 #include "sim/base/fingerprint.h"
 #include "sim/bounds.h"
+#include "sim/formats/result_json.h"
+#include "sim/schedule/schedule_evaluator.h"
 
 namespace emplace::experiments {
 namespace {
@@ -50,8 +52,17 @@ GraphRecord SearchedGraph(const agents::SearchSpec& spec, const agents::SearchPr
   auto record = RecordOf<GraphRecord>(problem, result);
   if (result.max_load_bound_micros) {
     record.lower_bound_micros = *result.max_load_bound_micros;
+  } else if (spec.schedule && result.best) {
+    const ScheduledStep step =
+        SimulatePlacedSchedule(problem.graph, problem.cluster, problem.costs, *result.best, *spec.schedule);
+    const StepReport report = MakeScheduleReport(problem.graph, problem.cluster, problem.costs, *result.best,
+                                                 spec.schedule->name, step.schedule, step.pipeline, step.result);
+    record.lower_bound_micros = report.lower_bound_micros;
+    record.lower_bound_method = report.lower_bound_method;
   } else if (spec.schedule) {
-    record.lower_bound_micros = ComputeBounds(problem.graph, problem.cluster, problem.costs).lower_bound_micros;
+    const Bounds bounds = ComputeBounds(problem.graph, problem.cluster, problem.costs);  // of one micro-batch
+    record.lower_bound_micros = bounds.lower_bound_micros;
+    record.lower_bound_method = bounds.lower_bound_method;
   } else {
     const agents::LowerBound bound = agents::FindLowerBound(problem.graph, problem.cluster, problem.costs, spec.engine);
     record.lower_bound_micros = bound.micros;

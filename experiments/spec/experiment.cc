@@ -95,7 +95,7 @@ void NameByOptions(ExperimentCell* cell) {
   for (const SweepCell::Setting& setting : cell->values.settings) {
     constexpr std::string_view kSet = "agent.set.";
     if (!setting.path.starts_with(kSet)) continue;
-    cell->agent.label += fmt::format(" {}={}", setting.path.substr(kSet.size()), SettingText(setting.value));
+    cell->agent.label += fmt::format(" {}={}", setting.path.substr(kSet.size()), setting.text);
   }
 }
 

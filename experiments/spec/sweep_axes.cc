@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -113,16 +114,58 @@ bool IsPartOf(std::string_view path, std::string_view of) {
   return path.starts_with(of) && (path.size() == of.size() || path[of.size()] == '.');
 }
 
+using Leaves = std::map<std::string, std::string>;  // by path
+
+bool HoldsParts(const JsonValue& value) {
+  if (const auto* const object = value.As<JsonObject>()) return !object->empty();
+  const auto* const list = value.As<JsonList>();
+  return list != nullptr && std::any_of(list->begin(), list->end(),
+                                        [](const JsonValue& element) { return element.As<JsonObject>() != nullptr; });
+}
+
+// The values that have no parts, as JSON.
+void AddLeaves(const JsonValue& value, const std::string& path, Leaves* leaves) {
+  if (!HoldsParts(value)) {
+    const auto* const text = value.As<std::string>();
+    (*leaves)[path] = text != nullptr ? *text : JsonText(value);
+  } else if (const auto* const object = value.As<JsonObject>()) {
+    for (const JsonMember& member : *object) {
+      AddLeaves(member.value, path.empty() ? member.key : path + "." + member.key, leaves);
+    }
+  } else {
+    const JsonList& list = *value.As<JsonList>();
+    for (std::size_t i = 0; i < list.size(); ++i) AddLeaves(list[i], fmt::format("{}[{}]", path, i), leaves);
+  }
+}
+
+// The content of a value as text that does not depend on the order of its keys.
+std::string ContentText(const JsonValue& value) {
+  if (const auto* const list = value.As<JsonList>()) {
+    std::string text = "[";
+    for (const JsonValue& element : *list) text += ContentText(element) + ",";
+    return text + "]";
+  }
+  const auto* const object = value.As<JsonObject>();
+  if (object == nullptr) return JsonText(value);
+  Leaves members;
+  for (const JsonMember& member : *object) members[member.key] = ContentText(member.value);
+  std::string text = "{";
+  for (const auto& [key, content] : members) text += key + ":" + content + ",";
+  return text + "}";
+}
+
 SweepAxis ReadAxis(const JsonNode& node, const std::string& path) {
   constexpr std::string_view kAllowed = "a list of at least one value";
   const JsonList& list = node.List(kAllowed);
   if (list.empty()) node.Refuse(kAllowed);
   std::set<std::string> seen;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (seen.insert(JsonText(list[i])).second) continue;
+    if (seen.insert(ContentText(list[i])).second) continue;
     throw InputError(PlaceOfIndex(node.Place(), i), "is a duplicate entry (each value once)");
   }
-  return {.path = path, .values = list};
+  std::vector<std::string> texts;
+  for (const JsonValue& value : list) texts.push_back(SettingText(value));
+  return {.path = path, .values = list, .texts = DistinctTexts(std::move(texts), list)};
 }
 
 std::vector<SweepAxis> ReadAxes(const JsonNode& sweep) {
@@ -211,7 +254,7 @@ SweepCell MakeCell(const JsonNode& root, const JsonValue& base, const std::vecto
     const JsonValue& value = axes[i].values[at[i]];
     const std::string place = PlaceOfKey(PlaceOfKey(root.Place(), "sweep"), axes[i].path);
     SetAt(&cell.root, axes[i].path, value, place);
-    cell.settings.push_back({.path = axes[i].path, .index = at[i], .value = value});
+    cell.settings.push_back({.path = axes[i].path, .index = at[i], .value = value, .text = axes[i].texts[at[i]]});
   }
   return cell;
 }
@@ -269,7 +312,7 @@ InputError SayingTheCell(const InputError& error, const SweepCell& cell) {
   std::string where;
   for (const SweepCell::Setting& setting : cell.settings) {
     if (!IsPartOf(setting.path, key)) continue;
-    where += fmt::format("{} {} is {}", where.empty() ? ", where" : " and", setting.path, SettingText(setting.value));
+    where += fmt::format("{} {} is {}", where.empty() ? ", where" : " and", setting.path, setting.text);
   }
   return InputError("", std::string(what) + where);
 }
@@ -302,6 +345,33 @@ std::string SettingText(const JsonValue& value) {
   std::string text;
   for (const JsonValue& element : *list) text += (text.empty() ? "" : ", ") + SettingText(element);
   return text;
+}
+
+std::vector<std::string> DistinctTexts(std::vector<std::string> texts, const std::vector<JsonValue>& values) {
+  std::map<std::string, std::vector<std::size_t>> sharing;
+  for (std::size_t i = 0; i < texts.size(); ++i) sharing[texts[i]].push_back(i);
+  for (const auto& [text, indices] : sharing) {
+    if (indices.size() < 2) continue;
+    std::vector<Leaves> leaves(indices.size());
+    std::set<std::string> paths;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      AddLeaves(values[indices[i]], "", &leaves[i]);
+      for (const auto& [path, leaf] : leaves[i]) paths.insert(path);
+    }
+    const auto leaf_at = [&leaves](std::size_t i, const std::string& path) {
+      const auto found = leaves[i].find(path);
+      return found == leaves[i].end() ? "-" : found->second;
+    };
+    for (const std::string& path : paths) {
+      bool differs = false;
+      for (std::size_t i = 1; i < indices.size(); ++i) differs |= leaf_at(i, path) != leaf_at(0, path);
+      if (!differs) continue;
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        texts[indices[i]] += fmt::format("{}{} {}", path.empty() ? "" : " ", path, leaf_at(i, path));
+      }
+    }
+  }
+  return texts;
 }
 
 }  // namespace emplace::experiments

@@ -275,7 +275,8 @@ class Planner {
         try {
           check(made);
         } catch (const InputError& error) {
-          throw InputError("budget", fmt::format("{}, on graph {} of {}", error.what(), graph.name, Counted(made, "group")));
+          throw InputError("budget",
+                           fmt::format("{}, on graph {} of {}", error.what(), graph.name, Counted(made, "group")));
         }
       }
     }
@@ -288,9 +289,9 @@ class Planner {
     GraphSource alone = first;
     alone.groups.reset();
     const std::string family = first.dataset.empty() ? JsonText({FieldsToJson(alone)}) : first.dataset;
-    const std::string kind =
-        fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}), cell.engine,
-                    trial.choice.costs, trial.choice.grouping.name, Proposes(cell) ? JsonText({FieldsToJson(cell.agent)}) : "");
+    const std::string kind = fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}),
+                                         cell.engine, trial.choice.costs, trial.choice.grouping.name,
+                                         Proposes(cell) ? JsonText({FieldsToJson(cell.agent)}) : "");
     if (!checked_.insert(kind).second) return;
     const agents::SearchProblem problem = LoadProblem(first, trial.choice);
     const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);

@@ -32,10 +32,10 @@ struct TrialPlan {
 };
 
 // Plans all trials of an experiment. Opens the files that it names and generates the families that it samples. With
-// `set_up`, the first problem of every kind (graphs, cluster, costs, engine, grouping) is set up completely; agents that
-// have one answer, that must learn or that are classes in Python propose once for it. Every graph's number of groups is
-// compared with the budget of each agent. Errors are thereby reported before the first trial. Throws InputError like
-// ReadExperiment.
+// `set_up`, the first problem of every kind (graphs, cluster, costs, engine, grouping) is set up completely; agents
+// that have one answer, that must learn or that are classes in Python propose once for it. Every graph's number of
+// groups is compared with the budget of each agent. Errors are thereby reported before the first trial. Throws
+// InputError like ReadExperiment.
 TrialPlan PlanTrials(const ExperimentSpec& experiment, bool set_up = true);
 
 // The members of a family that a choice selects, ascending. Requires: the sample is not larger than the family.

@@ -19,16 +19,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using MeasuredRun = datasets::MeasuredStep::Run;
 
-struct Interval {
+struct BusySpan {
   double start = 0;
   double end = 0;
 };
 
-double UnionOf(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
+double UnionOf(std::vector<BusySpan> intervals) {
+  std::sort(intervals.begin(), intervals.end(), [](const BusySpan& a, const BusySpan& b) { return a.start < b.start; });
   double sum = 0;
   double until = 0;
-  for (const Interval& interval : intervals) {
+  for (const BusySpan& interval : intervals) {
     sum += std::max(0.0, interval.end - std::max(interval.start, until));
     until = std::max(until, interval.end);
   }
@@ -37,8 +37,8 @@ double UnionOf(std::vector<Interval> intervals) {
 
 // When things happen in one of the two steps, measured or simulated.
 struct Course {
-  std::vector<Interval> ops;   // by OpId
-  std::vector<Interval> runs;  // as MeasuredStep::runs
+  std::vector<BusySpan> ops;   // by OpId
+  std::vector<BusySpan> runs;  // as MeasuredStep::runs
   double step_time = 0;
 };
 
@@ -56,7 +56,7 @@ class ReplayComparison {
   }
 
   double GpuBusy(const Course& course, bool with_backlog = true) const {
-    std::vector<std::vector<Interval>> by_gpu(measured_.gpus.size());
+    std::vector<std::vector<BusySpan>> by_gpu(measured_.gpus.size());
     for (std::size_t r = 0; r < course.runs.size(); ++r) {
       by_gpu[measured_.gpu_of[Index(placement_[measured_.runs[r].last])]].push_back(course.runs[r]);
     }
@@ -69,7 +69,7 @@ class ReplayComparison {
   }
 
   double Busy(const Course& course, std::size_t device) const {
-    std::vector<Interval> intervals;
+    std::vector<BusySpan> intervals;
     for (const std::size_t r : runs_of_[device]) intervals.push_back(course.runs[r]);
     for (const auto& busy : measured_.backlog) {
       if (busy.device == device) intervals.push_back({busy.start_micros, busy.end_micros});
@@ -184,8 +184,8 @@ Replay MakeReplay(const datasets::Imported& imported) {
   replay.gpu_busy = comparison.GpuBusy(simulated);
   replay.measured_gpu_busy = comparison.GpuBusy(measured);
   replay.measured_own_busy = comparison.GpuBusy(measured, /*with_backlog=*/false);
-  Interval own = {std::numeric_limits<double>::max(), 0};
-  for (const Interval& run : measured.runs) own = {std::min(own.start, run.start), std::max(own.end, run.end)};
+  BusySpan own = {std::numeric_limits<double>::max(), 0};
+  for (const BusySpan& run : measured.runs) own = {std::min(own.start, run.start), std::max(own.end, run.end)};
   replay.measured_own_span = std::max(0.0, own.end - own.start);
   replay.steps = std::max<std::size_t>(1, step.steps.size());
   replay.step = step.step ? std::to_string(*step.step) : "all";

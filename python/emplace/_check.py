@@ -28,7 +28,7 @@ def refuse(name: str, value: Any, allowed: str) -> NoReturn:
 
 
 def instance(name: str, value: Any, kind: type) -> Any:
-    """Of one of the package's own classes."""
+    """An object of one of the package's own classes."""
     if not isinstance(value, kind):
         refuse(name, value, f"of the class {kind.__name__}")
     return value
@@ -65,7 +65,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def text(name: str, value: Any) -> str:
-    """Of Unicode characters, without the NUL that would end it elsewhere."""
+    """A text of Unicode characters, without the NUL that would end it elsewhere."""
     if not isinstance(value, str) or "\0" in value or not _is_unicode(value):
         refuse(name, value, "a text without NUL")
     return value
@@ -82,7 +82,7 @@ def texts(name: str, values: Any) -> list[str]:
 
 
 def path(name: str, value: Any, *, may_be_empty: bool = False) -> Any:
-    """Of a file: a text or an os.PathLike of one; what the file system calls it."""
+    """The name of a file, which is a text or an os.PathLike of one, as the core takes it."""
     try:
         given = os.fspath(value)
     except TypeError:

@@ -217,7 +217,8 @@ def lines_of(stream):
 
 def main():
     descriptor, name = int(sys.argv[1]), sys.argv[2]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides what Ctrl-C ends
+    for each in (signal.SIGINT, signal.SIGTERM):  # the program decides what they end
+        signal.signal(each, signal.SIG_IGN)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a group of its own may print to the terminal
     end_with_the_program(descriptor)
     os.dup2(2, 1)

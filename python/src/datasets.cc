@@ -12,9 +12,9 @@
 #include "datasets/shipped_clusters.h"
 #include "datasets/transform/transform.h"
 #include "experiments/library/instances.h"
+#include "experiments/library/known_results.h"
 #include "experiments/report/report_results.h"
 #include "experiments/run/run_reader.h"
-#include "experiments/library/known_results.h"
 #include "experiments/version.h"
 #include "python/src/batch_evaluator.h"
 #include "python/src/bindings.h"
@@ -164,7 +164,8 @@ py::tuple ImprovementRows(const std::string& runs) {
   {
     const py::gil_scoped_release released;
     const std::vector<experiments::ExperimentRuns> all = experiments::ReadRuns(runs);
-    if (all.size() != 1) throw InputError(runs, "holds " + std::to_string(all.size()) + " experiments (the folder of one)");
+    if (all.size() != 1)
+      throw InputError(runs, "holds " + std::to_string(all.size()) + " experiments (the folder of one)");
     table = experiments::ImprovementTable(all.front());
   }
   py::list rows;

@@ -100,8 +100,8 @@ class ReadBuffer : public std::streambuf {
     }
   }
 
-  // The length of the byte order mark that a UTF-8 text starts with, which is left out. Editors and PowerShell on Windows
-  // write one; no binary format that emplace reads starts like this.
+  // The length of the byte order mark that a UTF-8 text starts with, which is left out. Editors and PowerShell on
+  // Windows write one; no binary format that emplace reads starts like this.
   static std::size_t MarkIn(std::string_view start) {
     if (start.starts_with("\xef\xbb\xbf")) return 3;
     if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
@@ -129,7 +129,8 @@ class ReadBuffer : public std::streambuf {
     inflated_.resize(kBufferBytes);
   }
 
-  // Git LFS keeps a few lines in place of a file that was not fetched. Source: git-lfs, docs/spec.md.
+  // Git LFS keeps a few lines in place of a file that was not fetched. Source: the specification in the repository of
+  // git-lfs.
   void RefusePointer(std::size_t* count) {
     constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
     const auto is_like = [&] {

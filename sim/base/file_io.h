@@ -34,7 +34,8 @@ inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
 // Opens a file for reading; "-" is standard input; gzip is undone wherever the content starts with its magic number:
 // one member or several, nothing behind them. A byte order mark of UTF-8 at the start is left out. A pointer of Git LFS
 // in place of a file is refused. Throws InputError("PATH: cannot be read (reason)"). What the stream throws (the same,
-// without PATH) says too if there are more than `most` bytes, or if the content starts with a byte order mark of UTF-16.
+// without PATH) says too if there are more than `most` bytes, or if the content starts with a byte order mark of
+// UTF-16.
 std::unique_ptr<std::istream> OpenForReading(const std::string& path, std::uint64_t most = kMaxFileBytes);
 std::string ReadWholeFile(const std::string& path, std::uint64_t most = kMaxFileBytes);
 // The same with the limits of a kind of input. A kind that only emplace writes must be a regular file: a pipe would be

@@ -73,9 +73,9 @@ inline constexpr InputLimits kInputLimits[] = {
     {InputKind::kPyTorchTrace, "pytorch-et", 4 * internal::kGiB, kMostLevels, std::size_t{1} << 20, kMostTextBytes},
     {InputKind::kOnnx, "onnx", 4 * internal::kGiB, kMostLevels, 0, 0},
     {InputKind::kExportedProgram, "torch-export", internal::kGiB, kMostLevels, std::size_t{1} << 22, kMostTextBytes},
-    {InputKind::kTextProfile, "pipedream, dnn-partitioning", 256 * internal::kMiB, kMostLevels, std::size_t{1} << 21,
+    {InputKind::kTextProfile, "pipedream, dnn-partitioning", 64 * internal::kMiB, kMostLevels, std::size_t{1} << 20,
      kMostTextBytes},
-    {InputKind::kNccl, "nccl", 16 * internal::kMiB, kMostLevels, 0, 0},
+    {InputKind::kNccl, "nccl", 16 * internal::kMiB, 32, 0, 0},
 };
 
 constexpr const InputLimits& LimitsOf(InputKind kind) { return kInputLimits[static_cast<std::size_t>(kind)]; }

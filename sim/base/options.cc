@@ -1,23 +1,23 @@
 #include "sim/base/options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 #include "sim/base/registry.h"
-#include "sim/base/whole_number.h"
 
 namespace emplace {
 namespace {
 
+// The whole of `text` as a number.
 template <typename T>
 bool ParseNumber(const std::string& text, T* number) {
-  const std::optional<T> read = WholeNumber<T>(text);
-  *number = read.value_or(T{});
-  return read.has_value();
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && rest == end;
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ struct StepReport {
   // The objective is throughput: step_time_micros is the largest load of a device for one micro-batch, the lower bound
   // is of that, and peaks are the bytes of a device's ops. There is no critical path and no engine.
   bool is_max_load = false;
-  // The same objective with everything on one accelerator, where that takes least and fits; none: not asked, or nowhere.
+  // The same objective with everything on one accelerator, where that takes least and fits; none: not asked, or
+  // nowhere.
   std::optional<double> one_device_micros = {};
 };
 

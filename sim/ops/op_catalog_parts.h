@@ -27,8 +27,9 @@ std::span<const OpKind> UpdateKinds();       // what changes variables
 // that tell kinds apart are what they were; FindOpKind() knows them.
 std::span<const OpKind> ParallelKinds();
 
-// Operators of ONNX, "onnx::NAME", and of ONNX Runtime, "com.microsoft::NAME", in alphabetical order: what imported models hold besides. They are in no part of
-// AllOpKinds(), so no device runs them and no agent tells them apart; FindOpKind() knows them.
+// Operators of ONNX, "onnx::NAME", and of ONNX Runtime, "com.microsoft::NAME", in alphabetical order: what imported
+// models hold besides. They are in no part of AllOpKinds(), so no device runs them and no agent tells them apart;
+// FindOpKind() knows them.
 std::span<const OpKind> OnnxKinds();
 
 }  // namespace emplace

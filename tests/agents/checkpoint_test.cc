@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <sstream>
 #include <string>
 
 #include "agents/heuristics/one_shot.h"
+#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace {
@@ -95,11 +99,11 @@ TEST(CheckpointTest, TheFirstLineIsReadAsItIsWritten) {
     const auto agent = SomeAgent();
     agents::LoadCheckpoint(in, "a search with blanks", *agent, rng);
   };
-  load("emplace.checkpoint 5 " + checksum + body);
+  load("emplace.checkpoint 6 " + checksum + body);
   for (const char* const head :
-       {" emplace.checkpoint 5 ", "emplace.checkpoint  5 ", "emplace.checkpoint +5 ", "emplace.checkpoint 05 ",
-        "emplace.checkpoint\t5 ", "emplace.checkpoint 5  ", "emplace.checkpoint 5\t", "emplace.checkpoint 5 +",
-        "emplace.checkpoint 5 0", "emplace.checkpoint 50 ", "emplace.checkpoint 5.0 "}) {
+       {" emplace.checkpoint 6 ", "emplace.checkpoint  6 ", "emplace.checkpoint +6 ", "emplace.checkpoint 06 ",
+        "emplace.checkpoint\t6 ", "emplace.checkpoint 6  ", "emplace.checkpoint 6\t", "emplace.checkpoint 6 +",
+        "emplace.checkpoint 6 0", "emplace.checkpoint 60 ", "emplace.checkpoint 6.0 "}) {
     EXPECT_THROW(load(head + checksum + body), InputError) << head;
   }
 }
@@ -113,6 +117,25 @@ TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
     Rng rng(1);
     const auto agent = SomeAgent();
     EXPECT_THROW(agents::LoadCheckpoint(in, "a search with blanks", *agent, rng), InputError) << bit;
+  }
+}
+
+// With the right checksum: what the fuzzer fuzz_checkpoint found.
+TEST(CheckpointTest, ACountThatIsNoWholeNumberIsRefused) {
+  agents::SearchState state = OneGraph();
+  state.graphs[0].episodes = {{.tied = 12}};
+  const std::string whole = Saved(state, Rng(1));
+  const std::string body = whole.substr(whole.find('\n') + 1);
+  const std::string twelve = std::to_string(std::bit_cast<std::uint64_t>(12.0));
+  const std::size_t at = body.find(twelve);
+  ASSERT_NE(at, std::string::npos);
+  for (const double count : {12.5, -1.0, -1e201, 1e300, std::nan("")}) {
+    const std::string bits = std::to_string(std::bit_cast<std::uint64_t>(count));
+    std::stringstream file;
+    agents::WriteSealed(file, "emplace.checkpoint 6", std::string(body).replace(at, twelve.size(), bits));
+    Rng rng(1);
+    const auto agent = SomeAgent();
+    EXPECT_THROW(agents::LoadCheckpoint(file, "a search with blanks", *agent, rng), InputError) << count;
   }
 }
 

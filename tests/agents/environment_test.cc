@@ -87,7 +87,7 @@ TEST(EnvironmentTest, PenaltiesAreOfTheMemoryOfItsDevices) {
     const Cluster cluster = testing::MakeCluster(2, {.bandwidth_gb_per_s = 1}, 0, Bytes{gigabytes * 1'000'000'000});
     const CostTable costs = testing::MeasuredCosts(graph, cluster);
     const Simulator simulator(graph, cluster, costs);
-    agents::Environment env(graph, cluster, costs, Grouping::Identity(graph), simulator,
+    agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), simulator,
                             agents::ParseReward("memory_penalty"));
     Placement apart(2);
     apart[MakeId<OpId>(1)] = MakeId<DeviceId>(1);

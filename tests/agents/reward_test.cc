@@ -9,6 +9,7 @@
 
 #include "sim/base/registry.h"
 #include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace {
 namespace {
@@ -98,6 +99,16 @@ TEST(RewardTest, AFloorIsWhatTheRewardFallsToAndNoFurther) {
   EXPECT_FALSE(agents::IsMostlySaturated(0, 0));
   EXPECT_FALSE(agents::IsMostlySaturated(2, 4));
   EXPECT_TRUE(agents::IsMostlySaturated(3, 4));
+}
+
+TEST(RewardTest, AMemoryIsNamedWhereTheRewardHasOne) {
+  EXPECT_EQ(agents::WithPenaltyMemory("memory_penalty", "10.7"), "memory_penalty:M=10.7");
+  EXPECT_EQ(agents::WithPenaltyMemory("memory_penalty:c=3", agents::kCapacity), "memory_penalty:c=3,M=capacity");
+  EXPECT_EQ(agents::WithPenaltyMemory("log_memory_penalty:M=8", "10.7"), "log_memory_penalty:M=8");
+  EXPECT_EQ(agents::WithPenaltyMemory("sqrt", "10.7"), "sqrt");
+  const Cluster cluster = testing::MakeCluster(2, {.bandwidth_gb_per_s = 1}, 0, Bytes{7});
+  EXPECT_EQ(agents::MemoryOf(cluster), (std::vector<std::optional<Bytes>>{Bytes{7}, Bytes{7}}));
+  EXPECT_EQ(agents::MemoryOf(testing::MakeCluster(1)), (std::vector<std::optional<Bytes>>{std::nullopt}));
 }
 
 TEST(RewardTest, OptionsThatItDoesNotHaveAreRefused) {

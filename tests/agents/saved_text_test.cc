@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -19,6 +21,21 @@ TEST(SavedTextTest, WeightsAreKeptToTheBit) {
   EXPECT_NO_THROW(agents::ExpectWord(stream, "next"));
   std::istringstream cut("3 abcdefgh");
   EXPECT_THROW(agents::LoadFloats(cut), InputError);
+}
+
+TEST(SavedTextTest, NumbersAndHeadsAreReadAsTheyAreWritten) {
+  const auto number = [](const std::string& text) {
+    std::istringstream in(text);
+    return agents::LoadNumber(in);
+  };
+  EXPECT_EQ(number("0"), 0U);
+  EXPECT_EQ(number(" \n18446744073709551615 "), ~std::uint64_t{0});
+  for (const char* const text : {"", "x", "-1", "+1", "01", "18446744073709551616", "184467440737095516150"}) {
+    EXPECT_THROW(number(text), InputError) << text;
+  }
+  std::istringstream in("emplace.thing 5 rest");
+  EXPECT_NO_THROW(agents::ExpectHead(in, "emplace.thing", "5"));
+  EXPECT_NO_THROW(agents::ExpectWord(in, "rest"));
 }
 
 TEST(SavedTextTest, ATextOfAnyCharactersIsKeptAndALongerOneRefused) {

@@ -129,6 +129,24 @@ TEST_F(ExitStatusTest, SignalsEndASearchAndTheBestSoFarIsKept) {
   EXPECT_EQ(stopped("compare --agents annealing", "INT").status, 130);
 }
 
+// Slurm and terminals signal every process, the agent's too.
+TEST_F(ExitStatusTest, ASignalToAllProcessesKeepsTheBestOfAnAgentInPython) {
+  Write("agents_here.py", R"(
+class Last:
+    def propose(self, problem, rng):
+        return [[problem.num_devices - 1] * problem.num_groups]
+    def observe(self, problem, placements, results):
+        open("begun", "w").close()
+)");
+  const Ran ran = Shell(
+      "PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 setsid $emplace place --graph g.json --cluster c.yaml --agent "
+      "agents_here:Last --evaluations 1000000000 -o best.json & pid=$!; "
+      "until [ -e begun ] || [ ! -d /proc/$pid ]; do sleep 0.02; done; kill -s TERM -- -$pid; wait $pid");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("by SIGTERM: the best so far is kept\n"));
+  EXPECT_TRUE(Exists("best.json"));
+}
+
 TEST_F(ExitStatusTest, NoGpusAreNotTheCpu) {
   Write("c.yaml", R"(schema: emplace.cluster
 version: 1

@@ -44,8 +44,7 @@ TEST_F(TransformCommandTest, PlacementsAreSearchedWithTheCollectivesThatAreAsked
     EXPECT_EQ(ran.status, 0) << ran.err;
     return nlohmann::json::parse(ran.out).at("step_time_us").get<double>();
   };
-  const double found =
-      step("place " + problem + "--agent annealing --evaluations 200 --collectives tree -o found.json");
+  const double found = step("place " + problem + "--agent megatron --collectives tree -o found.json");
   EXPECT_EQ(found, step("simulate " + problem + "--collectives tree --placement found.json"));
   EXPECT_NE(found, step("simulate " + problem + "--placement found.json"));
 }

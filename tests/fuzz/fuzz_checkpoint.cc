@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SavedAgain(text, "annealing");
   if (text.empty()) return 0;
   const std::string agent = emplace::fuzz::AgentOf(kSavedAgents, text[0]);
-  const auto saved = SavedAgain(emplace::fuzz::Sealed("emplace.checkpoint 5", "1 s\n" + text.substr(1)), agent);
+  const auto saved = SavedAgain(emplace::fuzz::Sealed("emplace.checkpoint 6", "1 s\n" + text.substr(1)), agent);
   if (saved) emplace::fuzz::Expect(SavedAgain(*saved, agent) == saved, "what was saved is saved otherwise", *saved);
   return 0;
 }

@@ -52,6 +52,7 @@ class ArgumentsTest(Case):
         env = {"simulator": simulator, "grouping": grouping}
         return [
             (emplace.Cluster, {"name": "p2.8xlarge"}),
+            (emplace.improvement_table, {"runs": folder}),
             (emplace.Cluster.from_yaml, {"text": cluster.to_yaml()}),
             (cluster.keep, {}),
             (cluster.save, {"path": file}),

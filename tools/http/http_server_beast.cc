@@ -18,7 +18,9 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <list>
 #include <memory>
@@ -38,8 +40,8 @@ namespace http = beast::http;
 using boost::asio::ip::tcp;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostConnections = 256;
-constexpr std::size_t kMostOfAddress = 64;
+constexpr std::size_t kMostConnections = 512;
+constexpr std::size_t kMostOfAddress = 256;
 constexpr std::size_t kAnsweringThreads = 4;
 constexpr std::chrono::seconds kRequestTime = 5s;  // from the connection to the end of the request
 // An answer has this time, and a second more for so many bytes.
@@ -83,12 +85,11 @@ class Connections {
  public:
   using Entry = std::list<std::shared_ptr<Connection>>::iterator;
 
-  // Closes one connection if this one would be one too many, of all or of its address: the oldest that waits. False if
-  // there is none.
+  // Closes one connection if this one would be one too many, of all or of its address: the oldest that has its answer,
+  // else the oldest that has not sent its request. False if there is none.
   bool MakeRoomFor(const asio::ip::address& address);
   Entry Add(std::shared_ptr<Connection> connection) { return open_.insert(open_.end(), std::move(connection)); }
   void Remove(Entry entry) { open_.erase(entry); }
-  // Closes the oldest connection that waits.
   void CloseOne() {
     CloseOldest([](const Connection&) { return true; });
   }
@@ -114,8 +115,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
         connections_(connections) {}
 
   const asio::ip::address& address() const { return address_; }
-  // For the other end: it has not sent its request, or not closed the connection after the answer.
-  bool waits() const { return waits_; }
+  enum class Phase : std::uint8_t { kRequest, kAnswer, kEnd };
+  // What is underway. In kRequest and kEnd only the other end is waited for.
+  Phase phase() const { return phase_; }
 
   void Start() {
     entry_ = connections_->Add(shared_from_this());
@@ -135,7 +137,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   void Read(const beast::error_code& error) {
     if (!is_open_) return;
-    waits_ = false;
+    phase_ = Phase::kAnswer;
     if (error) {
       auto refusal = RefusedHead(error);
       return refusal ? Write(*std::move(refusal)) : Close();
@@ -157,7 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (error || !self->is_open_) return self->Close();
       self->stream_.socket().shutdown(tcp::socket::shutdown_send, error);
       self->stream_.expires_after(kFarewellTime);
-      self->waits_ = true;
+      self->phase_ = Phase::kEnd;
       self->WaitForEnd();
     });
   }
@@ -182,7 +184,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connections* const connections_;
   Connections::Entry entry_{};
   bool is_open_ = true;
-  bool waits_ = true;
+  Phase phase_ = Phase::kRequest;
   beast::flat_buffer buffer_{2 * std::size_t{kMostHttpHeadBytes}};
   HttpHeadParser parser_;
   http::response<http::string_body> response_;
@@ -192,11 +194,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 template <typename Chosen>
 bool Connections::CloseOldest(Chosen chosen) {
-  const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& c) { return c->waits() && chosen(*c); });
-  if (found == open_.end()) return false;
-  const std::shared_ptr<Connection> kept = *found;
-  kept->Close();
-  return true;
+  for (const Connection::Phase phase : {Connection::Phase::kEnd, Connection::Phase::kRequest}) {
+    const auto found =
+        std::find_if(open_.begin(), open_.end(), [&](const auto& c) { return c->phase() == phase && chosen(*c); });
+    if (found == open_.end()) continue;
+    const std::shared_ptr<Connection> kept = *found;
+    kept->Close();
+    return true;
+  }
+  return false;
 }
 
 bool Connections::MakeRoomFor(const asio::ip::address& address) {

@@ -7,20 +7,20 @@
 namespace emplace::testing {
 namespace {
 
-datasets::Imported ImportText(const std::string& text) {
+datasets::Imported ImportGraphText(const std::string& text) {
   const datasets::ImportSource source("g.json", text);
   return datasets::ImportEmplaceGraph({&source, 1}, {});
 }
 
 TEST(ImportEmplaceGraphTest, AGraphIsReadAndWrittenAgain) {
-  const datasets::Imported imported = ImportText(kEmplaceSample);
+  const datasets::Imported imported = ImportGraphText(kEmplaceSample);
   EXPECT_FALSE(imported.cluster);
   EXPECT_TRUE(imported.notes.empty());
   EXPECT_EQ(GraphText(imported.graph), kEmplaceSample);
 }
 
 TEST(ImportEmplaceGraphTest, FaultsAreThoseOfTheReader) {
-  EXPECT_EQ(Refusal([] { ImportText(Edited(kEmplaceSample, "\"a:0\"", "\"c\"")); }),
+  EXPECT_EQ(Refusal([] { ImportGraphText(Edited(kEmplaceSample, "\"a:0\"", "\"c\"")); }),
             "g.json: ops[1].inputs[0]: unknown producer \"c\" (the name of an op)");
 }
 

@@ -271,7 +271,7 @@ TEST(KinetoTraceTest, FaultsNameTheirPlace) {
             "traceEvents[0].ts: is \"soon\" (a number of us)");
   EXPECT_THAT(Refusal([] { Read(R"({"traceEvents": [{"ts": 1)"); }), ::testing::HasSubstr("not valid JSON"));
   const std::string deep = R"({"traceEvents": [{"args": )" + std::string(100, '[');
-  EXPECT_THAT(Refusal([&] { Read(deep); }), ::testing::HasSubstr("is nested too deep (at most 64 levels)"));
+  EXPECT_THAT(Refusal([&] { Read(deep); }), ::testing::HasSubstr("is nested too deeply (at most 64 levels)"));
 }
 
 }  // namespace

@@ -42,16 +42,16 @@ std::string OneNode(const std::string& op, const std::vector<std::string>& dims,
 }
 
 // A model in tests/cases.
-datasets::Imported ImportCase(const std::string& name) {
+datasets::Imported ImportOnnxCase(const std::string& name) {
   const datasets::ImportSource source(std::string(EMPLACE_TEST_SOURCE_DIR) + "/cases/" + name);
   return datasets::Import(datasets::FindImporter("", source.head(), name), {&source, 1});
 }
-double AllFlopOf(const Graph& graph) {
+double OnnxFlopOf(const Graph& graph) {
   double flop = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) flop += graph.op(MakeId<OpId>(i)).flop;
   return flop;
 }
-std::string Attributed(const datasets::Imported& imported) { return imported.notes.back(); }
+std::string OnnxAttributed(const datasets::Imported& imported) { return imported.notes.back(); }
 
 TEST(ImportOnnxTest, NodesAreOpsAndWeightsAreVariables) {
   const datasets::Imported imported = ImportModel(kOnnxSample);
@@ -201,7 +201,7 @@ TEST(ImportOnnxTest, OpsWithoutFlopAreListed) {
   EXPECT_THAT(imported.notes, ::testing::Contains("2 of 3 nodes (66.7 %) have a shape, but count 0 FLOP, as roofline "
                                                   "does not know them: my.ops::Fancy, onnx::Attention"));
   EXPECT_THAT(imported.notes.back(), HasSubstr("3 of 3 nodes have shapes (100.0 %), 1 have a kind that roofline"));
-  EXPECT_EQ(AllFlopOf(imported.graph), 6);
+  EXPECT_EQ(OnnxFlopOf(imported.graph), 6);
 }
 
 TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
@@ -278,16 +278,16 @@ TEST(ImportOnnxTest, EinsumHasAShapeFromItsEquation) {
 }
 
 TEST(ImportOnnxTest, APointerOfGitLfsIsNoModel) {
-  EXPECT_THAT(Refusal([] { ImportCase("k20_lfs.onnx"); }),
+  EXPECT_THAT(Refusal([] { ImportOnnxCase("k20_lfs.onnx"); }),
               EndsWith("k20_lfs.onnx: cannot be read (it is a pointer of Git LFS in place of the file: fetch the file "
                        "with git lfs pull)"));
 }
 
 TEST(ImportOnnxTest, ABranchThatIsKnownRuns) {
-  const datasets::Imported imported = ImportCase("o17_const_if.onnx");
+  const datasets::Imported imported = ImportOnnxCase("o17_const_if.onnx");
   // 2 x 64 x 27 x 224 x 224 of the convolution, and as many comparisons as outputs.
-  EXPECT_EQ(AllFlopOf(imported.graph), 2.0 * 64 * 27 * 224 * 224 + 64 * 224 * 224);
-  EXPECT_THAT(Attributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
+  EXPECT_EQ(OnnxFlopOf(imported.graph), 2.0 * 64 * 27 * 224 * 224 + 64 * 224 * 224);
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
   EXPECT_EQ(FindOp(imported.graph, "z").kind, "relu");
 }
 
@@ -327,10 +327,10 @@ TEST(ImportOnnxTest, AConditionThatFollowsFromShapesIsKnown) {
   EXPECT_THAT(ShapeOf(product.graph, "z"), ElementsAre(2, 7));
   EXPECT_EQ(FindOp(product.graph, "choice#0/product").flop, 2 * 2 * 3 * 7);
   EXPECT_EQ(FindOp(product.graph, "choice#0/w").persistent.count, 3 * 7 * 4);
-  EXPECT_THAT(Attributed(product), HasSubstr("(100.0 %), "));
+  EXPECT_THAT(OnnxAttributed(product), HasSubstr("(100.0 %), "));
   const datasets::Imported other = ImportModel(IfOfRank(3));
   EXPECT_THAT(ShapeOf(other.graph, "z"), ElementsAre(2, 3));
-  EXPECT_EQ(AllFlopOf(other.graph), 6) << "of the tanh";
+  EXPECT_EQ(OnnxFlopOf(other.graph), 6) << "of the tanh";
 }
 
 TEST(ImportOnnxTest, OfAnUnknownConditionTheLargerBranchIsTaken) {
@@ -350,7 +350,7 @@ TEST(ImportOnnxTest, OfAnUnknownConditionTheLargerBranchIsTaken) {
        .inputs = {OnnxValueBytes("c", kOnnxBool, {}), OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
        .outputs = {OnnxValueBytes("y", kOnnxF32, {})}});
   const datasets::Imported imported = ImportModel(model);
-  EXPECT_EQ(AllFlopOf(imported.graph), 18);
+  EXPECT_EQ(OnnxFlopOf(imported.graph), 18);
   EXPECT_EQ(
       imported.notes[0],
       "2 of 3 nodes (66.7 %) are of an If or a Loop whose condition is known only when the model runs; taken: the "
@@ -358,7 +358,7 @@ TEST(ImportOnnxTest, OfAnUnknownConditionTheLargerBranchIsTaken) {
 }
 
 // Three products, whose sums the scan output holds.
-std::string LoopModel(const std::string& condition, const std::vector<std::string>& initializers) {
+std::string OnnxLoopModel(const std::string& condition, const std::vector<std::string>& initializers) {
   const std::string body =
       OnnxGraphBytes({.nodes = {OnnxNodeBytes("MatMul", {"state", "w"}, {"next"}, {}, "product"),
                                 OnnxNodeBytes("ReduceSum", {"next"}, {"sum"}, {OnnxIntBytes("keepdims", 0)}),
@@ -393,18 +393,18 @@ TEST(ImportOnnxTest, IterationsThatAreKnownRun) {
     return count;
   };
   // As the condition says; the weights are there once.
-  const datasets::Imported conditioned = ImportModel(LoopModel("", {times(1LL << 62)}));
+  const datasets::Imported conditioned = ImportModel(OnnxLoopModel("", {times(1LL << 62)}));
   EXPECT_EQ(products(conditioned), 3U);
   EXPECT_THAT(ShapeOf(conditioned.graph, "z"), ElementsAre(2, 4));
   EXPECT_THAT(ShapeOf(conditioned.graph, "s"), ElementsAre(3));
   EXPECT_EQ(FindOp(conditioned.graph, "w").persistent.count, 64);
-  EXPECT_THAT(Attributed(conditioned), HasSubstr("nodes have shapes (100.0 %)"));
+  EXPECT_THAT(OnnxAttributed(conditioned), HasSubstr("nodes have shapes (100.0 %)"));
   // As the count says, where the condition depends on data.
-  const datasets::Imported counted = ImportModel(LoopModel("zero", {times(5)}));
+  const datasets::Imported counted = ImportModel(OnnxLoopModel("zero", {times(5)}));
   EXPECT_EQ(products(counted), 5U);
   EXPECT_THAT(counted.notes[0], HasSubstr("all iterations (Loop \"turn\": 5 iterations)"));
   // Neither: one op, whose carried value keeps its shape.
-  const datasets::Imported unknown = ImportModel(LoopModel("zero", {times(1LL << 62)}));
+  const datasets::Imported unknown = ImportModel(OnnxLoopModel("zero", {times(1LL << 62)}));
   EXPECT_EQ(products(unknown), 0U);
   EXPECT_EQ(FindOp(unknown.graph, "turn").kind, "onnx::Loop");
   EXPECT_THAT(ShapeOf(unknown.graph, "z"), ElementsAre(2, 4));
@@ -430,7 +430,7 @@ TEST(ImportOnnxTest, AScanRunsOnceForEachPart) {
                           .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "5", "3"})},
                           .outputs = {OnnxValueBytes("all", kOnnxF32, {}), OnnxValueBytes("last", kOnnxF32, {})}}))
           .graph;
-  EXPECT_EQ(AllFlopOf(graph), 5 * 2 * 6);
+  EXPECT_EQ(OnnxFlopOf(graph), 5 * 2 * 6);
   EXPECT_THAT(ShapeOf(graph, "Scan#0/all"), ElementsAre(2, 5, 3));
 }
 
@@ -447,16 +447,16 @@ TEST(ImportOnnxTest, ListsOfTensorsThatAreKnownAreNoOps) {
        .outputs = {OnnxValueBytes("z", kOnnxF32, {})}}));
   EXPECT_THAT(ShapeOf(imported.graph, "r"), ElementsAre(2, 6));
   EXPECT_THAT(ShapeOf(imported.graph, "z"), ElementsAre(2, 16));
-  EXPECT_THAT(Attributed(imported), HasSubstr("(100.0 %), "));
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("(100.0 %), "));
 }
 
 TEST(ImportOnnxTest, AttentionIsTwoProducts) {
-  const datasets::Imported imported = ImportCase("o18_attention23.onnx");
+  const datasets::Imported imported = ImportOnnxCase("o18_attention23.onnx");
   // Four heads of 16 by 16 positions and a size of 16; then a matrix of 64 by 64.
   EXPECT_EQ(FindOp(imported.graph, "a").flop, 2 * (2.0 * 4 * 16 * 16 * 16));
   EXPECT_THAT(ShapeOf(imported.graph, "a"), ElementsAre(1, 16, 64));
   EXPECT_EQ(FindOp(imported.graph, "y").flop, 2.0 * 16 * 64 * 64);
-  EXPECT_THAT(Attributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
 }
 
 TEST(ImportOnnxTest, AnOutputThatIsLeftOutHidesNoFlop) {
@@ -473,13 +473,13 @@ TEST(ImportOnnxTest, AnOutputThatIsLeftOutHidesNoFlop) {
 }
 
 TEST(ImportOnnxTest, QuantisedProductsHaveTheirFlop) {
-  const datasets::Imported imported = ImportCase("o19_quantised.onnx");
+  const datasets::Imported imported = ImportOnnxCase("o19_quantised.onnx");
   EXPECT_EQ(FindOp(imported.graph, "y").flop, 2.0 * 8 * 72 * 56 * 56);
   EXPECT_EQ(FindOp(imported.graph, "c").flop, 2.0 * 64 * 64 * 64);
   EXPECT_THAT(ShapeOf(imported.graph, "y"), ElementsAre(1, 8, 56, 56));
   // Elements of 8 bits, and sums of 32.
   EXPECT_THAT(Inputs(imported.graph, "c"), ElementsAre("a:0=4096", "b:0=4096"));
-  EXPECT_THAT(Attributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("2 of 2 nodes have shapes (100.0 %), 2 have a kind"));
 }
 
 TEST(ImportOnnxTest, NumbersOfFourBitsShareBytes) {
@@ -497,7 +497,7 @@ TEST(ImportOnnxTest, NumbersOfFourBitsShareBytes) {
   EXPECT_EQ(FindOp(imported.graph, "d").flop, 2 * 64 * 5);
   EXPECT_EQ(FindOp(imported.graph, "y").flop, 2 * 3 * 64 * 5);
   EXPECT_THAT(ShapeOf(imported.graph, "z"), ElementsAre(3, 5));
-  EXPECT_THAT(Attributed(imported), HasSubstr("3 of 3 nodes have shapes (100.0 %), 3 have a kind"));
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("3 of 3 nodes have shapes (100.0 %), 3 have a kind"));
 }
 
 TEST(ImportOnnxTest, OperatorsOfOnnxRuntimeHaveShapesAndFlop) {
@@ -525,7 +525,7 @@ TEST(ImportOnnxTest, OperatorsOfOnnxRuntimeHaveShapesAndFlop) {
   EXPECT_THAT(ShapeOf(imported.graph, "a"), ElementsAre(2, 10, 64));
   EXPECT_THAT(ShapeOf(imported.graph, "y"), ElementsAre(2, 10, 10));
   EXPECT_EQ(FindOp(imported.graph, "y").flop, 2.0 * 2 * 10 * 10 * 64);
-  EXPECT_THAT(Attributed(imported), HasSubstr("4 of 4 nodes have shapes (100.0 %), 4 have a kind"));
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("4 of 4 nodes have shapes (100.0 %), 4 have a kind"));
 }
 
 TEST(ImportOnnxTest, ModelsInTextAreRead) {
@@ -586,8 +586,8 @@ TEST(ImportOnnxTest, ARealModelOfFunctionsAndBranchesHasAllItsProducts) {
   if (folder.empty()) GTEST_SKIP() << "no onnx+ir-py in EMPLACE_REFERENCE_DATA";
   const datasets::ImportSource source(folder + "/resnet18_dynamo.textproto");
   const datasets::Imported imported = datasets::Import(datasets::FindImporter("", source.head(), "f"), {&source, 1});
-  EXPECT_NEAR(AllFlopOf(imported.graph), 3.63e9, 0.02e9);
-  EXPECT_THAT(Attributed(imported), HasSubstr("nodes have shapes (100.0 %)"));
+  EXPECT_NEAR(OnnxFlopOf(imported.graph), 3.63e9, 0.02e9);
+  EXPECT_THAT(OnnxAttributed(imported), HasSubstr("nodes have shapes (100.0 %)"));
   const Graph& graph = imported.graph;
   EXPECT_THAT(ShapeOf(graph, std::string(graph.op(graph.file_order().back()).name)), ElementsAre(1, 1000));
 }

@@ -160,8 +160,8 @@ TEST(ReportAnswerTest, RivalsAreThoseThatTheQuestionNames) {
     }
   }
   const auto records = MakeRecords(trials);
-  const std::string text = experiments::RivalSentences("Does P-GNN beat Placeto?", records,
-                                                       experiments::MakeReportGrid(records));
+  const std::string text =
+      experiments::RivalSentences("Does P-GNN beat Placeto?", records, experiments::MakeReportGrid(records));
   EXPECT_TRUE(text.starts_with("pgnn is ahead of placeto by ")) << text;
 }
 

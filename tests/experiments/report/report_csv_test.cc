@@ -57,11 +57,11 @@ TEST(ReportCsvTest, ThereIsALineForEachCellOfATable) {
   const auto lines = Lines(out.str());
   // Improvement, then the thesis's metric, for which the published table has figures.
   ASSERT_EQ(lines.size(), 7U);
-  EXPECT_EQ(lines[1], "demo,improvement,p,3 GPUs,num_devices=3,,20,,,1,1,,");
+  EXPECT_EQ(lines[1], "demo,improvement,p,3 GPUs,num_devices=3,,20,,,1,1,,,1,1");
   EXPECT_EQ(
       lines[4],
-      "demo,thesis_improvement,p,3 GPUs,num_devices=3,,20,,,1,1,24.585,\"table 4.3, cifar10, Placeto, 3 devices\"");
-  EXPECT_EQ(lines[6], "demo,thesis_improvement,p,average,,\"num_devices=3,5\",20,,,2,1,,");
+      "demo,thesis_improvement,p,3 GPUs,num_devices=3,,20,,,1,1,24.585,\"table 4.3, cifar10, Placeto, 3 devices\",1,1");
+  EXPECT_EQ(lines[6], "demo,thesis_improvement,p,average,,\"num_devices=3,5\",20,,,2,1,,,2,2");
   for (const std::string& line : lines) EXPECT_EQ(Commas(line), Commas(lines[0])) << line;
 }
 

@@ -59,10 +59,10 @@ TEST(ReportGridTest, GraphsOfOneNameAndOtherContentAreToldApart) {
   EXPECT_THAT(Titles(experiments::MakeReportGrid({WithGraph(R"({"file": "/x/a/small.json", "fingerprint": "1"})"),
                                                   WithGraph(R"({"file": "/x/b/small.json", "fingerprint": "2"})")})),
               ElementsAre("small (a/small.json)", "small (b/small.json)"));
-  EXPECT_THAT(
-      Titles(experiments::MakeReportGrid({WithGraph(R"({"model": "gpt", "set": {}})"),
-                                          WithGraph(R"({"model": "gpt", "set": {}, "transform": {"recompute": "all"}})")})),
-      ElementsAre("gpt", "gpt (transform {\"recompute\":\"all\"})"));
+  EXPECT_THAT(Titles(experiments::MakeReportGrid(
+                  {WithGraph(R"({"model": "gpt", "set": {}})"),
+                   WithGraph(R"({"model": "gpt", "set": {}, "transform": {"recompute": "all"}})")})),
+              ElementsAre("gpt", "gpt (transform {\"recompute\":\"all\"})"));
   EXPECT_THAT(Titles(experiments::MakeReportGrid({WithGraph(R"({"dataset": "nmt", "seed": 1, "index": 0})"),
                                                   WithGraph(R"({"dataset": "nmt", "seed": 2, "index": 0})")})),
               ElementsAre("nmt (seed 1)", "nmt (seed 2)"));
@@ -73,7 +73,8 @@ TEST(ReportGridTest, TitlesHoldNoFoldersThatAllFilesShare) {
   for (std::size_t i = 0; i < 2; ++i) {
     auto& members = std::get<JsonObject>(records[i].spec.data);
     for (JsonMember& member : members) {
-      if (member.key == "costs") member.value = ToJson("profile: /home/me/" + std::string(i == 0 ? "a" : "b") + "/p.json");
+      if (member.key == "costs")
+        member.value = ToJson("profile: /home/me/" + std::string(i == 0 ? "a" : "b") + "/p.json");
     }
   }
   EXPECT_THAT(Titles(experiments::MakeReportGrid(records)),

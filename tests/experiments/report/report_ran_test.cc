@@ -47,7 +47,7 @@ TEST(ReportRanTest, RepeatsTheWarningsOfTrials) {
   runs.trials = MakeRecords({{.label = "a"}, {.label = "b"}});
   EXPECT_THAT(Markdown(runs), Not(HasSubstr("Warning")));
   runs.trials[1].graphs[0].warning = "9 of 10 evaluations";
-  EXPECT_THAT(Markdown(runs), HasSubstr("- Warning: b on " + runs.trials[1].graphs[0].graph + ", seed "));
+  EXPECT_THAT(Markdown(runs), HasSubstr("- Warning: b on cifar10\\_00, seed 1: "));
   EXPECT_THAT(Markdown(runs), HasSubstr(": 9 of 10 evaluations.\n"));
 }
 

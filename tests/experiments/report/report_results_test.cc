@@ -50,5 +50,32 @@ TEST(ReportResultsTest, PublishedFiguresStandBesideOurs) {
   EXPECT_THAT(text, HasSubstr("(published 33)"));
 }
 
+TEST(ReportResultsTest, ATableMarksWhatIsMissingAndPrintsIt) {
+  experiments::ExperimentRuns runs{.name = "demo"};
+  runs.trials = MakeRecords({{.label = "a"}, {.label = "a", .index = 1}, {.label = "b", .best = 100}});
+  experiments::UnfinishedTrial failed{.id = "x", .error = "too large"};
+  failed.spec = MakeRecord({.label = "b", .index = 1}).spec;
+  runs.unfinished.push_back(failed);
+  runs.unfinished.push_back({.id = "y"});  // without a readable spec
+  EXPECT_EQ(experiments::WithMissingTrials(runs).size(), 4U);
+  const experiments::TableBlock table = experiments::ImprovementTable(runs);
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_EQ(table.rows[0][0].text, "a");
+  EXPECT_TRUE(table.rows[0][1].strong);
+  EXPECT_EQ(table.rows[1][0].text, "b");
+  EXPECT_FALSE(table.rows[1][1].strong);
+  EXPECT_EQ(table.rows[1][1].details.back(), "(1 of 2)");
+  // The same function, whatever shows it.
+  const std::vector<experiments::TrialRecord> trials = experiments::WithMissingTrials(runs);
+  const experiments::TableBlock shown = experiments::ShowTable(experiments::MakeMetricTable(
+      trials, experiments::MakeReportGrid(trials), experiments::FindMetric("improvement", ""), nullptr));
+  std::ostringstream one;
+  std::ostringstream other;
+  experiments::PrintText(one, table);
+  experiments::PrintText(other, shown);
+  EXPECT_EQ(one.str(), other.str());
+  EXPECT_NE(one.str().find("(1 of 2)"), std::string::npos) << one.str();
+}
+
 }  // namespace report_results_test
 }  // namespace emplace::testing

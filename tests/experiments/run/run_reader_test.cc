@@ -246,5 +246,10 @@ TEST_F(RunReaderTest, NoBitOfARunFolderFlipsIntoAnotherReport) {
   }
 }
 
+TEST(RunReaderTest, AFolderThatIsNotThereIsSaid) {
+  EXPECT_EQ(ErrorOf([] { experiments::CheckIsRunsFolder("/no/such/folder"); }),
+            "/no/such/folder: there is no such folder");
+}
+
 }  // namespace run_reader_test
 }  // namespace emplace::testing

@@ -117,6 +117,16 @@ TEST(SweepAxesTest, AnErrorIsSaidToBeWhereItsValueStands) {
                "agent.set: is wrong, where agent.set.k is 1 and agent.set.l is 2");
 }
 
+TEST(SweepAxesTest, ValuesOfOneNameAreToldApartByTheKeysThatDiffer) {
+  const experiments::SweepCells cells =
+      Expand("{sweep: {cluster: [{name: p, gpus: 1}, {name: p, gpus: 4}, {name: q}]}}");
+  std::vector<std::string> texts;
+  for (const experiments::SweepCell& cell : cells.cells) texts.push_back(cell.settings.at(0).text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"p gpus 1", "p gpus 4", "q"}));
+  EXPECT_EQ(Refusal("{sweep: {cluster: [{name: p, gpus: 1}, {gpus: 1, name: p}]}}"),
+            "sweep.cluster[1]: is a duplicate entry (each value once)");
+}
+
 TEST(SweepAxesTest, AMapIsNamedByItsLabel) {
   const auto text = [](const std::string& yaml) {
     std::istringstream in(yaml);

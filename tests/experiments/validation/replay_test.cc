@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "tests/testing/reference.h"
 #include "tests/testing/trace_text.h"
 
@@ -140,6 +141,11 @@ TEST(ReplayTest, FaultyTracesTakeTheRightTime) {
   EXPECT_EQ(ReplayOf({"k41_gpu_other_id"}).gpus, std::vector<std::string>{"AMD Instinct MI300X"});
   EXPECT_EQ(ReplayOf({"k14_three_steps"}).steps, 3U);
   EXPECT_LT(ReplayOf({"k10_merged_same_corr"}).starts.largest, 10);
+}
+
+TEST(ReplayTest, AWindowOfAnotherStepIsRefusedUnlessItIsAskedFor) {
+  EXPECT_THROW(ReplayOf({"k47_mostly_trimmed"}), InputError);
+  EXPECT_LT(ReplayOf({"k47_mostly_trimmed"}, {.min_attributed_percent = 0}).attributed_percent, 1);
 }
 
 TEST(ReplayTest, RanksWithOtherClocksTakeWhatTheyTakeTogether) {

@@ -68,6 +68,7 @@ TEST(JsonValueTest, HandsOutTheMembersOfAStreamedObjectOneByOne) {
     EXPECT_EQ(root.size(), 1U);
     seen.push_back(key + JsonText(member));
   };
+  EXPECT_EQ(JsonLimitsOf(InputKind::kGraph).values, LimitsOf(InputKind::kGraph).values);
   const JsonValue value = ParseJson(in, {.key = "ops", .take_member = take}, {.values = 4});
   EXPECT_THAT(seen, ::testing::ElementsAre("a1", "b{\"ops\":2}", "a[3]"));
   EXPECT_EQ(JsonText(value), R"({"first":7,"ops":{},"last":{"ops":8}})");

@@ -36,6 +36,18 @@ std::string AsJson(const std::string& yaml) {
   return out;
 }
 
+TEST(ClusterYamlTest, CharactersOfCommentsAreCheckedToo) {
+  const auto error = [](const std::string& text) {
+    std::istringstream in(text);
+    return ErrorOf([&] { ReadYamlText(in, InputKind::kExperiment); });
+  };
+  EXPECT_EQ(error("# caf\xc3\xa9\na: 1\n"), "(no error)");
+  EXPECT_EQ(error("a: 1\n# M\xff\n"), "line 2, column 4: the text is not valid UTF-8");
+  EXPECT_EQ(error("# \xed\xa0\x80\n"), "line 1, column 3: the text is not valid UTF-8");
+  EXPECT_EQ(error(std::string((std::size_t{4} << 20) + 1, ' ')),
+            "is longer than 4194304 bytes (a file that people write)");
+}
+
 std::string YamlError(const std::string& yaml) {
   return ErrorOf([&] { AsJson(yaml); });
 }
@@ -232,7 +244,7 @@ TEST(ParseYamlTest, RefusesWhatIsNoPlainDocument) {
   EXPECT_EQ(YamlError(std::string("{\"a\": 1}\0x", 10)), "line 1, column 9" + control);
   EXPECT_EQ(YamlError("[a]: 1"), "line 1, column 1: the key is a list or an object (a word)");
   EXPECT_EQ(YamlError("~: 1"), "line 1, column 1: the key is empty (a word)");
-  EXPECT_EQ(YamlError("a: \"\xff\""), "line 1, column 4: the text is not valid UTF-8");
+  EXPECT_EQ(YamlError("a: \"\xff\""), "line 1, column 5: the text is not valid UTF-8");
   EXPECT_EQ(YamlError("a: {b: 1, b: 2}"), "a.b: duplicate key (each key once)");
   EXPECT_EQ(YamlError(std::string(5'000'000, ' ')), "is longer than 4194304 bytes (a file that people write)");
 }

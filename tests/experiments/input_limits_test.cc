@@ -181,7 +181,7 @@ TEST(InputLimitsTest, EveryReaderCountsLevels) {
     const std::string said = fmt::format("is nested too deeply (at most {} levels)", limits.levels);
     EXPECT_THAT(ErrorOf([&] { read(Nested(limits.levels)); }), Not(HasSubstr("nested"))) << limits.name;
     EXPECT_THAT(ErrorOf([&] { read(Nested(limits.levels + 1)); }), HasSubstr(said)) << limits.name;
-    EXPECT_THAT(ErrorOf([&] { read(Nested(1'000'000)); }), HasSubstr(said)) << limits.name;
+    EXPECT_THAT(ErrorOf([&] { read(Nested(100'000)); }), HasSubstr(said)) << limits.name;
   }
 }
 
@@ -238,7 +238,6 @@ TEST(InputLimitsTest, AnImportLooksAtTheHeadFirst) {
   EXPECT_THAT(ErrorOf([&] { datasets::FindImporter("", zeros.head(), "/dev/zero"); }),
               HasSubstr("/dev/zero: is in none of the formats"));
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) {
-    if (importer.name == "torch-export") continue;  // an archive: its table is at the end
     EXPECT_THAT(ErrorOf([&] { datasets::Import(importer, {&zeros, 1}); }), HasSubstr("/dev/zero: ")) << importer.name;
   }
 }

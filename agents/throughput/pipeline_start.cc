@@ -23,7 +23,7 @@ namespace {
 constexpr double kMostActions = 4e6;    // of all schedules that the model runs
 constexpr double kMostEvaluated = 2e6;  // ops and actions of all placements that the evaluator runs
 constexpr std::size_t kLeastEvaluated = 12;
-constexpr std::size_t kMostPlacements = 200;
+constexpr std::size_t kMostPipelinesTried = 200;
 constexpr std::size_t kPairsOf = 8;         // boundaries, of which two move at a time; of more, only neighbours do
 constexpr std::size_t kMovedOfDevices = 2;  // of these, on the same devices
 constexpr std::size_t kMoved = 10;          // cuts whose boundaries move
@@ -538,7 +538,7 @@ class StartFinder {
 
   bool MayEvaluate() const {
     if (evaluated_.size() < kLeastEvaluated) return true;
-    return evaluated_.size() < kMostPlacements && evaluated_cost_ < kMostEvaluated;
+    return evaluated_.size() < kMostPipelinesTried && evaluated_cost_ < kMostEvaluated;
   }
 
   // By the evaluator; the best is kept. Null: it was too much, or may not run.

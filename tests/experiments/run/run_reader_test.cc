@@ -246,7 +246,7 @@ TEST_F(RunReaderTest, NoBitOfARunFolderFlipsIntoAnotherReport) {
   }
 }
 
-TEST(RunReaderTest, AFolderThatIsNotThereIsSaid) {
+TEST(RunsFolderTest, AFolderThatIsNotThereIsSaid) {
   EXPECT_EQ(ErrorOf([] { experiments::CheckIsRunsFolder("/no/such/folder"); }),
             "/no/such/folder: there is no such folder");
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -200,7 +199,8 @@ class MultilevelSearch : public Agent {
     };
     if (seen.num_groups() == 0) return std::nullopt;
     const Placement on_fastest = OnOneOf(seen, seen.accelerators);
-    const std::int64_t most = std::ranges::max(seen.accelerators | std::views::transform(memory));
+    std::int64_t most = 0;
+    for (const DeviceId device : seen.accelerators) most = std::max(most, memory(device));
     std::vector<DeviceId> largest;
     for (const DeviceId device : seen.accelerators) {
       if (memory(device) == most) largest.push_back(device);

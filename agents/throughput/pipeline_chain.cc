@@ -273,6 +273,7 @@ void PipelineChain::AddTransient(const std::vector<std::uint8_t>& roles) {
   }
   for (std::size_t kind = 0; kind < 4; ++kind) {
     std::vector<std::int64_t> peaks;
+    peaks.reserve(running.size());
     for (const std::array<Running, 4>& of_part : running) peaks.push_back(of_part[kind].peak);
     transient_.emplace_back(std::move(peaks));
   }

@@ -67,7 +67,7 @@ std::string DistinctEnd(const std::string& path, const std::set<std::string>& al
   while (begin > 0) {
     begin = path.rfind('/', begin - 1);
     begin = begin == std::string::npos ? 0 : begin;
-    const std::string end = path.substr(begin == 0 ? 0 : begin + 1);
+    std::string end = path.substr(begin == 0 ? 0 : begin + 1);
     const auto matches = std::count_if(all.begin(), all.end(), [&end](const std::string& other) {
       return other == end || other.ends_with("/" + end);
     });

@@ -12,9 +12,7 @@
 namespace emplace::testing {
 namespace attack_test {
 
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr const char* kExperiment = R"(# Who is best?
 schema: emplace.experiment

@@ -87,16 +87,18 @@ EstimateText ShownEstimate(const Estimate& estimate) {
               fmt::format("[{:.{}f}, {:.{}f}]", estimate.interval->low, decimals, estimate.interval->high, decimals)};
 }
 
+std::string CellText(const TextCell& cell) {
+  std::string text = cell.text;
+  for (const std::string& detail : cell.details) text += " " + detail;
+  return text;
+}
+
 void PrintText(std::ostream& out, const TableBlock& block) {
   if (!block.caption.empty()) out << block.caption << '\n';
   Table table(block.header);
   for (const std::vector<TextCell>& row : block.rows) {
     std::vector<std::string> cells;
-    for (const TextCell& cell : row) {
-      std::string text = cell.text;
-      for (const std::string& detail : cell.details) text += " " + detail;
-      cells.push_back(text + (cell.strong ? " *" : ""));
-    }
+    for (const TextCell& cell : row) cells.push_back(CellText(cell) + (cell.strong ? " *" : ""));
     table.Add(std::move(cells));
   }
   table.PrintText(out);

@@ -39,6 +39,8 @@ struct TableBlock {
   std::size_t text_columns = 1;  // the other columns are numbers, aligned to the right
   bool folded = false;           // HTML shows only the caption until it is unfolded
 };
+// The text of a cell and its details, on one line.
+std::string CellText(const TextCell& cell);
 // Prints the table for a terminal, the caption first; `*` marks what is strong.
 void PrintText(std::ostream& out, const TableBlock& table);
 struct ChartBlock {

@@ -114,10 +114,8 @@ class GroupTitles {
 
  private:
   static std::string TextOf(const JsonObject& content, const std::string& key) {
-    for (const JsonMember& member : content) {
-      if (member.key == key) return PlainText(member.value);
-    }
-    return "";
+    const JsonValue* const value = FindMember(content, key);
+    return value == nullptr ? "" : PlainText(*value);
   }
 
   std::map<std::string, std::vector<JsonObject>> contents_;

@@ -34,12 +34,23 @@ void SummariseSeeds(const MetricEntry& metric, LabelSamples* samples) {
   }
 }
 
-LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric) {
+// The scores of each trial.
+using TrialScores = std::vector<std::vector<GraphScore>>;
+
+TrialScores ScoresOf(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric) {
+  if (metric.scores == nullptr) return RankScores(trials, grid);
+  TrialScores scores;
+  scores.reserve(trials.size());
+  for (const TrialRecord& trial : trials) scores.push_back(metric.scores(trial));
+  return scores;
+}
+
+LabelSamples CollectSamples(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric,
+                            const TrialScores& scores) {
   LabelSamples samples;
   for (const std::string& label : grid.labels) samples[label].resize(grid.columns.size());
-  const auto ranks = metric.scores == nullptr ? RankScores(trials, grid) : std::vector<std::vector<GraphScore>>();
   for (std::size_t t = 0; t < trials.size(); ++t) {
-    for (const GraphScore& score : metric.scores == nullptr ? ranks[t] : metric.scores(trials[t])) {
+    for (const GraphScore& score : scores[t]) {
       samples[trials[t].label][grid.column_of[t]][score.graph].push_back(score.score);
     }
   }
@@ -63,7 +74,8 @@ std::map<std::string, std::vector<std::string>> ValuesOf(const ReportGrid& grid,
 // By label: how much of each column of the grid is there. A trial without a value counts as missing where another trial
 // of the label has one, or where it did not finish.
 std::map<std::string, std::vector<CellTrials>> CountTrials(const std::vector<TrialRecord>& trials,
-                                                           const ReportGrid& grid, const MetricEntry& metric) {
+                                                           const ReportGrid& grid, const MetricEntry& metric,
+                                                           const TrialScores& scores_of) {
   struct Seen {
     std::set<std::string> graphs;
     std::size_t trials = 0;
@@ -73,15 +85,14 @@ std::map<std::string, std::vector<CellTrials>> CountTrials(const std::vector<Tri
   std::vector<std::set<std::string>> graphs_of(grid.columns.size());
   std::map<std::string, std::vector<Seen>> seen;
   for (const std::string& label : grid.labels) seen[label].resize(grid.columns.size());
-  const auto ranks = metric.scores == nullptr ? RankScores(trials, grid) : std::vector<std::vector<GraphScore>>();
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const TrialRecord& trial = trials[t];
-    if (metric.scores == nullptr && ranks[t].empty()) continue;  // a problem without ranks for anybody
+    const std::size_t scores = scores_of[t].size();
+    if (metric.scores == nullptr && scores == 0) continue;  // a problem without ranks for anybody
     Seen& cell = seen[trial.label][grid.column_of[t]];
     graphs_of[grid.column_of[t]].insert(GraphKey(trial));
     cell.graphs.insert(GraphKey(trial));
     ++cell.trials;
-    const std::size_t scores = metric.scores == nullptr ? ranks[t].size() : metric.scores(trial).size();
     const bool is_partial = scores > 1 && scores < trial.graphs.size();
     if (scores > 0 && !is_partial) ++cell.valued;
     if (trial.graphs.empty()) ++cell.unfinished;
@@ -187,8 +198,9 @@ std::vector<TableColumn> MakeTableColumns(const ReportGrid& grid) {
 MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const MetricEntry& metric,
                             const PublishedFigures* published) {
   MetricTable table{.metric = &metric, .columns = MakeTableColumns(grid), .rows = {}};
-  const LabelSamples samples = CollectSamples(trials, grid, metric);
-  const auto counted = CountTrials(trials, grid, metric);
+  const TrialScores scores = ScoresOf(trials, grid, metric);
+  const LabelSamples samples = CollectSamples(trials, grid, metric, scores);
+  const auto counted = CountTrials(trials, grid, metric, scores);
   for (const std::string& label : grid.labels) {
     TableRow& row = table.rows.emplace_back();
     row.label = label;
@@ -204,8 +216,12 @@ MetricTable MakeMetricTable(const std::vector<TrialRecord>& trials, const Report
 }
 
 std::vector<PolicyCostRow> MakePolicyCostRows(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
-  const LabelSamples improvements = CollectSamples(trials, grid, FindMetric("thesis_improvement", ""));
-  const LabelSamples seconds = CollectSamples(trials, grid, FindMetric("policy_seconds", ""));
+  const auto samples_of = [&](std::string_view name) {
+    const MetricEntry& metric = FindMetric(name, "");
+    return CollectSamples(trials, grid, metric, ScoresOf(trials, grid, metric));
+  };
+  const LabelSamples improvements = samples_of("thesis_improvement");
+  const LabelSamples seconds = samples_of("policy_seconds");
   std::vector<PolicyCostRow> rows;
   for (const std::string& label : grid.labels) {
     const auto is_empty = [](const Sample& sample) { return sample.empty(); };

@@ -171,11 +171,7 @@ py::tuple ImprovementRows(const std::string& runs) {
   py::list rows;
   for (const std::vector<experiments::TextCell>& row : table.rows) {
     py::list cells;
-    for (const experiments::TextCell& cell : row) {
-      std::string text = cell.text;
-      for (const std::string& detail : cell.details) text += " " + detail;
-      cells.append(text);
-    }
+    for (const experiments::TextCell& cell : row) cells.append(experiments::CellText(cell));
     rows.append(cells);
   }
   return py::make_tuple(table.header, rows);

@@ -14,17 +14,6 @@ namespace attack_test {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kExperiment = R"(# Who is best?
-schema: emplace.experiment
-version: 1
-name: quick
-graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}}
-cluster: {name: post-8k80, gpus: 2}
-costs: roofline
-agent: {name: annealing}
-budget: {evaluations: 50}
-)";
-
 class AttackTest : public EmplaceTest {
  protected:
   // `command` with little CPU time, and with `data_mib` of memory for data beyond what the program starts with.
@@ -44,7 +33,7 @@ class AttackTest : public EmplaceTest {
     EXPECT_EQ(ran.out, "");
   }
   std::string RunOneTrial() const {
-    Write("x.yaml", kExperiment);
+    Write("x.yaml", kOneTrial);
     const Ran ran = Emplace("sweep x.yaml -o runs --jobs 1");
     EXPECT_EQ(ran.status, 0) << ran.err;
     return Shell("ls -d runs/quick/*/ | tr -d '\\n'").out;
@@ -164,8 +153,8 @@ TEST_F(AttackTest, AnOutputThatCannotBeWrittenIsFoundBeforeTheWork) {
 }
 
 TEST_F(AttackTest, BadUtf8IsRefusedWhereItStandsBeforeAnythingIsMade) {
-  Write("bad.yaml", "# M\xff question\n" + std::string(kExperiment));
-  Write("later.yaml", kExperiment + std::string("# \xc3\x28\n"));
+  Write("bad.yaml", "# M\xff question\n" + std::string(kOneTrial));
+  Write("later.yaml", kOneTrial + std::string("# \xc3\x28\n"));
   for (const char* const more : {"", " --dry-run", " --plan"}) {
     ExpectOneLine(Emplace("sweep bad.yaml -o r" + std::string(more)),
                   "bad.yaml: line 1, column 4: the text is not valid UTF-8");
@@ -199,7 +188,7 @@ TEST_F(AttackTest, WithoutThreadsTheCallerDoesTheWork) {
   const Ran ran = Shell("ulimit -s 8000000 && ulimit -v 4000000 && " + place + "without.json");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(Shell("cmp with.json without.json").status, 0);
-  Write("x.yaml", kExperiment);
+  Write("x.yaml", kOneTrial);
   EXPECT_EQ(Shell("ulimit -s 8000000 && ulimit -v 4000000 && $emplace sweep x.yaml -o r --jobs 1").status, 0);
 }
 

@@ -14,17 +14,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kOneTrial = R"(# Who is best?
-schema: emplace.experiment
-version: 1
-name: quick
-graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}}
-cluster: {name: post-8k80, gpus: 2}
-costs: roofline
-agent: {name: annealing}
-budget: {evaluations: 100}
-)";
-
 class DamageTest : public EmplaceTest {
  protected:
   // Expects exit status 2 and one line that ends with `end`.

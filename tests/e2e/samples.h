@@ -28,6 +28,18 @@ inline constexpr const char* kPlacement =
  "devices": {"a": "gpu:0", "b": "gpu:1"}}
 )";
 
+// A sweep of one trial.
+inline constexpr const char* kOneTrial = R"(# Who is best?
+schema: emplace.experiment
+version: 1
+name: quick
+graphs: {model: rnnlm, set: {hidden: 64, steps: 2}, grouping: {groups: 20}}
+cluster: {name: post-8k80, gpus: 2}
+costs: roofline
+agent: {name: annealing}
+budget: {evaluations: 100}
+)";
+
 // Each test starts with g.json, c.yaml and p.json in its folder.
 class EmplaceTest : public ProgramTest {
  protected:

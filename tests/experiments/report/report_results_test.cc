@@ -65,6 +65,7 @@ TEST(ReportResultsTest, ATableMarksWhatIsMissingAndPrintsIt) {
   EXPECT_EQ(table.rows[1][0].text, "b");
   EXPECT_FALSE(table.rows[1][1].strong);
   EXPECT_EQ(table.rows[1][1].details.back(), "(1 of 2)");
+  EXPECT_TRUE(experiments::CellText(table.rows[1][1]).ends_with(" (1 of 2)"));
   // The same function, whatever shows it.
   const std::vector<experiments::TrialRecord> trials = experiments::WithMissingTrials(runs);
   const experiments::TableBlock shown = experiments::ShowTable(experiments::MakeMetricTable(

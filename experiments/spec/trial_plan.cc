@@ -257,7 +257,8 @@ class Planner {
       const std::size_t most = GroupsOf(cell, graph);
       const std::size_t groups = most == 0 ? graph.num_ops : std::min(most, graph.num_ops);
       const std::string agent = JsonText({FieldsToJson(cell.agent)}) + JsonText({FieldsToJson(cell.budget)});
-      if (!asked_.insert(fmt::format("{} {} {}", agent, graphs.size(), groups)).second) continue;
+      const std::string question = fmt::format("{} {} {}", agent, graphs.size(), groups);
+      if (taken_.contains(question)) continue;
       const auto check = [&](std::size_t num_groups) {
         const agents::AgentContext context = {.evaluations = cell.budget.Evaluations(num_groups),
                                               .episodes = cell.budget.episodes,
@@ -266,6 +267,7 @@ class Planner {
       };
       try {
         check(groups);
+        taken_.insert(question);
       } catch (const InputError&) {
         // The grouper may have made fewer groups than it was asked for.
         TrialChoice own = choice;
@@ -333,7 +335,7 @@ class Planner {
   TrialPlan plan_;
   std::set<std::string> ids_;
   std::set<std::string> checked_;                    // kinds of problems
-  std::set<std::string> asked_;                      // agents with their budgets and numbers of groups
+  std::set<std::string> taken_;                      // agents with budgets, and numbers of groups that they take
   std::map<std::string, std::string> fingerprints_;  // by path
 };
 

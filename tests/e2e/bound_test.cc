@@ -50,10 +50,8 @@ TEST_F(BoundTest, EveryCommandSaysTheSameBound) {
   };
   same(nlohmann::json::parse(Emplace("simulate " + problem + "--json --placement p.json").out));
   same(nlohmann::json::parse(Emplace("explain " + problem + "--json --placement p.json").out));
-  for (const auto& row :
-       nlohmann::json::parse(Emplace("compare " + problem + "--json --agents heft,random").out).at("results")) {
-    same(row);
-  }
+  const auto compared = nlohmann::json::parse(Emplace("compare " + problem + "--json --agents heft,random").out);
+  for (const auto& row : compared.at("results")) same(row);
   const Ran inspected = Emplace("inspect g.json --cluster c.yaml");
   EXPECT_NE(inspected.out.find("lower bound        16 us (" + method + ")\n"), std::string::npos) << inspected.out;
   EXPECT_EQ(nlohmann::json::parse(Bound("--json").out).at("lower_bound_us"), 16);

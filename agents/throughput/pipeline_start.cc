@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -20,15 +21,16 @@
 namespace emplace::agents {
 namespace {
 
-constexpr double kMostActions = 4e6;    // of all schedules that the model runs
+constexpr double kMostActions = 2.4e7;  // of all schedules that the model runs
 constexpr double kMostEvaluated = 2e6;  // ops and actions of all placements that the evaluator runs
 constexpr std::size_t kLeastEvaluated = 12;
-constexpr std::size_t kMostPipelinesTried = 200;
+constexpr std::size_t kMostPipelinesTried = 400;
 constexpr std::size_t kPairsOf = 8;         // boundaries, of which two move at a time; of more, only neighbours do
-constexpr std::size_t kMovedOfDevices = 2;  // of these, on the same devices
-constexpr std::size_t kMoved = 10;          // cuts whose boundaries move
-constexpr std::size_t kCorrections = 4;     // of memory
-constexpr std::size_t kAllCounts = 32;      // of devices; of more, not all numbers are tried
+constexpr std::size_t kMovedOfDevices = 4;  // of these, on the same devices
+constexpr std::size_t kMoved = 20;          // cuts whose boundaries move
+constexpr std::size_t kMovedFurther = 4;
+constexpr std::size_t kCorrections = 4;  // of memory
+constexpr std::size_t kAllCounts = 32;   // of devices; of more, not all numbers are tried
 constexpr int kBisections = 40;
 constexpr std::size_t kLongSchedule = 8;  // rounds of micro-batches over the devices; longer steps are extrapolated
 
@@ -203,10 +205,17 @@ class StartFinder {
     for (const ScoredCut& cut : cuts_) {
       if (moved.size() < kMoved && ++of_devices[cut.cut.devices] <= kMovedOfDevices) moved.push_back(cut);
     }
-    for (ScoredCut& cut : moved) {
-      Move(&cut, {});
-      EvaluateAndCorrect(cut);
-    }
+    const auto move = [&](double most_actions) {
+      for (std::size_t i = 0; i < moved.size(); ++i) {
+        most_actions_ = actions_ + (most_actions - actions_) / static_cast<double>(moved.size() - i);
+        Move(&moved[i], Judgement::kSchedule, {});
+        EvaluateAndCorrect(moved[i]);
+      }
+    };
+    move(actions_ + (kMostActions - actions_) * 3 / 4);
+    std::ranges::stable_sort(moved, [](const ScoredCut& a, const ScoredCut& b) { return a.score.BetterThan(b.score); });
+    moved.resize(std::min(moved.size(), kMovedFurther));
+    move(kMostActions);
     // One device first: nothing may be worse.
     std::ranges::stable_sort(even_, [](const PipelineCut& a, const PipelineCut& b) {
       const bool one_a = a.devices.size() == 1;
@@ -333,6 +342,8 @@ class StartFinder {
     return first == chain_.size();
   }
 
+  enum class Judgement : std::uint8_t { kSchedule, kEstimate };
+
   // By the model; `more_bytes` are added to each rank's peak.
   ScoredCut Judge(PipelineCut cut, const std::vector<double>& more_bytes) {
     ScoredCut judged{.cut = std::move(cut), .score = {}};
@@ -346,20 +357,48 @@ class StartFinder {
     return judged;
   }
 
-  // As many parts as possible for each stage that take no longer than so many µs and no more than so many times the
-  // memory, from the first stage on or from the last.
-  std::optional<PipelineCut> Filled(const std::vector<DeviceId>& devices, double micros, double memory_factor,
-                                    bool from_last) {
+  // Without running the schedule: the work of the busiest rank, and what the chain says of each rank's stages.
+  // `more_bytes` are added to that.
+  ScoredCut Estimate(PipelineCut cut, const std::vector<double>& more_bytes) {
+    ScoredCut judged{.cut = std::move(cut), .score = {}, .peaks = more_bytes};
+    if (!IsAllowed(judged.cut)) return judged;
+    const ScheduleOfRanks& schedule = *ScheduleFor(judged.cut.devices.size());
+    judged.peaks.resize(judged.cut.devices.size());
+    std::vector<double> micros(judged.cut.devices.size());
+    std::size_t first = 0;
+    for (std::size_t stage = 0; stage < judged.cut.ends.size(); ++stage) {
+      const std::size_t end = judged.cut.ends[stage];
+      const std::size_t rank = schedule.rank_of_stage()[stage];
+      judged.peaks[rank] += chain_.StageBytes(first, end, schedule.in_flight(stage));
+      micros[rank] += chain_.Micros(judged.cut.devices[rank], first, end);
+      first = end;
+    }
+    actions_ += static_cast<double>(judged.cut.ends.size());
+    judged.score = {.runs = true,
+                    .over_bytes = OverBytes(cluster_, judged.cut.devices, judged.peaks),
+                    .micros = std::ranges::max(micros)};
+    return judged;
+  }
+
+  // What each rank holds beyond what the chain says of its stages.
+  std::vector<double> MoreThanChain(const ScoredCut& real) {
+    const std::vector<double> estimated = Estimate(real.cut, {}).peaks;
+    std::vector<double> more = real.peaks;
+    for (std::size_t rank = 0; rank < more.size(); ++rank) more[rank] -= estimated[rank];
+    return more;
+  }
+
+  // As many parts as possible for each stage that take no longer than so many µs and no more than `rooms` bytes a rank,
+  // from the first stage on or from the last.
+  std::optional<PipelineCut> Filled(const std::vector<DeviceId>& devices, double micros,
+                                    const std::vector<double>& rooms, bool from_last) {
     const ScheduleOfRanks& schedule = *ScheduleFor(devices.size());
     const std::size_t num_stages = schedule.num_stages();
     const auto fits = [&](std::size_t stage, std::size_t first, std::size_t end) {
       const std::size_t rank = schedule.rank_of_stage()[stage];
       const DeviceId device = devices[rank];
       if (!chain_.AllowedUpTo(device, first, end) || chain_.Micros(device, first, end) > micros) return false;
-      const std::optional<Bytes>& memory = cluster_.device(device).memory;
-      if (!memory) return true;
-      const double room = static_cast<double>(memory->count) * memory_factor / schedule.stages_of_rank(rank);
-      return chain_.StageBytes(first, end, schedule.in_flight(stage)) <= room;
+      return chain_.StageBytes(first, end, schedule.in_flight(stage)) <= rooms[rank] / schedule.stages_of_rank(rank);
     };
     PipelineCut cut{.devices = devices, .ends = std::vector<std::size_t>(num_stages, chain_.size())};
     if (!from_last) {
@@ -395,17 +434,28 @@ class StartFinder {
     return cut;
   }
 
-  // The shortest bottleneck that memory allows, and the least factor of memory.
-  void AddFilled(const std::vector<DeviceId>& devices, std::vector<PipelineCut>* cuts) {
+  // The shortest bottleneck that memory allows, and the least factor of memory. Each rank holds `more_bytes` than the
+  // chain says.
+  void AddFilled(const std::vector<DeviceId>& devices, const std::vector<double>& more_bytes,
+                 std::vector<PipelineCut>* cuts) {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+    const auto rooms = [&](double factor) {
+      std::vector<double> of_ranks;
+      for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+        const std::optional<Bytes>& memory = cluster_.device(devices[rank]).memory;
+        const double more = more_bytes.empty() ? 0 : more_bytes[rank];
+        of_ranks.push_back(memory ? static_cast<double>(memory->count) * factor - more : kNoLimit);
+      }
+      return of_ranks;
+    };
     double factor = 1;
-    if (!Filled(devices, kNoLimit, factor, false)) {
+    if (!Filled(devices, kNoLimit, rooms(factor), false)) {
       double low = 1;
       double high = 1e9;
-      if (!Filled(devices, kNoLimit, high, false)) return;  // ops that may not run there
+      if (!Filled(devices, kNoLimit, rooms(high), false)) return;  // ops that may not run there
       for (int i = 0; i < kBisections; ++i) {
         const double middle = std::sqrt(low * high);
-        (Filled(devices, kNoLimit, middle, false) ? high : low) = middle;
+        (Filled(devices, kNoLimit, rooms(middle), false) ? high : low) = middle;
       }
       factor = high;
     }
@@ -414,10 +464,10 @@ class StartFinder {
     for (const DeviceId device : devices) high = std::max(high, chain_.Micros(device, 0, chain_.size()));
     for (int i = 0; i < kBisections; ++i) {
       const double middle = (low + high) / 2;
-      (Filled(devices, middle, factor, false) ? high : low) = middle;
+      (Filled(devices, middle, rooms(factor), false) ? high : low) = middle;
     }
     for (const bool from_last : {false, true}) {
-      if (auto cut = Filled(devices, high, factor, from_last)) cuts->push_back(*std::move(cut));
+      if (auto cut = Filled(devices, high, rooms(factor), from_last)) cuts->push_back(*std::move(cut));
     }
   }
 
@@ -462,10 +512,14 @@ class StartFinder {
     std::vector<PipelineCut> cuts;
     if (coarser_ == nullptr) AddEven(devices, &cuts);
     even_.insert(even_.end(), cuts.begin(), cuts.end());
-    AddFilled(devices, &cuts);
+    AddFilled(devices, {}, &cuts);
+    for (std::size_t i = 0, given = cuts.size(); i < given; ++i) {
+      ScoredCut moved = Estimate(cuts[i], {});
+      if (moved.score.over_bytes > 0) Move(&moved, Judgement::kEstimate, {});
+      cuts.push_back(std::move(moved.cut));
+    }
     std::ranges::sort(cuts);
-    const auto repeated = std::ranges::unique(cuts);
-    cuts.erase(repeated.begin(), repeated.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     for (PipelineCut& cut : cuts) {
       if (!cuts_.empty() && actions_ > kMostActions) break;
       ScoredCut judged = Judge(std::move(cut), {});
@@ -473,18 +527,19 @@ class StartFinder {
     }
   }
 
-  // Moves boundaries as long as that is better by the model.
-  void Move(ScoredCut* cut, const std::vector<double>& more_bytes) {
+  // Moves boundaries as long as that is better by the model or the estimate.
+  void Move(ScoredCut* cut, Judgement by, const std::vector<double>& more_bytes) {
     const std::size_t boundaries = cut->cut.ends.size() - 1;
     if (boundaries == 0) return;
     std::size_t step = std::max<std::size_t>(1, chain_.size() / (2 * (boundaries + 1)));
     while (step > 0) {
       bool better = false;
       for (const BoundaryMove& move : Moves(boundaries, step)) {
-        if (actions_ > kMostActions) return;
+        if (actions_ > most_actions_) return;
         std::optional<PipelineCut> shifted = Shifted(cut->cut, move);
         if (!shifted) continue;
-        ScoredCut judged = Judge(*std::move(shifted), more_bytes);
+        ScoredCut judged = by == Judgement::kSchedule ? Judge(*std::move(shifted), more_bytes)
+                                                      : Estimate(*std::move(shifted), more_bytes);
         if (!judged.score.runs || !judged.score.BetterThan(cut->score)) continue;
         *cut = std::move(judged);
         better = true;
@@ -569,7 +624,7 @@ class StartFinder {
     return &evaluated_.emplace(cut, std::move(scored)).first->second;
   }
 
-  // Where the evaluator finds more bytes than the model, boundaries move with these added.
+  // Where the evaluator finds more bytes than the model, boundaries move with these added, and stages are filled anew.
   void EvaluateAndCorrect(ScoredCut cut) {
     for (std::size_t round = 0; round <= kCorrections; ++round) {
       const ScoredCut* const real = Evaluate(cut.cut);
@@ -579,7 +634,13 @@ class StartFinder {
       for (std::size_t rank = 0; rank < more.size(); ++rank) more[rank] -= plain.peaks[rank];
       cut = Judge(cut.cut, more);
       const PipelineCut before = cut.cut;
-      Move(&cut, more);
+      std::vector<PipelineCut> filled;
+      AddFilled(before.devices, MoreThanChain(*real), &filled);
+      for (PipelineCut& one : filled) {
+        ScoredCut judged = Judge(std::move(one), more);
+        if (judged.score.runs && judged.score.BetterThan(cut.score)) cut = std::move(judged);
+      }
+      Move(&cut, Judgement::kSchedule, more);
       if (cut.cut == before) return;
     }
   }
@@ -612,6 +673,7 @@ class StartFinder {
   std::map<PipelineCut, ScoredCut> evaluated_;
   std::optional<ScoredCut> best_;  // by the evaluator
   double actions_ = 0;
+  double most_actions_ = kMostActions;  // at which boundaries move no further
   double evaluated_cost_ = 0;
 };
 

@@ -629,6 +629,7 @@ class TraceReader : public JsonEvents {
     if (events.empty()) return;
     // Nothing of a step is days away from the rest, or takes days.
     std::vector<std::int64_t> starts;
+    starts.reserve(events.size());
     for (const TraceEvent& event : events) starts.push_back(event.start);
     const auto middle = starts.begin() + static_cast<std::ptrdiff_t>(starts.size() / 2);
     std::nth_element(starts.begin(), middle, starts.end());

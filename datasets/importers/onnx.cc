@@ -289,7 +289,7 @@ class OnnxGraphMaker {
     if (flop_ != nullptr) spec.flop = (*flop_)[node_of_.size()];
     spec.pass = Pass::kForward;
     node_of_.push_back(node);
-    builder->Add(std::move(spec));
+    builder->Add(spec);
   }
 
   Graph BuildFrom(const std::vector<std::vector<OnnxPlannedOp>>& plans, const std::vector<double>* flop) {

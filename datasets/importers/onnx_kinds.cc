@@ -340,7 +340,7 @@ class Planner {
       if (factor == 1) return x;
       JsonObject by;
       AddMember(&by, "factor", factor);
-      const std::string product = Between();
+      std::string product = Between();
       Add(attr, "scale", {x}, product, std::move(type), std::move(by));
       return product;
     };

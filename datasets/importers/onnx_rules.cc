@@ -468,7 +468,7 @@ class OnnxRule {
     Set(0, ElementOf(0), {s.batch, s.queries, Times(s.heads, s.size)});
     // The buffer of the past may be longer than what is used of it.
     const std::int64_t kept = Has(3) ? std::max(s.keys, Dims(3)[2]) : s.keys;
-    for (const std::size_t output : {1, 2}) Set(output, ElementOf(0), {s.batch, s.key_heads, kept, s.size});
+    for (const std::size_t output : {1U, 2U}) Set(output, ElementOf(0), {s.batch, s.key_heads, kept, s.size});
   }
 
   void SkipNorm() {
@@ -671,7 +671,7 @@ class OnnxRule {
     Set(0, ElementOf(2), std::move(dims));
   }
   void RangeRule() {
-    for (const std::size_t i : {0, 1, 2}) {
+    for (const std::size_t i : {0U, 1U, 2U}) {
       if (Content(i) == nullptr || Content(i)->size() != 1) NoShape("its limits are not constant");
     }
     const double step = Content(2)->at(0);

@@ -627,7 +627,7 @@ class Evaluator {
 
   Content Clipped(const OnnxContent& x) const {
     OnnxContent result = x;
-    for (const std::size_t i : {1, 2}) {
+    for (const std::size_t i : {1U, 2U}) {
       if (!IsGiven(i)) continue;
       const OnnxContent* const limit = In(i);
       if (limit == nullptr || limit->size() != 1 || limit->is_number() != x.is_number()) return std::nullopt;

@@ -669,6 +669,7 @@ class RankBuilder {
     }
     std::sort(launched.begin(), launched.end());
     std::vector<std::uint32_t> ids;
+    ids.reserve(launched.size());
     for (const auto& [launch, id] : launched) ids.push_back(id);
     return ids;
   }
@@ -826,6 +827,7 @@ class RankBuilder {
 
   std::vector<std::uint32_t> OpsOf(const std::vector<std::uint32_t>& activities) const {
     std::vector<std::uint32_t> ops;
+    ops.reserve(activities.size());
     for (const std::uint32_t id : activities) ops.push_back(activities_[id].op);
     return ops;
   }

@@ -80,6 +80,18 @@ TEST_F(ObjectiveCommandTest, ALargeNetworkIsCutAsMemoryAllows) {
   EXPECT_EQ(result.at("devices").at(0).at("ops"), 0);
 }
 
+// Twice the batch fills nearly all of the memory: boundaries that move one at a time end 72 MiB above it.
+TEST_F(ObjectiveCommandTest, ANetworkThatFillsTheMemoryIsCutAsItAllowsLengthy) {
+  ASSERT_EQ(Emplace("generate gpt --set layers=32 d_model=4096 heads=32 batch=8 -o gpt.json").status, 0);
+  const Ran place = Emplace(
+      "place --graph gpt.json --cluster dgx-h100 --costs roofline --schedule 1f1b --micro-batches 16 --evaluations 50 "
+      "--json -o o.json");
+  ASSERT_EQ(place.status, 0) << place.err;
+  const nlohmann::json result = nlohmann::json::parse(place.out);
+  EXPECT_EQ(result.at("fits_memory"), true);
+  EXPECT_LE(result.at("step_time_us"), 8.98e6);
+}
+
 TEST_F(ObjectiveCommandTest, WhereOneDeviceIsBetterIsSaid) {
   // Two ops that need not wait for each other, and tensors that take 4 ms each to cross.
   Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "slow",

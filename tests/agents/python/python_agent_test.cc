@@ -47,6 +47,14 @@ class Leaves(Last):
     def propose(self, problem, rng):
         raise SystemExit(3)
 
+class Busy(Last):
+    def propose(self, problem, rng):
+        import time
+        start = time.process_time()
+        while time.process_time() < start + 0.3:
+            pass
+        return super().propose(problem, rng)
+
 class Deaf(Last):
     def __init__(self):
         import os, time
@@ -81,6 +89,12 @@ TEST_F(PythonAgentTest, SearchesUntilItIsFinished) {
   EXPECT_EQ(Index((*result.best)[OpId{}]), 1U);
   EXPECT_EQ(result.evaluations, 1U);
   EXPECT_THAT(result.note, ::testing::StartsWith("saw "));
+}
+
+TEST_F(PythonAgentTest, CpuTimeOfItsProcessIsTheAgents) {
+  const agents::SearchResult result = Search("agents_of_a_test:Busy");
+  EXPECT_GE(result.times.policy, 0.3);
+  EXPECT_LT(result.times.simulator, 0.1);
 }
 
 TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {

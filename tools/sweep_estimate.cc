@@ -173,9 +173,9 @@ TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
     const auto count = static_cast<double>(evaluations);
     const double simulated = count * cost.seconds_per_evaluation;
     const double searched = policy ? std::max(count * policy->per_evaluation, simulated) : simulated;
-    const double once = cost.setup_seconds + (policy && measure ? policy->once : 0);
+    const double once = policy && measure ? policy->once : 0;
     low += once + (policy && policy->had_one_batch ? std::min(searched, policy->per_evaluation + simulated) : searched);
-    high += once + searched;
+    high += cost.setup_seconds + once + searched;
     estimate.is_bounded = estimate.is_bounded && policy.has_value();
     measure = false;
   };

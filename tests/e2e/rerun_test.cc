@@ -1,4 +1,5 @@
-// tools/rerun: archived trials come out again, and a result that does not is counted.
+// tools/rerun: archived trials come out again, and a result that does not is counted. tools/estimates: trials take as
+// long as a dry run says.
 
 #include <gmock/gmock.h>
 
@@ -40,6 +41,16 @@ TEST_F(RerunTest, BadInputIsOneLineLengthy) {
   ExpectRefused(Tool("rerun", "--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");
   ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=./none "), "./none: is no program");
   ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=/bin/true "), "/bin/true: plans nothing");
+}
+
+// Whether they take as long depends on what runs beside them: the tool's table is checked, not its figure.
+TEST_F(RerunTest, TrialsAreComparedWithTheirEstimatesLengthy) {
+  const Ran ran = Tool("estimates", "--trials 2 --csv x.csv thesis_quick");
+  EXPECT_THAT(ran.out,
+              ::testing::ContainsRegex("\n\\| `thesis_quick` \\| 18 \\| 2 \\| [012] \\| [0-9.]+ to [0-9.]+ \\|\n"));
+  EXPECT_THAT(ran.out, ::testing::ContainsRegex("\n[012] of 2 in their range, [0-9.]+ %; 0 failed\n"));
+  EXPECT_EQ(Shell("wc -l < x.csv").out, "3\n");
+  ExpectRefused(Tool("estimates", "none"), "none.yaml: no such file");
 }
 
 }  // namespace rerun_test

@@ -230,6 +230,32 @@ budget: )" + budget + "\n");
             "workers), on graph rnnlm of 2 groups\n");
 }
 
+TEST_F(SweepTest, ABudgetIsAskedOfEveryGraphOfManyGroups) {
+  // Both have four ops. Those of the first make two groups, for which four evaluations are an episode.
+  const auto graph = [](const std::string& name, const std::string& with) {
+    return R"({"schema": "emplace.graph", "version": 1, "name": ")" + name + R"(", "ops": [
+  {"name": "a", "kind": "test", "time_us": 1, "outputs": [8]},
+  {"name": "b", "kind": "test", "time_us": 1, "inputs": ["a"], "outputs": [8])" +
+           with + R"(},
+  {"name": "c", "kind": "test", "time_us": 1, "inputs": ["b"], "outputs": [8])" +
+           with + R"(},
+  {"name": "d", "kind": "test", "time_us": 1, "inputs": ["c"]}]})";
+  };
+  Write("together.json", graph("together", R"(, "colocate_with": "a")"));
+  Write("apart.json", graph("apart", ""));
+  const auto planned = [&](const std::string& files) {
+    Write("x.yaml",
+          "{schema: emplace.experiment, version: 1, name: x, graphs: {files: [" + files +
+              "], grouping: {name: merge_and_colocate, groups: 4}}, cluster: {file: c.yaml}, agent: {name: placeto, "
+              "set: {passes: 1}}, budget: {evaluations: 4}}");
+    return Emplace("sweep x.yaml -o r --dry-run");
+  };
+  EXPECT_EQ(planned("together.json").err, "");
+  EXPECT_EQ(planned("together.json, apart.json").err,
+            "x.yaml: budget: placeto: 4 evaluations end within the first episode (at least 5: 1 + groups * passes * "
+            "workers), on graph apart of 4 groups\n");
+}
+
 TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWrittenLengthy) {
   const std::string before = Names();
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& line) {

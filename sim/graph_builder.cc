@@ -181,25 +181,36 @@ struct GraphBuilder::Parts {
   std::vector<std::pair<std::uint32_t, std::string>> colocate;
   // Where each op's part of the lists begins.
   std::vector<std::uint32_t> output_begin, input_begin, control_begin, time_begin;
-  std::unordered_set<std::string_view> words;
+  // Texts that ops share.
+  struct Words {
+    std::unordered_set<std::string_view> known;
+    std::size_t sought = 0;
+    std::size_t found = 0;
+  };
+  Words words;
+  Words attrs;
 
   // Equal texts once; beyond so many of them, each new one for itself.
-  std::string_view Intern(std::string_view word) {
+  std::string_view Intern(std::string_view word, Words* in) {
     constexpr std::size_t kMostWords = std::size_t{1} << 16;
-    constexpr std::size_t kLong = 64;
+    constexpr std::size_t kEnough = 4096;
     if (word.empty()) return {};
-    // Where there are so many, long texts are measurements of one op, and looking for them takes longest.
-    if (words.size() == kMostWords && word.size() > kLong) return data->text.Add(word);
-    const auto found = words.find(word);
-    if (found != words.end()) return *found;
+    // Where hardly any is found, texts are measurements of one op, and looking for them takes longest.
+    if (in->sought >= kEnough && in->found * 4 < in->sought) return data->text.Add(word);
+    ++in->sought;
+    const auto found = in->known.find(word);
+    if (found != in->known.end()) {
+      ++in->found;
+      return *found;
+    }
     const std::string_view stored = data->text.Add(word);
-    if (words.size() < kMostWords) words.insert(stored);
+    if (in->known.size() < kMostWords) in->known.insert(stored);
     return stored;
   }
 
   std::uint32_t AddTimes(const std::vector<std::pair<std::string, double>>& times) {
     const auto first = static_cast<std::uint32_t>(data->kind_times.size());
-    for (const auto& [kind, micros] : times) data->kind_times.push_back({Intern(kind), micros});
+    for (const auto& [kind, micros] : times) data->kind_times.push_back({Intern(kind, &words), micros});
     return first;
   }
 
@@ -211,6 +222,7 @@ struct GraphBuilder::Parts {
     time_begin.push_back(static_cast<std::uint32_t>(data->kind_times.size()));
     outputs.push_back({.first_dim = static_cast<std::uint32_t>(data->dims.size())});
     FreeMemory(&words);
+    FreeMemory(&attrs);
   }
 };
 
@@ -267,9 +279,9 @@ void GraphBuilder::Add(const OpSpec& spec) {
   parts.time_begin.push_back(parts.AddTimes(spec.kind_times));
   if (!spec.colocate_with.empty()) parts.colocate.emplace_back(position, spec.colocate_with);
   data.ops.push_back({.name = data.text.Add(spec.name),
-                      .kind = parts.Intern(spec.kind),
-                      .layer = parts.Intern(spec.layer),
-                      .attrs = parts.Intern(spec.attrs),
+                      .kind = parts.Intern(spec.kind, &parts.words),
+                      .layer = parts.Intern(spec.layer, &parts.words),
+                      .attrs = parts.Intern(spec.attrs, &parts.attrs),
                       .pass = spec.pass,
                       .flop = spec.flop,
                       .temp = spec.temp,

@@ -151,7 +151,7 @@ class GraphMaker {
   // A JSON object, put together as text: there may be millions.
   class AttrsText {
    public:
-    void Text(std::string_view key, std::string_view value) { AppendQuoted(Key(key), value); }
+    void Text(std::string_view key, std::string_view value) { AppendQuotedUtf8(Key(key), value); }
     void Number(std::string_view key, double value) { AppendNumber(Key(key), value); }
     void Integer(std::string_view key, std::int64_t value) { AppendNumber(Key(key), value); }
     void Json(std::string_view key, std::string_view value) { Key(key)->append(value); }
@@ -164,7 +164,7 @@ class GraphMaker {
    private:
     std::string* Key(std::string_view key) {
       text_.push_back(text_.empty() ? '{' : ',');
-      AppendQuoted(&text_, key);
+      AppendQuotedUtf8(&text_, key);
       text_.push_back(':');
       return &text_;
     }

@@ -6,10 +6,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <istream>
 #include <limits>
 #include <set>
 #include <streambuf>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -126,18 +128,18 @@ constexpr TraceKeyName kTraceKeys[] = {
     {"wait_on_cuda_event_record_corr_id", TraceKey::kWaitOnRecord},
 };
 
-// A trace has tens of millions of keys, and most of them differ in length.
-TraceKey FindTraceKey(std::string_view name) {
+// A trace has tens of millions of keys, and most of them differ in length. Null: no key of importance.
+const TraceKeyName* FindTraceKey(std::string_view name) {
   static const auto by_size = [] {
-    std::array<std::vector<TraceKeyName>, 34> rows;
-    for (const TraceKeyName& key : kTraceKeys) rows.at(key.name.size()).push_back(key);
+    std::array<std::vector<const TraceKeyName*>, 34> rows;
+    for (const TraceKeyName& key : kTraceKeys) rows.at(key.name.size()).push_back(&key);
     return rows;
   }();
-  if (name.size() >= by_size.size()) return TraceKey::kOther;
-  for (const TraceKeyName& key : by_size[name.size()]) {
-    if (key.name == name) return key.key;
+  if (name.size() >= by_size.size()) return nullptr;
+  for (const TraceKeyName* const key : by_size[name.size()]) {
+    if (key->name == name) return key;
   }
-  return TraceKey::kOther;
+  return nullptr;
 }
 
 // One event as it is read: texts of numbers too, because some writers quote them.
@@ -235,12 +237,12 @@ class TraceReader : public JsonEvents {
   void Key(std::string_view key) override {
     if (captures_) {
       Comma();
-      AppendQuoted(&captured_, key);
+      AppendQuotedUtf8(&captured_, key);
       captured_.push_back(':');
       has_value_ = false;
     }
-    frames_.back().key = key;
-    frames_.back().meaning = FindTraceKey(key);
+    frames_.back().known = FindTraceKey(key);
+    if (frames_.back().known == nullptr) frames_.back().other = key;
   }
   void End() override {
     const bool is_list = frames_.back().is_list;
@@ -263,8 +265,8 @@ class TraceReader : public JsonEvents {
     for (const Frame& frame : frames_) {
       if (frame.is_list) {
         place += fmt::format("[{}]", frame.index);
-      } else if (!frame.key.empty()) {
-        place += (place.empty() ? "" : ".") + frame.key;
+      } else if (!frame.key().empty()) {
+        place.append(place.empty() ? "" : ".").append(frame.key());
       }
     }
     return place;
@@ -299,9 +301,12 @@ class TraceReader : public JsonEvents {
  private:
   struct Frame {
     bool is_list = false;
-    std::size_t index = 0;  // of the element that is read, in a list
-    std::string key;
-    TraceKey meaning = TraceKey::kOther;  // of the key
+    std::size_t index = 0;                // of the element that is read, in a list
+    const TraceKeyName* known = nullptr;  // the key
+    std::string other = {};               // the key where it is none of these
+
+    std::string_view key() const { return known != nullptr ? known->name : other; }
+    TraceKey meaning() const { return known != nullptr ? known->key : TraceKey::kOther; }
   };
   static constexpr std::size_t kArgsDepth = 2;  // frames inside the list of events: the event, its args
 
@@ -312,7 +317,7 @@ class TraceReader : public JsonEvents {
       Comma();
       captured_.push_back(is_list ? '[' : '{');
       has_value_ = false;
-    } else if (IsInArgs() && IsList(frames_.back().meaning)) {
+    } else if (IsInArgs() && IsList(frames_.back().meaning())) {
       captures_ = true;
       captured_ = is_list ? "[" : "{";
       has_value_ = false;
@@ -329,16 +334,16 @@ class TraceReader : public JsonEvents {
     if (frames_.size() >= kMostLevelsOfTrace) {
       Refuse(fmt::format("is nested too deeply (at most {} levels)", kMostLevelsOfTrace));
     }
-    frames_.push_back({is_list, 0, {}, TraceKey::kOther});
+    frames_.push_back({.is_list = is_list});
   }
 
   // Whether the next value is that of the root's key traceEvents.
-  bool IsUnderEvents() const { return frames_.size() == 1 && !frames_[0].is_list && frames_[0].key == "traceEvents"; }
+  bool IsUnderEvents() const { return frames_.size() == 1 && !frames_[0].is_list && frames_[0].key() == "traceEvents"; }
 
   // Whether the innermost frame is the args of an event.
   bool IsInArgs() const {
     return events_depth_ != 0 && DepthInEvents() == kArgsDepth && !frames_.back().is_list &&
-           frames_[frames_.size() - 2].meaning == TraceKey::kArgs;
+           frames_[frames_.size() - 2].meaning() == TraceKey::kArgs;
   }
 
   static bool IsList(TraceKey key) {
@@ -348,7 +353,7 @@ class TraceReader : public JsonEvents {
 
   void EndCapture() {
     captures_ = false;
-    Argument(frames_.back().meaning, captured_);
+    Argument(frames_.back().meaning(), captured_);
   }
 
   void Comma() {
@@ -359,7 +364,7 @@ class TraceReader : public JsonEvents {
     if (captures_) {
       Comma();
       if (is_text) {
-        AppendQuoted(&captured_, text);
+        AppendQuotedUtf8(&captured_, text);
       } else {
         captured_.append(text);
       }
@@ -373,10 +378,10 @@ class TraceReader : public JsonEvents {
         Root(text);
         break;
       case 1:
-        Field(frames_.back().meaning, text);
+        Field(frames_.back().meaning(), text);
         break;
       case kArgsDepth:
-        if (IsInArgs()) Argument(frames_.back().meaning, text);
+        if (IsInArgs()) Argument(frames_.back().meaning(), text);
         break;
       default:
         break;
@@ -387,8 +392,8 @@ class TraceReader : public JsonEvents {
   void Root(std::string_view text) {
     if (IsUnderEvents()) Refuse("is not a list of trace events");
     const std::size_t depth = frames_.size();
-    const std::string& key = frames_.back().key;
-    const std::string& first = frames_[0].key;
+    const std::string_view key = frames_.back().key();
+    const std::string_view first = frames_[0].key();
     if (depth == 1 && key == "baseTimeNanoseconds") {
       const std::int64_t base = IntegerFrom(text).value_or(0);
       if (std::abs(base) < 2 * kMaxNanos) base_ = base;
@@ -541,7 +546,7 @@ class TraceReader : public JsonEvents {
     if (IsActivity(event.category) || event.category == TraceCategory::kSync) {
       const std::int64_t device = event_.device.value_or(IntegerFrom(event_.process).value_or(0));
       const std::int64_t stream = event_.stream.value_or(IntegerFrom(event_.thread).value_or(0));
-      event.track = Track({{device, stream}, event_.process}, &streams_);
+      event.track = Track(std::tuple(device, stream, std::string_view(event_.process)), &streams_);
       if (event.track == trace_.streams.size()) trace_.streams.push_back({device, stream, event_.process});
       if (event.correlation >= 0 && IsActivity(event.category)) {
         needs_external_ids_ = false;
@@ -559,7 +564,8 @@ class TraceReader : public JsonEvents {
   }
 
   std::uint32_t ThreadTrack() {
-    const std::uint32_t track = Track({event_.process, event_.thread}, &threads_);
+    const std::uint32_t track =
+        Track(std::tuple(std::string_view(event_.process), std::string_view(event_.thread)), &threads_);
     if (track == trace_.threads.size()) trace_.threads.push_back({event_.process, event_.thread});
     return track;
   }
@@ -637,9 +643,14 @@ class TraceReader : public JsonEvents {
       return std::abs(event.start - *middle) > kLongest || event.end - event.start > kLongest;
     });
   }
-  template <typename Key>
-  static std::uint32_t Track(const Key& key, std::map<Key, std::uint32_t>* tracks) {
-    return tracks->try_emplace(key, static_cast<std::uint32_t>(tracks->size())).first->second;
+  // The number of a track, from a view of its key.
+  template <typename View, typename Key>
+  static std::uint32_t Track(const View& view, std::map<Key, std::uint32_t, std::less<>>* tracks) {
+    const auto found = tracks->find(view);
+    if (found != tracks->end()) return found->second;
+    const auto number = static_cast<std::uint32_t>(tracks->size());
+    tracks->emplace(view, number);
+    return number;
   }
 
   [[noreturn]] void Refuse(const std::string& why) const { throw InputError(Place(), why); }
@@ -652,8 +663,8 @@ class TraceReader : public JsonEvents {
   std::string captured_;
   RawEvent event_;
   TextPool pool_;
-  std::map<std::pair<std::string, std::string>, std::uint32_t> threads_;
-  std::map<std::pair<std::pair<std::int64_t, std::int64_t>, std::string>, std::uint32_t> streams_;
+  std::map<std::tuple<std::string, std::string>, std::uint32_t, std::less<>> threads_;  // by process, thread
+  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, std::less<>> streams_;  // by device too
   bool needs_external_ids_ = true;          // no activity has had a correlation id so far
   std::vector<std::int64_t> external_ids_;  // of the events then; -1: none
   KinetoTrace trace_;

@@ -19,33 +19,6 @@ constexpr auto kIsEscaped = [](char c) {
   return byte < 0x20 || byte == 0x7f || c == '"' || c == '\\';
 };
 
-void AppendEscaped(std::string* out, std::string_view text) {
-  out->push_back('"');
-  while (!text.empty()) {
-    const auto plain = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), kIsEscaped) - text.begin());
-    out->append(text.substr(0, plain));
-    text.remove_prefix(plain);
-    if (text.empty()) break;
-    const char c = text.front();
-    text.remove_prefix(1);
-    if (c == '"' || c == '\\') {
-      out->push_back('\\');
-      out->push_back(c);
-    } else if (c == '\n') {
-      out->append("\\n");
-    } else if (c == '\t') {
-      out->append("\\t");
-    } else {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      const auto byte = static_cast<unsigned char>(c);
-      out->append("\\u00");
-      out->push_back(kHex[byte >> 4]);
-      out->push_back(kHex[byte & 0xf]);
-    }
-  }
-  out->push_back('"');
-}
-
 // Writes one value, recursively; no value is nested deeper than JsonBuilder::kMaxDepth.
 struct Writer {
   std::string* out;
@@ -115,21 +88,48 @@ bool IsValidUtf8(std::string_view text) {
   return true;
 }
 
+void AppendQuotedUtf8(std::string* out, std::string_view text) {
+  out->push_back('"');
+  while (!text.empty()) {
+    const auto plain = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), kIsEscaped) - text.begin());
+    out->append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    const char c = text.front();
+    text.remove_prefix(1);
+    if (c == '"' || c == '\\') {
+      out->push_back('\\');
+      out->push_back(c);
+    } else if (c == '\n') {
+      out->append("\\n");
+    } else if (c == '\t') {
+      out->append("\\t");
+    } else {
+      constexpr std::string_view kHex = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(c);
+      out->append("\\u00");
+      out->push_back(kHex[byte >> 4]);
+      out->push_back(kHex[byte & 0xf]);
+    }
+  }
+  out->push_back('"');
+}
+
 void AppendQuoted(std::string* out, std::string_view text) {
   if (!IsValidUtf8(text)) throw InputError("", "the text " + Quoted(text) + " is not valid UTF-8");
-  AppendEscaped(out, text);
+  AppendQuotedUtf8(out, text);
 }
 
 std::string Quoted(std::string_view text) {
   constexpr std::size_t kLongest = 120;
   std::string quoted;
   if (text.size() <= kLongest) {
-    AppendEscaped(&quoted, text);
+    AppendQuotedUtf8(&quoted, text);
     return quoted;
   }
   std::size_t cut = kLongest;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // not inside a character
-  AppendEscaped(&quoted, text.substr(0, cut));
+  AppendQuotedUtf8(&quoted, text.substr(0, cut));
   quoted.insert(quoted.size() - 1, "...");
   return quoted;
 }

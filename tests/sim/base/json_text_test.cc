@@ -51,6 +51,9 @@ TEST(JsonTextTest, WritesNumbersInTheShortestFormThatReadsBack) {
 TEST(JsonTextTest, EscapesWhatJsonDoesNotHold) {
   EXPECT_EQ(QuotedJson("a\"b\\c\n\t\x01\x7f/é"), "\"a\\\"b\\\\c\\n\\t\\u0001\\u007f/é\"");
   EXPECT_EQ(*ParseJson(QuotedJson("a\"b\\c\n\t\x01\x7f/é")).As<std::string>(), "a\"b\\c\n\t\x01\x7f/é");
+  std::string unchecked;
+  AppendQuotedUtf8(&unchecked, "a\"b\x01é");
+  EXPECT_EQ(unchecked, QuotedJson("a\"b\x01é"));
   EXPECT_THAT(ErrorOf([] { QuotedJson("\xff"); }), StartsWith("the text \"\\xff\" is not valid UTF-8"));
 }
 

@@ -174,7 +174,7 @@ TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
     const double simulated = count * cost.seconds_per_evaluation;
     const double searched = policy ? std::max(count * policy->per_evaluation, simulated) : simulated;
     const double once = policy && measure ? policy->once : 0;
-    low += once + (policy && policy->had_one_batch ? std::min(searched, policy->per_evaluation + simulated) : searched);
+    low += once + (policy && policy->had_one_batch ? simulated : searched);
     high += cost.setup_seconds + once + searched;
     estimate.is_bounded = estimate.is_bounded && policy.has_value();
     measure = false;

@@ -39,30 +39,40 @@ def family(name: str, seed: int = 1) -> list[FamilyMember]:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file of another project held. placement: int16 (ops,). notes: what was left out."""
+    """What a file of another project held. placement: int16 (ops,). notes: what was left out. unexplained_percent: of a
+    trace with times, 100 * (measured - simulated) / measured of the step."""
     graph: Graph
     cluster: Cluster | None
     placement: npt.NDArray[np.int16] | None
     format: str
     notes: list[str]
     measured_step_us: float | None
+    unexplained_percent: float | None
     attributed_percent: float | None
 
 
 def import_files(*paths: str | os.PathLike[str], format: str = "", min_attributed_percent: float = 95,
-                 times: str | os.PathLike[str] = "", inputs: Sequence[str] = (), nodes: int = 1,
+                 times: str | os.PathLike[str] = "", inputs: Sequence[str] = (), step: str = "", nodes: int = 1,
+                 cluster: str | os.PathLike[str] = "", comm_groups: str | os.PathLike[str] = "", nvlink: str = "",
                  training: str = "") -> Imported:
     """Reads another project's profile, trace or network, as `emplace import` does.
 
     format: of emplace.names("importers"); found from the content by default. training: an optimizer (sgd, momentum,
-    rmsprop or adam), which makes a training step of a forward graph. Of a format that is a cluster alone the graph has
-    no ops.
+    rmsprop or adam), which makes a training step of a forward graph. step: of a trace of several steps, "N" of
+    ProfilerStep#N or "all"; the median one by default. cluster, comm_groups: of traces of several ranks without times,
+    whose devices time them, and a file with the ranks of each process group. nvlink: of a topology without NVLink, a
+    kind of GPU or GB/s. Of a format that is a cluster alone the graph has no ops.
     """
     core = _core.import_files([_check.path(f"paths[{i}]", path) for i, path in enumerate(paths)],
                               _check.text("format", format),
-                              _check.number("min_attributed_percent", min_attributed_percent, 0, 100),
-                              _check.path("times", times, may_be_empty=True), _check.texts("inputs", inputs),
-                              _check.integer("nodes", nodes, 1, 2**20), _check.text("training", training))
+                              min_attributed_percent=_check.number("min_attributed_percent", min_attributed_percent, 0,
+                                                                   100),
+                              times=_check.path("times", times, may_be_empty=True),
+                              inputs=_check.texts("inputs", inputs), step=_check.text("step", step),
+                              nodes=_check.integer("nodes", nodes, 1, 2**20),
+                              cluster=_check.path("cluster", cluster, may_be_empty=True),
+                              comm_groups=_check.path("comm_groups", comm_groups, may_be_empty=True),
+                              nvlink=_check.text("nvlink", nvlink), training=_check.text("training", training))
     graph, cluster = Graph(core.pop("graph")), core.pop("cluster")
     return Imported(graph=graph, cluster=None if cluster is None else Cluster("", _core_cluster=cluster), **core)
 

@@ -52,9 +52,18 @@ py::list Family(const std::string& name, std::uint64_t seed) {
   return rows;
 }
 
-py::dict ImportFiles(const std::vector<std::string>& paths, const std::string& format, double min_attributed_percent,
-                     const std::string& times, const std::vector<std::string>& inputs, int nodes,
-                     const std::string& training) {
+// `given`: ImportOptions by name, all of them.
+py::dict ImportFiles(const std::vector<std::string>& paths, const std::string& format, const py::kwargs& given) {
+  const auto text = [&](const char* name) { return given[name].cast<std::string>(); };
+  const datasets::ImportOptions options = {.min_attributed_percent = given["min_attributed_percent"].cast<double>(),
+                                           .times = text("times"),
+                                           .inputs = given["inputs"].cast<std::vector<std::string>>(),
+                                           .step = text("step"),
+                                           .nodes = given["nodes"].cast<int>(),
+                                           .cluster = text("cluster"),
+                                           .comm_groups = text("comm_groups"),
+                                           .nvlink = text("nvlink"),
+                                           .training = text("training")};
   if (paths.empty()) throw InputError("paths", "is empty (a file to import)");
   std::optional<datasets::Imported> imported;
   std::string name;
@@ -66,12 +75,7 @@ py::dict ImportFiles(const std::vector<std::string>& paths, const std::string& f
     const datasets::ImporterEntry& importer =
         datasets::FindImporter(format, sources.front().head(), sources.front().name());
     name = importer.name;
-    imported = datasets::Import(importer, sources,
-                                {.min_attributed_percent = min_attributed_percent,
-                                 .times = times,
-                                 .inputs = inputs,
-                                 .nodes = nodes,
-                                 .training = training});
+    imported = datasets::Import(importer, sources, options);
   }
   py::dict result;
   result["format"] = name;
@@ -82,6 +86,8 @@ py::dict ImportFiles(const std::vector<std::string>& paths, const std::string& f
   result["notes"] = imported->notes;
   result["measured_step_us"] =
       imported->measured ? py::object(py::float_(imported->measured->step_time_micros)) : py::none();
+  result["unexplained_percent"] =
+      imported->measured ? py::object(py::float_(imported->measured->UnexplainedPercent())) : py::none();
   result["attributed_percent"] = imported->attributed_percent;
   return result;
 }
@@ -183,8 +189,7 @@ void BindDatasets(py::module_& module) {
   module.def("improvement_rows", &ImprovementRows, py::arg("runs"));
   module.def("generate", &Generate, py::arg("model"), py::arg("settings"), py::call_guard<py::gil_scoped_release>());
   module.def("family", &Family, py::arg("name"), py::arg("seed"));
-  module.def("import_files", &ImportFiles, py::arg("paths"), py::arg("format"), py::arg("min_attributed_percent"),
-             py::arg("times"), py::arg("inputs"), py::arg("nodes"), py::arg("training"));
+  module.def("import_files", &ImportFiles, py::arg("paths"), py::arg("format"));
   module.def("transform", &TransformGraph, py::arg("graph"), py::kw_only(), py::arg("data_parallel") = 1,
              py::arg("tensor_parallel") = 1, py::arg("expert_parallel") = 1, py::arg("recompute") = "",
              py::arg("bucket_mib") = 25.0, py::arg("shard_optimizer") = false,

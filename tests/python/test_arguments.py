@@ -156,7 +156,8 @@ class ArgumentsTest(Case):
 
     def test_imported_files(self):
         for name, value in (("min_attributed_percent", NAN), ("min_attributed_percent", 101), ("nodes", 0),
-                            ("nodes", 1.5), ("inputs", "x"), ("format", 1), ("training", b"x"), ("times", b"x")):
+                            ("nodes", 1.5), ("inputs", "x"), ("format", 1), ("training", b"x"), ("times", b"x"), ("step", 3),
+                            ("cluster", b"x"), ("comm_groups", 1), ("nvlink", 300)):
             self.assert_refused(f"{name}: is", emplace.import_files, "file", **{name: value})
         self.assert_refused("paths[1]: is", emplace.import_files, "file", "a\0b")
 

@@ -119,6 +119,26 @@ class DatasetTest(Case):
                 file.write("what is this?")
             self.assert_refused(f"{folder}/x", emplace.import_files, f"{folder}/x")
 
+    def test_import_of_one_step(self):
+        events = []
+        for step, start in ((1, 1000), (2, 3000)):
+            for name, category, begin, micros, thread, args in (
+                    (f"ProfilerStep#{step}", "user_annotation", 0, 900 * step, 1, {}),
+                    ("cudaLaunchKernel", "cuda_runtime", 0, 5, 1, {"correlation": step}),
+                    ("gemm", "kernel", 5, 900 * step - 5, 7, {"correlation": step, "device": 0, "stream": 7})):
+                events.append({"ph": "X", "name": name, "cat": category, "pid": 1, "tid": thread, "ts": start + begin,
+                               "dur": micros, "args": args})
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/trace.json"
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"traceEvents": events}, file)
+            for step, micros in (("1", 900), ("2", 1800)):
+                imported = emplace.import_files(path, step=step)
+                self.assertAlmostEqual(imported.measured_step_us, micros)
+                self.assertAlmostEqual(imported.unexplained_percent, 0, delta=1)
+            self.assert_refused(f"{path}: ", emplace.import_files, path, step="3")
+            self.assert_refused(f"{path}: ", emplace.import_files, path, step="third")
+
     def test_transform(self):
         graph = emplace.generate("gpt", layers=1, batch=1)
         two = emplace.transform(graph, data_parallel=2)

@@ -171,11 +171,12 @@ TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);
+    // Placements of a search come to be better than those tried here, which make the simulator send nearly everything.
     const double simulated = count * cost.seconds_per_evaluation;
-    const double searched = policy ? std::max(count * policy->per_evaluation, simulated) : simulated;
+    const double searched = policy ? count * policy->per_evaluation : simulated;
     const double once = policy && measure ? policy->once : 0;
-    low += once + (policy && policy->had_one_batch ? simulated : searched);
-    high += cost.setup_seconds + once + searched;
+    low += once + (policy && policy->had_one_batch ? std::min(searched, simulated) : searched);
+    high += cost.setup_seconds + once + std::max(searched, simulated);
     estimate.is_bounded = estimate.is_bounded && policy.has_value();
     measure = false;
   };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "tools/commands.h"
 #include "tools/numbers.h"
 #include "tools/planned_sweep.h"
+#include "tools/progress.h"
 #include "tools/sweep_estimate.h"
 #include "tools/sweep_run.h"
 #include "tools/sweep_view.h"
@@ -58,9 +60,12 @@ int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
   double low = 0;
   double high = 0;
   std::set<std::string> untimed;
+  std::optional<Progress> progress("estimate");
+  std::size_t estimated = 0;
   for (const experiments::PlannedTrial& trial : plan.trials) {
     const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
     const TrialEstimate estimate = estimator.Estimate(trial);
+    progress->Show(++estimated, plan.trials.size(), "trials", "");
     if (!estimate.is_bounded) untimed.insert(cell.agent.label);
     low += estimate.low_seconds;
     high += estimate.high_seconds;
@@ -72,6 +77,7 @@ int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
                            RangeText(estimate)});
     table.Add(std::move(row));
   }
+  progress.reset();
   table.PrintText(std::cout);
   const std::size_t processes = std::min(ProcessesOf(options.jobs, sweep), plan.trials.size());
   const auto each = static_cast<double>(processes);

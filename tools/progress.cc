@@ -36,13 +36,14 @@ void Progress::Show(std::size_t done, std::size_t total, const std::string& thin
   const Clock::time_point now = Clock::now();
   if (now < next_) return;
   next_ = now + (terminal_ ? kBarEvery : kLineEvery);
+  const std::string noted = note.empty() ? "" : ", " + note;
   if (!terminal_) {
-    Say(fmt::format("{}: {} of {} {}, {}", title_, done, total, things, note));
+    Say(fmt::format("{}: {} of {} {}{}", title_, done, total, things, noted));
     return;
   }
   const std::size_t full = std::min(kBarWidth, kBarWidth * done / std::max<std::size_t>(total, 1));
-  DrawLine(fmt::format("{} [{}{}] {}/{}, {}", title_, std::string(full, '#'), std::string(kBarWidth - full, '.'), done,
-                       total, note));
+  DrawLine(fmt::format("{} [{}{}] {}/{}{}", title_, std::string(full, '#'), std::string(kBarWidth - full, '.'), done,
+                       total, noted));
   drawn_ = true;
 }
 

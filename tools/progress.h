@@ -19,7 +19,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Show(const agents::SearchProgress& progress);
-  // `done` of `total` `things` ("ops"), and a note ("3 min left").
+  // `done` of `total` `things` ("ops"), and a note ("3 min left") unless it is empty.
   void Show(std::size_t done, std::size_t total, const std::string& things, const std::string& note);
 
  private:

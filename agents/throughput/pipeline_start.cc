@@ -441,6 +441,7 @@ class StartFinder {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
     const auto rooms = [&](double factor) {
       std::vector<double> of_ranks;
+      of_ranks.reserve(devices.size());
       for (std::size_t rank = 0; rank < devices.size(); ++rank) {
         const std::optional<Bytes>& memory = cluster_.device(devices[rank]).memory;
         const double more = more_bytes.empty() ? 0 : more_bytes[rank];

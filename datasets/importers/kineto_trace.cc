@@ -6,12 +6,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <istream>
 #include <limits>
 #include <set>
 #include <streambuf>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -643,9 +643,20 @@ class TraceReader : public JsonEvents {
       return std::abs(event.start - *middle) > kLongest || event.end - event.start > kLongest;
     });
   }
+  // Compares tuples that hold texts or views of them.
+  struct TrackLess {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      using Thread = std::tuple<std::string_view, std::string_view>;
+      using Stream = std::tuple<std::int64_t, std::int64_t, std::string_view>;
+      using View = std::conditional_t<std::tuple_size_v<A> == 2, Thread, Stream>;
+      return View(a) < View(b);
+    }
+  };
   // The number of a track, from a view of its key.
   template <typename View, typename Key>
-  static std::uint32_t Track(const View& view, std::map<Key, std::uint32_t, std::less<>>* tracks) {
+  static std::uint32_t Track(const View& view, std::map<Key, std::uint32_t, TrackLess>* tracks) {
     const auto found = tracks->find(view);
     if (found != tracks->end()) return found->second;
     const auto number = static_cast<std::uint32_t>(tracks->size());
@@ -663,8 +674,8 @@ class TraceReader : public JsonEvents {
   std::string captured_;
   RawEvent event_;
   TextPool pool_;
-  std::map<std::tuple<std::string, std::string>, std::uint32_t, std::less<>> threads_;  // by process, thread
-  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, std::less<>> streams_;  // by device too
+  std::map<std::tuple<std::string, std::string>, std::uint32_t, TrackLess> threads_;  // by process and thread
+  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess> streams_;  // by process last
   bool needs_external_ids_ = true;          // no activity has had a correlation id so far
   std::vector<std::int64_t> external_ids_;  // of the events then; -1: none
   KinetoTrace trace_;

@@ -5,9 +5,9 @@ namespace {
 
 struct LibraryFile {
   // The length of a text is that of its literal: compilers bound the steps in which they would count a long one.
-  template <std::size_t N>
-  constexpr LibraryFile(std::string_view name_of_file, const char (&literal)[N])
-      : name(name_of_file), text(literal, N - 1) {}
+  template <std::size_t kSize>
+  constexpr LibraryFile(std::string_view name_of_file, const char (&literal)[kSize])
+      : name(name_of_file), text(literal, kSize - 1) {}
   std::string_view name;
   std::string_view text;
 };

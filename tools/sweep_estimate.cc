@@ -19,7 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kTriedEvaluations = 3;
+constexpr std::size_t kTriedEvaluations = 3;  // or as many as these seconds have room for
+constexpr double kTriedSeconds = 0.01;
+constexpr std::size_t kMostTriedEvaluations = 100;
 constexpr std::size_t kTriedEpisodes = 4;
 constexpr double kMostSeconds = 2;            // limit of a short search, from its second batch on
 constexpr double kMostSecondsOfASearch = 20;  // and in all
@@ -72,20 +74,22 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const experiments::Gra
   environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), 0)});
   cost.setup_seconds = Since(started);
   started = Clock::now();
-  for (std::size_t i = 0; i < kTriedEvaluations; ++i) {
-    environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), i)});
+  std::size_t tried = 0;
+  while (tried < kTriedEvaluations || (Since(started) < kTriedSeconds && tried < kMostTriedEvaluations)) {
+    environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), tried++)});
   }
-  cost.seconds_per_evaluation = Since(started) / kTriedEvaluations;
+  cost.seconds_per_evaluation = Since(started) / static_cast<double>(tried);
   return cost;
 }
 
-SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec& trial) {
+SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec& trial, std::size_t budget) {
   const Clock::time_point started = Clock::now();
   // Times at the end of the first batch, which includes what is done once, and at the end of the last batch.
   double first_seconds = 0;
   double last_seconds = 0;
   std::size_t first = 0;
   std::size_t last = 0;
+  bool is_whole = true;
   try {
     agents::RunSearch(trial, [&](const agents::SearchProgress& now) {
       last = now.evaluations;
@@ -98,13 +102,18 @@ SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec
       if (last_seconds > kMostSecondsOfASearch) throw TriedLongEnough();
     });
   } catch (const TriedLongEnough&) {
+    is_whole = false;
   }
-  if (last <= first)
-    return {.once = 0,
-            .per_evaluation = Since(started) / static_cast<double>(std::max<std::size_t>(last, 1)),
-            .had_one_batch = true};
-  const double each = (last_seconds - first_seconds) / static_cast<double>(last - first);
-  return {.once = std::max(0.0, first_seconds - static_cast<double>(first) * each), .per_evaluation = each};
+  PolicyCost cost;
+  if (is_whole && last < budget) cost.evaluations = last;
+  if (last <= first) {
+    cost.per_evaluation = Since(started) / static_cast<double>(std::max<std::size_t>(last, 1));
+    cost.had_one_batch = true;
+  } else {
+    cost.per_evaluation = (last_seconds - first_seconds) / static_cast<double>(last - first);
+    cost.once = std::max(0.0, first_seconds - static_cast<double>(first) * cost.per_evaluation);
+  }
+  return cost;
 }
 
 SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const experiments::TrialChoice& spec,
@@ -120,14 +129,17 @@ SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const experiments::Tria
   if (cell.budget.episodes == 0 && entry.searches()) {
     trial.evaluations = std::min({cell.budget.evaluations, 4 * (groups + 1), kMostTrialEvaluations});
   }
+  const auto measured = [&] {
+    return MeasuredCost(trial, experiments::BudgetChoice{trial.evaluations, trial.episodes}.Evaluations(groups));
+  };
   try {
-    return MeasuredCost(trial);
+    return measured();
   } catch (const InputError&) {  // an agent may reject a budget shorter than its first episode
     trial.episodes = cell.budget.episodes;
     trial.evaluations = cell.budget.evaluations;
   }
   try {
-    return MeasuredCost(trial);
+    return measured();
   } catch (const InputError& error) {
     throw error.In("budget").In(experiment_.path);
   }
@@ -135,8 +147,9 @@ SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const experiments::Tria
 
 std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const experiments::TrialChoice& spec,
                                                                        const experiments::ExperimentCell& cell,
-                                                                       std::size_t groups, bool measure) {
+                                                                       const ProblemCost& problem, bool measure) {
   const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
+  const std::size_t groups = problem.num_groups;
   // An agent with one answer cannot be measured in part.
   if (!entry.searches() && (entry.refuses_some || !agents::IsQuick(entry, groups))) return std::nullopt;
   std::map<std::size_t, PolicyCost>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
@@ -149,10 +162,17 @@ std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const exp
     return std::min_element(known.begin(), known.end(),
                             [&](const auto& a, const auto& b) { return ratio(a) < ratio(b); });
   };
-  if (known.empty() || (measure && ratio(*nearest()) > 2)) known[groups] = MeasurePolicy(spec, cell);
+  if (known.empty() || (measure && ratio(*nearest()) > 2)) {
+    known[groups] = MeasurePolicy(spec, cell);
+    known[groups].simulated = problem.seconds_per_evaluation;
+  }
   const auto& [measured, cost] = *nearest();
   PolicyCost scaled = cost;
-  scaled.per_evaluation *= static_cast<double>(groups) / static_cast<double>(std::max<std::size_t>(measured, 1));
+  // Some agents take most of their time for groups, others for the simulation.
+  const double of_groups = static_cast<double>(groups) / static_cast<double>(std::max<std::size_t>(measured, 1));
+  const double of_simulation = cost.simulated > 0 ? problem.seconds_per_evaluation / cost.simulated : of_groups;
+  scaled.least_per_evaluation = cost.per_evaluation * std::min(of_groups, of_simulation);
+  scaled.per_evaluation = cost.per_evaluation * std::max(of_groups, of_simulation);
   return scaled;
 }
 
@@ -165,17 +185,22 @@ TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
   double high = 0;
   const auto add = [&](const experiments::GraphSource& graph, bool training) {
     const ProblemCost& cost = CostOf(graph, trial.choice, cell);
-    const std::optional<PolicyCost> policy = PolicyCostOf(trial.choice, cell, cost.num_groups, measure);
+    const std::optional<PolicyCost> policy = PolicyCostOf(trial.choice, cell, cost, measure);
     // A policy that is applied without training runs for one episode. An agent with one answer evaluates one placement.
     const std::size_t budget = entry.searches() ? cell.budget.Evaluations(cost.num_groups) : 1;
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);
+    // A search that ended by itself may do so here too. Graphs that it learns on have one end.
+    std::size_t least = evaluations;
+    if (policy && policy->evaluations) least = measure || !training ? std::min(evaluations, *policy->evaluations) : 0;
+    const double part = static_cast<double>(least) / std::max(count, 1.0);
     // Placements of a search come to be better than those tried here, which make the simulator send nearly everything.
     const double simulated = count * cost.seconds_per_evaluation;
     const double searched = policy ? count * policy->per_evaluation : simulated;
     const double once = policy && measure ? policy->once : 0;
-    low += once + (policy && policy->had_one_batch ? std::min(searched, simulated) : searched);
+    const double least_searched = policy ? count * policy->least_per_evaluation : simulated;
+    low += once + part * (policy && policy->had_one_batch ? std::min(least_searched, simulated) : least_searched);
     high += cost.setup_seconds + once + std::max(searched, simulated);
     estimate.is_bounded = estimate.is_bounded && policy.has_value();
     measure = false;

@@ -41,16 +41,20 @@ class SweepEstimator {
   const ProblemCost& CostOf(const experiments::GraphSource& graph, const experiments::TrialChoice& spec,
                             const experiments::ExperimentCell& cell);
   struct PolicyCost {
-    double once = 0;             // what a search does before its second batch, such as loading a library
-    double per_evaluation = 0;   // with the simulation
+    double once = 0;            // what a search does before its second batch, such as loading a library
+    double per_evaluation = 0;  // with the simulation; on another graph the most it may be
+    double least_per_evaluation = 0;
+    double simulated = 0;        // seconds_per_evaluation of the graph that was measured
     bool had_one_batch = false;  // so that the two are not told apart, and `per_evaluation` may be what is done once
+    std::optional<std::size_t> evaluations = {};  // of a search that ended before its budget
   };
-  // The cost of a search with `groups` groups; none if the agent has one answer that takes long. `measure`: the trial's
-  // first graph has `groups` groups. It is measured unless a graph of half to twice its size already was.
+  // The cost of a search; none if the agent has one answer that takes long. `measure`: this is the trial's first graph.
+  // It is measured unless a graph of half to twice as many groups already was.
   std::optional<PolicyCost> PolicyCostOf(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell,
-                                         std::size_t groups, bool measure);
+                                         const ProblemCost& problem, bool measure);
   PolicyCost MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell);
-  static PolicyCost MeasuredCost(const agents::SearchSpec& trial);
+  // `budget`: evaluations of `trial`.
+  static PolicyCost MeasuredCost(const agents::SearchSpec& trial, std::size_t budget);
 
   const experiments::ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;

@@ -503,6 +503,7 @@ class StartFinder {
     std::ranges::sort(sorted);
     const double usual = sorted[sorted.size() / 2];
     std::vector<double> blocks;
+    blocks.reserve(micros.size());
     for (const double of_part : micros) blocks.push_back(std::abs(of_part - usual) <= 0.02 * usual ? 1 : 0);
     for (const std::vector<double>& weights : {blocks, std::vector<double>(chain_.size(), 1), micros}) {
       cuts->push_back(Even(devices, weights));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
+#include <utility>
 
 #include "sim/base/rng.h"
 #include "tests/e2e/samples.h"
@@ -228,6 +230,23 @@ budget: )" + budget + "\n");
   EXPECT_EQ(with("{evaluations: 5}").err,
             "p.yaml: budget: placeto: 5 evaluations end within the first episode (at least 11: 1 + groups * passes * "
             "workers), on graph rnnlm of 2 groups\n");
+}
+
+TEST_F(SweepTest, ADryRunKnowsOfSearchesThatEndBeforeTheirBudget) {
+  const auto range = [&](const std::string& set) {
+    Write("e.yaml",
+          "{schema: emplace.experiment, version: 1, name: e, graphs: {files: [g.json]}, cluster: {file: c.yaml}, "
+          "agent: {name: placeto, set: {" +
+              set + "}}, budget: {episodes: 20000}}");
+    const std::string out = Emplace("sweep e.yaml --dry-run").out;
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(out, found, std::regex("  ([0-9.e+-]+) to ([0-9.e+-]+)\n"))) << out;
+    return std::pair(std::stod(found[1]), std::stod(found[2]));
+  };
+  const auto [one_low, one_high] = range("episodes: 1");
+  EXPECT_LT(one_low * 50, one_high);
+  const auto [low, high] = range("passes: 1");
+  EXPECT_GT(low * 50, high);
 }
 
 TEST_F(SweepTest, ABudgetIsAskedOfEveryGraphOfManyGroups) {

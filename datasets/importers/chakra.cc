@@ -8,6 +8,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <istream>
 #include <limits>
 #include <map>
@@ -658,13 +659,21 @@ class ChakraGraphMaker {
     if (collective_of_[i] != kNone) AddMember(&attrs, "group", collectives_[collective_of_[i]].group);
     spec.attrs = JsonText(ToJson(std::move(attrs)));
     if (node.flop) spec.flop = static_cast<double>(*node.flop);
-    const double micros = meeting_of_[i] != kNone ? meetings_[meeting_of_[i]].micros : MicrosOf(node);
+    double micros = meeting_of_[i] != kNone ? meetings_[meeting_of_[i]].micros : MicrosOf(node);
+    if (EndsWithItsSend(i)) micros = 0;
     if (is_workload_) {
       TimeWorkload(i, micros, &spec);
     } else {
       spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, micros);
     }
     return spec;
+  }
+
+  // Whether a receive was measured as no shorter than its send, so that it includes the wait for it.
+  bool EndsWithItsSend(std::size_t i) const {
+    if (send_of_[i] == kNone) return false;
+    const ChakraNode& send = all_[send_of_[i]].node;
+    return HasTime(send) && HasTime(all_[i].node) && MicrosOf(all_[i].node) >= MicrosOf(send);
   }
 
   // Whether a message has no duration, neither where it is sent nor where it is received.
@@ -862,41 +871,64 @@ std::uint64_t IdFrom(const JsonNode& node) {
   return static_cast<std::uint64_t>(node.Integer(0, kMaxJsonInteger, "the id of a node"));
 }
 
-constexpr std::string_view kJsonIntegers[] = {"tid", "comm_type", "comm_src", "comm_dst", "comm_tag"};
-constexpr std::string_view kJsonSizes[] = {"comm_size", "num_ops", "tensor_size"};
+// The two spellings of a node's keys: those of the format's protobuf, in snake and in camel case, and of its JSON.
+bool IsKey(std::string_view key, std::initializer_list<std::string_view> spellings) {
+  return std::find(spellings.begin(), spellings.end(), key) != spellings.end();
+}
+constexpr std::string_view kJsonSizes[] = {"comm_size",   "num_bytes", "num_ops",   "tensor_size",
+                                           "duration_ns", "pg_size",   "group_size"};
+
+// An attribute that is written as a member of the node.
+void KeepMember(const std::string& key, const JsonNode& value, ChakraNode* node) {
+  AttributeValue kept;
+  const auto append = [&](const JsonNode& element) {
+    if (const bool* const flag = element.value().As<bool>()) {
+      kept.integer = *flag ? 1 : 0;
+      kept.has_false = kept.has_false || !*flag;
+      AppendElement(std::to_string(*kept.integer), &kept);
+    } else if (const auto* const integer = element.value().As<std::int64_t>()) {
+      kept.integer = *integer;
+      AppendElement(std::to_string(*integer), &kept);
+    } else if (const auto* const text = element.value().As<std::string>()) {
+      TakeText(*text, &kept);
+      AppendElement(*text, &kept);
+    }
+  };
+  if (std::find(std::begin(kJsonSizes), std::end(kJsonSizes), key) != std::end(kJsonSizes)) {
+    kept.integer = value.Integer(0, kMaxJsonInteger, "a size");
+  } else if (const auto* const list = value.value().As<JsonList>()) {
+    for (std::size_t i = 0; i < list->size(); ++i) append(JsonNode(value, i, (*list)[i]));
+    kept.integer.reset();
+  } else {
+    append(value);
+  }
+  KeepAttribute(key, kept, node);
+}
 
 ChakraNode NodeFromJson(const JsonNode& json) {
   ChakraNode node;
   bool has_id = false;
   for (const JsonMember& member : json.Object()) {
     const JsonNode value(json, member.key, member.value);
-    if (member.key == "Id") {
+    if (IsKey(member.key, {"Id", "id"})) {
       node.id = IdFrom(value);
       has_id = true;
-    } else if (member.key == "Name") {
+    } else if (IsKey(member.key, {"Name", "name"})) {
       node.name = value.Text();
-    } else if (member.key == "NodeType") {
+    } else if (IsKey(member.key, {"NodeType", "type"})) {
       node.type = static_cast<ChakraNode::Type>(value.Integer(0, 7, "a type of node, 0 to 7"));
-    } else if (member.key == "runtime") {
+    } else if (IsKey(member.key, {"runtime", "duration_micros", "durationMicros"})) {
       node.micros = static_cast<std::uint64_t>(value.Integer(0, static_cast<std::int64_t>(kMaxChakraMicros), "us"));
     } else if (member.key == "is_cpu_op") {
       const auto* flag = member.value.As<bool>();
       if (flag == nullptr) value.Refuse("true or false");
       node.is_cpu = *flag;
       node.says_cpu = true;
-    } else if (std::find(std::begin(kJsonIntegers), std::end(kJsonIntegers), member.key) != std::end(kJsonIntegers)) {
-      const std::int64_t integer = value.Integer(-kMaxJsonInteger, kMaxJsonInteger, "an integer");
-      KeepAttribute(member.key, {.integer = integer, .text = ""}, &node);
-    } else if (std::find(std::begin(kJsonSizes), std::end(kJsonSizes), member.key) != std::end(kJsonSizes)) {
-      const std::int64_t integer = value.Integer(0, kMaxJsonInteger, "a size");
-      KeepAttribute(member.key, {.integer = integer, .text = ""}, &node);
-    } else if (member.key == "pg_name") {
-      const auto* number = member.value.As<std::int64_t>();
-      const std::string name = number != nullptr ? std::to_string(*number) : value.Text("a name");
-      SetGroups(&node, [&](ChakraNodeGroups* groups) { groups->name = name; });
-    } else if (member.key == "data_deps" || member.key == "ctrlDeps") {
+    } else if (IsKey(member.key, {"data_deps", "dataDeps", "ctrl_deps", "ctrlDeps"})) {
       const JsonList& list = value.List("a list of ids");
       for (std::size_t i = 0; i < list.size(); ++i) node.before.push_back(IdFrom(JsonNode(value, i, list[i])));
+    } else {
+      KeepMember(member.key, value, &node);
     }
   }
   if (!has_id) throw InputError(PlaceOfKey(json.Place(), "Id"), "is missing (the id of a node)");

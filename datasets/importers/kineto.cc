@@ -416,6 +416,7 @@ Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions
   std::vector<std::size_t> source_of;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     for (KinetoTrace& trace : AtPlace(sources[i].name(), [&] { return SplitRanks(ReadKinetoTrace(sources[i])); })) {
+      trace.file = i;
       traces.push_back(std::move(trace));
       source_of.push_back(i);
     }

@@ -180,7 +180,10 @@ struct RawEvent {
 std::optional<std::int64_t> IntegerFrom(std::string_view text) {
   std::int64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  // Some writers have floats, such as 7.0.
+  std::string_view rest(result.ptr, static_cast<std::size_t>(text.data() + text.size() - result.ptr));
+  if (rest.starts_with('.')) rest.remove_prefix(std::min(rest.find_first_not_of('0', 1), rest.size()));
+  if (result.ec != std::errc() || !rest.empty()) return std::nullopt;
   return value;
 }
 
@@ -275,6 +278,7 @@ class TraceReader : public JsonEvents {
   KinetoTrace Take() {
     if (!had_events_) throw InputError("traceEvents", "is missing (a list of trace events)");
     trace_.texts = pool_.Take();
+    for (const auto& [thread, begun] : begun_) trace_.endless += begun.size();
     JoinByExternalIds();
     LeaveOutOtherClocks();
     std::stable_sort(trace_.steps.begin(), trace_.steps.end(),
@@ -282,6 +286,7 @@ class TraceReader : public JsonEvents {
     std::stable_sort(trace_.events.begin(), trace_.events.end(), [](const TraceEvent& a, const TraceEvent& b) {
       return a.start != b.start ? a.start < b.start : a.end > b.end;
     });
+    NumberRepeatedSteps();
     if (!trace_.events.empty()) {
       const std::int64_t first = trace_.events.front().start;
       trace_.origin = base_ + first;
@@ -516,9 +521,27 @@ class TraceReader : public JsonEvents {
     event_.has_details = true;
   }
 
+  // Keeps a begin, and makes one event of it and its end. False if there is none yet.
+  bool JoinBeginAndEnd() {
+    std::vector<RawEvent>& begun = begun_[{event_.process, event_.thread}];
+    if (event_.phase == "B") {
+      begun.push_back(event_);
+      return false;
+    }
+    if (begun.empty() || !event_.start) {
+      ++trace_.endless;
+      return false;
+    }
+    const std::optional<std::int64_t> end = event_.start;
+    event_ = std::move(begun.back());
+    begun.pop_back();
+    if (event_.start && *end >= *event_.start) event_.duration = *end - *event_.start;
+    return true;
+  }
+
   void EndEvent() {
     ++frames_.back().index;
-    if (event_.phase != "X") return;
+    if ((event_.phase == "B" || event_.phase == "E") ? !JoinBeginAndEnd() : event_.phase != "X") return;
     if (event_.is_endless) {
       ++trace_.endless;
       return;
@@ -578,6 +601,19 @@ class TraceReader : public JsonEvents {
     }
     trace_.steps.push_back(
         {*number, *event_.start, *event_.start + *event_.duration, pool_.Id(event_.name), ThreadTrack()});
+  }
+
+  // Steps that follow one another on a thread under one number get numbers of their own.
+  void NumberRepeatedSteps() {
+    std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> ends;  // by thread and number
+    for (const TraceStepMark& mark : trace_.steps) {
+      const auto [end, is_new] = ends.emplace(std::pair(mark.thread, mark.number), mark.end);
+      if (!is_new && mark.start >= end->second) trace_.has_repeated_steps = true;
+      end->second = std::max(end->second, mark.end);
+    }
+    if (!trace_.has_repeated_steps) return;
+    std::map<std::uint32_t, std::int64_t> counts;
+    for (TraceStepMark& mark : trace_.steps) mark.number = counts[mark.thread]++;
   }
 
   // Where no activity has a correlation id: an External id of one launch, or of as many launches as activities, which
@@ -676,6 +712,7 @@ class TraceReader : public JsonEvents {
   TextPool pool_;
   std::map<std::tuple<std::string, std::string>, std::uint32_t, TrackLess> threads_;  // by process and thread
   std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess> streams_;  // by process last
+  std::map<std::pair<std::string, std::string>, std::vector<RawEvent>> begun_;  // by process and thread
   bool needs_external_ids_ = true;          // no activity has had a correlation id so far
   std::vector<std::int64_t> external_ids_;  // of the events then; -1: none
   KinetoTrace trace_;
@@ -979,40 +1016,80 @@ class RankSplitter {
 
 }  // namespace
 
+namespace {
+
+// As NanosFromMicros, of a number in any form that JSON has. Digits behind the 18th do not count.
+std::optional<std::int64_t> NanosFromNumber(std::string_view text) {
+  constexpr int kMostExponent = 400;
+  constexpr std::int64_t kMostMantissa = std::int64_t{100'000'000'000'000'000};
+  const bool is_negative = text.starts_with('-');
+  std::size_t at = is_negative ? 1 : 0;
+  std::int64_t nanos = 0;
+  int scale = 3;  // the power of ten that is still to be multiplied with
+  bool has_digits = false;
+  for (bool has_point = false; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '.' && !has_point) {
+      has_point = true;
+      continue;
+    }
+    if (c < '0' || c > '9') break;
+    has_digits = true;
+    if (nanos < kMostMantissa) {
+      nanos = nanos * 10 + (c - '0');
+      if (has_point) --scale;
+    } else if (!has_point) {
+      ++scale;
+    }
+  }
+  if (!has_digits) return std::nullopt;
+  if (at < text.size()) {
+    if (text[at] != 'e' && text[at] != 'E') return std::nullopt;
+    ++at;
+    if (at < text.size() && text[at] == '+') ++at;
+    int exponent = 0;
+    const auto result = std::from_chars(text.data() + at, text.data() + text.size(), exponent);
+    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+    scale += std::clamp(exponent, -kMostExponent, kMostExponent);
+  }
+  for (; scale > 0 && nanos > 0; --scale) {
+    if (nanos >= kMaxNanos / 10) return std::nullopt;
+    nanos *= 10;
+  }
+  bool rounds_up = false;
+  for (; scale < 0 && (nanos > 0 || rounds_up); ++scale) {
+    rounds_up = nanos % 10 >= 5;
+    nanos /= 10;
+  }
+  if (nanos >= kMaxNanos) return std::nullopt;
+  nanos += rounds_up ? 1 : 0;
+  return is_negative ? -nanos : nanos;
+}
+
+}  // namespace
+
 std::optional<std::int64_t> NanosFromMicros(std::string_view text) {
   constexpr int kDecimals = 3;
   const bool is_negative = text.starts_with('-');
   const std::string_view digits = text.substr(is_negative ? 1 : 0);
   std::int64_t nanos = 0;
   int decimals = -1;  // behind the point; -1: before it
-  bool rounds_up = false;
   for (const char c : digits) {
     if (c == '.' && decimals < 0) {
       decimals = 0;
       continue;
     }
-    if (c < '0' || c > '9') {
-      // With an exponent, say. A double holds a time of that kind as well as its text did.
-      double value = 0;
-      const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
-      if (!(std::abs(value) < static_cast<double>(kMaxNanos) / 1000)) return std::nullopt;
-      return static_cast<std::int64_t>(std::floor(value * 1000 + 0.5));
-    }
-    if (decimals == kDecimals) {
-      rounds_up = c >= '5';
-      break;
-    }
+    // More digits than most writers have, an exponent, or no number.
+    if (c < '0' || c > '9' || decimals == kDecimals) return NanosFromNumber(text);
     if (decimals >= 0) ++decimals;
     if (nanos >= kMaxNanos / 10) return std::nullopt;
     nanos = nanos * 10 + (c - '0');
   }
-  if (digits.empty()) return std::nullopt;
+  if (digits.empty() || digits == ".") return std::nullopt;
   for (int k = std::max(decimals, 0); k < kDecimals; ++k) {
     if (nanos >= kMaxNanos / 10) return std::nullopt;
     nanos *= 10;
   }
-  nanos += rounds_up ? 1 : 0;
   return is_negative ? -nanos : nanos;
 }
 

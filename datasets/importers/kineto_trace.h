@@ -89,10 +89,12 @@ struct KinetoTrace {
   std::map<std::string, std::size_t> left_out;  // complete events of other categories, by category
   // The categories among them that look like calls or activities, because their events have correlation ids.
   std::map<std::string, std::size_t> like_calls;
-  std::size_t spoiled = 0;       // complete events without a time, or with one that is no number
-  std::size_t endless = 0;       // with a negative duration, whatever their category
-  std::size_t placeholders = 0;  // with a time that is not of the trace's clock: mostly 0, or days away
-  std::int64_t origin = 0;       // ns since 1970 of what is 0 in the events; the start of the first
+  std::size_t spoiled = 0;  // complete events without a time, or with one that is no number
+  std::size_t endless = 0;  // with a negative duration, or of B and E without the other, whatever their category
+  bool has_repeated_steps = false;  // the numbers of `steps` are ours
+  std::size_t placeholders = 0;     // with a time that is not of the trace's clock: mostly 0, or days away
+  std::int64_t origin = 0;          // ns since 1970 of what is 0 in the events; the start of the first
+  std::size_t file = 0;             // that it was read from; ranks that were merged into one have one clock
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> world_size;
 

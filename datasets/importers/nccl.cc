@@ -340,18 +340,15 @@ class SystemReader {
     }
   }
 
-  // Several links of one GPU to switches are one link to `nvswitch`. Others lead to the GPU of their bus id.
+  // Several links of one GPU to switches are one link to `nvswitch`, and several to one GPU are one. Those of a bus id
+  // lead to its GPU.
   void ResolveBuses() {
     std::vector<CableEnds> resolved;
-    std::map<std::string, std::size_t> to_switch;
+    std::map<std::pair<std::string, std::string>, std::size_t> known;
+    bool has_switch = false;
     for (CableEnds& join : joins) {
-      if (join.to == "nvswitch") {
-        const auto [at, is_new] = to_switch.emplace(join.from, resolved.size());
-        if (!is_new) {
-          resolved[at->second].gb_per_s += join.gb_per_s;
-          continue;
-        }
-      }
+      bool is_one_of_several = join.to == "nvswitch";
+      has_switch = has_switch || is_one_of_several;
       if (join.to.starts_with("bus ")) {
         const auto found = gpu_of_bus_.find(InLowerCase(join.to.substr(4)));
         if (found == gpu_of_bus_.end()) {
@@ -364,11 +361,19 @@ class SystemReader {
           continue;
         }
         has_fabric = true;
+        is_one_of_several = true;
+      }
+      if (is_one_of_several) {
+        const auto [at, is_new] = known.emplace(std::pair(join.from, join.to), resolved.size());
+        if (!is_new) {
+          resolved[at->second].gb_per_s += join.gb_per_s;
+          continue;
+        }
       }
       resolved.push_back(std::move(join));
     }
     joins = std::move(resolved);
-    if (to_switch.empty()) return;
+    if (!has_switch) return;
     has_fabric = true;
     switches.emplace_back("nvswitch");
   }

@@ -24,6 +24,8 @@ constexpr std::int64_t kMicro = 1000;
 constexpr std::int64_t kLargestPause = 10'000'000 * kMicro;
 // Clocks that differ by less are taken as they are.
 constexpr std::int64_t kLeastShift = 50 * kMicro;
+constexpr std::int64_t kLeastConstant = 10'000;  // ns, the same for so many collectives
+constexpr std::size_t kConstantOf = 3;
 constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 2;
 // A wait ends with what it waited for; clocks of host and device differ by this much.
 constexpr std::int64_t kClockTolerance = 2 * kMicro;
@@ -1035,7 +1037,9 @@ class RankBuilder {
       note(fmt::format("{} threads that only poll or query: left out", unused_threads_));
     }
     if (trace_.spoiled > 0) note(fmt::format("{} events without ts or dur: left out", trace_.spoiled));
-    if (trace_.endless > 0) note(fmt::format("{} events that did not end (dur below 0): left out", trace_.endless));
+    if (trace_.endless > 0)
+      note(fmt::format("{} events that did not end (dur below 0, or B and E without the other): left out",
+                       trace_.endless));
     if (trace_.placeholders > 0) {
       note(fmt::format("{} events whose times are not of the trace's clock (placeholders, mostly 0): left out",
                        trace_.placeholders));
@@ -1187,8 +1191,11 @@ class ClockAligner {
     const std::size_t before = Contradictions(std::vector<std::int64_t>(ranks_.size(), 0));
     std::int64_t largest = 0;
     for (const std::int64_t shift : shifts_) largest = std::max(largest, std::abs(shift));
-    // Without a contradiction only what is beyond all doubt is a matter of clocks.
-    const bool is_needed = before > 0 ? largest > kLeastShift : largest > std::max(4 * kLeastShift, 5 * spread_);
+    // Without a contradiction only what is beyond all doubt is a matter of clocks: a difference that is the same for
+    // all collectives, or a large one.
+    const bool is_constant = common_.size() >= kConstantOf && largest > std::max(kLeastConstant, 10 * spread_);
+    const bool is_needed =
+        before > 0 ? largest > kLeastShift : is_constant || largest > std::max(4 * kLeastShift, 5 * spread_);
     if (is_needed) {
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
         if (shifts_[r] == 0) continue;
@@ -1330,7 +1337,16 @@ std::optional<std::int64_t> ChooseStep(const std::vector<KinetoTrace>& traces, s
     }
     throw InputError("--step", fmt::format("is {} ({})", Quoted(which), names()));
   }
-  if (numbers.size() < 2) return std::nullopt;
+  if (std::ranges::any_of(traces, &KinetoTrace::has_repeated_steps)) {
+    step->notes.push_back(
+        "several annotations ProfilerStep#N have one number: they are numbered from 0 on by their start");
+  }
+  if (numbers.size() < 2) {
+    if (std::ranges::any_of(traces, [](const KinetoTrace& trace) { return trace.steps.size() > 1; })) {
+      step->notes.push_back("the ranks have no two steps ProfilerStep#N in common: the window is taken as one step");
+    }
+    return std::nullopt;
+  }
   std::vector<std::pair<std::int64_t, std::int64_t>> lengths;  // with the number
   for (const std::int64_t number : numbers) {
     std::int64_t length = 0;
@@ -1360,6 +1376,37 @@ std::string WithoutCalls(const KinetoTrace& trace) {
   return text;
 }
 
+// Files of one step overlap, or nearly so. Where they do not, their clocks differ, and no collective says by how much.
+void RefuseFilesApart(const std::vector<KinetoTrace>& traces, std::span<const std::unique_ptr<RankBuilder>> ranks) {
+  struct Window {
+    std::int64_t start;
+    std::int64_t end;
+    std::size_t rank;  // the first of the file
+  };
+  std::vector<Window> windows;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (r == 0 || traces[r].file != traces[r - 1].file) windows.push_back({ranks[r]->start(), ranks[r]->end(), r});
+    windows.back().start = std::min(windows.back().start, ranks[r]->start());
+    windows.back().end = std::max(windows.back().end, ranks[r]->end());
+  }
+  std::int64_t longest = 0;
+  for (const Window& window : windows) longest = std::max(longest, window.end - window.start);
+  std::ranges::stable_sort(windows, {}, &Window::start);
+  std::int64_t end = windows.front().end;
+  for (const Window& window : windows) {
+    const std::int64_t pause = window.start - end;
+    if (pause > longest) {
+      throw InputError(
+          "traceEvents",
+          ranks[window.rank]->prefix() +
+              fmt::format("is {:.3f} ms apart from ranks that are busy for at most {:.3f} ms: their clocks differ, and "
+                          "no collectives that they have in common say by how much (traces of one step)",
+                          static_cast<double>(pause) / 1e6, static_cast<double>(longest) / 1e6));
+    }
+    end = std::max(end, window.end);
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> StepsOf(const std::vector<KinetoTrace>& traces) {
@@ -1386,7 +1433,10 @@ TraceStep RebuildStep(const std::vector<KinetoTrace>& traces, std::string_view w
         traces.size() == 1 ? "" : fmt::format("rank {} ", traces[r].rank.value_or(static_cast<std::int64_t>(r)));
     const TraceStepMark* const mark = step.step ? FindMark(traces[r], *step.step) : nullptr;
     ranks.push_back(std::make_unique<RankBuilder>(traces[r], r, prefix, traces[r].origin - origin, mark, &step));
-    if (!ranks.back()->HasStep()) throw InputError("traceEvents", prefix + WithoutCalls(traces[r]));
+    if (!ranks.back()->HasStep()) {
+      const std::string of_step = step.step ? fmt::format("in ProfilerStep#{} (--step chooses) ", *step.step) : "";
+      throw InputError("traceEvents", prefix + of_step + WithoutCalls(traces[r]));
+    }
   }
   std::int64_t start = std::numeric_limits<std::int64_t>::max();
   std::int64_t end = std::numeric_limits<std::int64_t>::min();
@@ -1402,6 +1452,7 @@ TraceStep RebuildStep(const std::vector<KinetoTrace>& traces, std::string_view w
     end = std::max(end, ranks[r]->end());
   }
   ClockAligner(ranks, &step).Align();
+  RefuseFilesApart(traces, ranks);
   start = std::numeric_limits<std::int64_t>::max();
   end = std::numeric_limits<std::int64_t>::min();
   for (const auto& rank : ranks) {

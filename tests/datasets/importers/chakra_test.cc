@@ -93,6 +93,15 @@ TEST(ReadChakraJsonTest, HoldsTheSameNodes) {
   EXPECT_EQ(nodes[0].collective, 0);
   EXPECT_EQ(nodes[0].bytes, 64);
   EXPECT_EQ(nodes[0].thread, 20);
+  // In the spellings and with the attributes of the protobuf.
+  const std::vector<datasets::ChakraNode> same = ReadJsonNodes(
+      R"({"workload_graph": [{"id": 3, "name": "x", "type": 7, "dataDeps": [1], "ctrl_deps": [2], "duration_micros": 4,
+          "is_cpu_op": false, "comm_group": 5, "pg_size": 2}]})");
+  EXPECT_THAT(same.at(0).before, ElementsAre(1, 2));
+  EXPECT_EQ(same[0].micros, 4U);
+  ASSERT_TRUE(same[0].groups);
+  EXPECT_EQ(same[0].groups->name, "5");
+  EXPECT_EQ(same[0].groups->size, 2);
   EXPECT_EQ(Refusal([] { ReadJsonNodes(R"({"workload_graph": [{"Id": 3}, {"Name": "x"}]})"); }),
             "workload_graph[1].Id: is missing (the id of a node)");
 }
@@ -316,6 +325,24 @@ TEST(MakeChakraGraphTest, AMessageOfAWorkloadIsATensor) {
                     *MakeRooflineCostModel());
               }),
               HasSubstr("whose other ranks are not in the graph"));
+}
+
+TEST(MakeChakraGraphTest, AReceiveThatWaitedEndsWithItsSend) {
+  const auto step_of = [](std::uint64_t received) {
+    datasets::ChakraNode send = ComputeNode(2, 20, {1});
+    send.type = datasets::ChakraNode::Type::kSend;
+    send.destination = 1;
+    datasets::ChakraNode receive = ComputeNode(2, received, {1});
+    receive.type = datasets::ChakraNode::Type::kReceive;
+    receive.source = 0;
+    const datasets::Imported imported =
+        datasets::MakeChakraGraph({{.rank = 0, .nodes = {ComputeNode(1, 100), send}},
+                                   {.rank = 1, .nodes = {ComputeNode(1, 10), receive, ComputeNode(3, 30, {2})}}});
+    return ChakraStepMicros(imported, *MakeMeasuredCostModel());
+  };
+  EXPECT_EQ(step_of(110), 150);  // it waited from 10 to 100 us
+  EXPECT_EQ(step_of(20), 150);
+  EXPECT_EQ(step_of(5), 155);  // what had come is taken
 }
 
 TEST(MakeChakraGraphTest, WhatHasADurationKeepsItInAWorkload) {

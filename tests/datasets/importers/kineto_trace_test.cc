@@ -28,12 +28,60 @@ TEST(NanosFromMicrosTest, DecimalsAreExact) {
   EXPECT_EQ(datasets::NanosFromMicros("0.0005"), 1);
   EXPECT_EQ(datasets::NanosFromMicros("-2.25"), -2'250);
   EXPECT_EQ(datasets::NanosFromMicros("2.5e3"), 2'500'000);
+  EXPECT_EQ(datasets::NanosFromMicros("1.718000000123464e+15"), 1'718'000'000'123'464'000);
+  EXPECT_EQ(datasets::NanosFromMicros("1718000000123464e0"), 1'718'000'000'123'464'000);
+  EXPECT_EQ(datasets::NanosFromMicros("2.000003E7"), 20'000'030'000);
+  EXPECT_EQ(datasets::NanosFromMicros("9.5367431640625e-07"), 0);
+  EXPECT_EQ(datasets::NanosFromMicros("1.00049"), 1'000);
+  EXPECT_EQ(datasets::NanosFromMicros("-1.0005e0"), -1'001);
 }
 
 TEST(NanosFromMicrosTest, WhatIsNoTimeHasNone) {
-  for (const char* const text : {"", "-", "x", "1x", "1.2.3", "null", "true", "9999999999999999", "1e300", "1e"}) {
+  for (const char* const text : {"", "-", "x", "1x", "1.2.3", "null", "true", "9999999999999999", "1e300", "1e",
+                                 "1000030.0001abc", "1000030.0001.5", "1.5e3x", "."}) {
     EXPECT_EQ(datasets::NanosFromMicros(text), std::nullopt) << text;
   }
+}
+
+TEST(KinetoTraceTest, ABeginAndItsEndAreOneEvent) {
+  const datasets::KinetoTrace trace = Read(R"({"traceEvents": [
+    {"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 1, "ts": 100},
+    {"ph": "B", "cat": "cpu_op", "name": "inner", "pid": 1, "tid": 1, "ts": 110},
+    {"ph": "B", "cat": "cpu_op", "name": "other", "pid": 1, "tid": 2, "ts": 112},
+    {"ph": "E", "pid": 1, "tid": 1, "ts": 120}, {"ph": "E", "pid": 1, "tid": 1, "ts": 140},
+    {"ph": "E", "pid": 1, "tid": 3, "ts": 150}]})");
+  ASSERT_EQ(trace.events.size(), 2U);
+  EXPECT_EQ(trace.text(trace.events[0].name), "outer");
+  EXPECT_EQ(trace.events[0].end - trace.events[0].start, 40'000);
+  EXPECT_EQ(trace.events[1].end - trace.events[1].start, 10'000);
+  EXPECT_EQ(trace.endless, 2U);  // one has no end, one no begin
+}
+
+TEST(KinetoTraceTest, StepsOfOneNumberAreNumbered) {
+  const auto mark = [](int thread, int start) {
+    return fmt::format(
+        R"({{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 1, "tid": {}, "ts": {},
+                          "dur": 10}},)",
+        thread, start);
+  };
+  const std::string op = R"({"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 100, "dur": 1})";
+  const datasets::KinetoTrace one = Read("{\"traceEvents\": [" + mark(1, 100) + mark(2, 101) + op + "]}");
+  EXPECT_FALSE(one.has_repeated_steps);
+  EXPECT_EQ(one.steps.at(1).number, 3);
+  const datasets::KinetoTrace two = Read("{\"traceEvents\": [" + mark(1, 100) + mark(1, 110) + op + "]}");
+  EXPECT_TRUE(two.has_repeated_steps);
+  EXPECT_EQ(two.steps.at(0).number, 0);
+  EXPECT_EQ(two.steps.at(1).number, 1);
+}
+
+TEST(KinetoTraceTest, IdsThatAreFloatsJoin) {
+  const datasets::KinetoTrace trace = Read(R"({"traceEvents": [
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
+     "args": {"correlation": 7.0}},
+    {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3, "dur": 2,
+     "args": {"correlation": "7.5", "device": 0.0}}]})");
+  EXPECT_EQ(trace.events.at(0).correlation, 7);
+  EXPECT_EQ(trace.events.at(1).correlation, -1);
 }
 
 TEST(KinetoTraceTest, EventsComeByStartAndTheLongerFirst) {

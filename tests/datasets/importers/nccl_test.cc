@@ -143,6 +143,19 @@ TEST(NcclTest, WithoutGpusDisplayDevicesAreThem) {
   EXPECT_EQ(LinkOf(cluster, "gpu:0", "gpu:1").bandwidth_gb_per_s, 12);
 }
 
+TEST(NcclTest, LinksToOneGpuAreAdded) {
+  const auto between = [](const std::string& links) {
+    const auto gpu = [&](int i, const std::string& to) {
+      return fmt::format(R"(<pci busid="{0}"><gpu dev="{0}" sm="90">{1}</gpu></pci>)", i,
+                         fmt::format(fmt::runtime(links), to));
+    };
+    return LinkOf(*Import("<system><cpu numaid=\"0\">" + gpu(0, "1") + gpu(1, "0") + "</cpu></system>").cluster,
+                  "gpu:0", "gpu:1");
+  };
+  const std::string two = R"(<nvlink target="{0}" count="2" tclass="0x030200"/>)";
+  EXPECT_EQ(between(two + two), between(R"(<nvlink target="{0}" count="4" tclass="0x030200"/>)"));
+}
+
 TEST(NcclTest, ALinkOfAGpuToItselfIsLeftOut) {
   const datasets::Imported imported = Import(R"(<system><cpu numaid="0"><pci busid="000A:00:00.0"><gpu dev="0" sm="80">
       <nvlink target="000a:00:00.0" count="12" tclass="0x030200"/></gpu></pci><pci busid="b"><gpu dev="1" sm="80"/></pci>

@@ -453,6 +453,26 @@ TEST(RebuildStepTest, TracesOfAnotherDayAreNotOfOneStep) {
             "traceEvents: rank 0 is 3600 s apart from the traces before it (traces of one step)");
 }
 
+TEST(RebuildStepTest, FilesOfOtherClocksWithoutCommonCollectivesAreRefused) {
+  datasets::KinetoTrace late = Rank(1, 400, "ncclKernel_Broadcast");
+  late.origin += 2'000'000'000;
+  late.file = 1;
+  const std::string refusal = Refusal([&] { datasets::RebuildStep({Rank(0, 100), late}); });
+  EXPECT_THAT(refusal,
+              HasSubstr("rank 1 is 1999.500 ms apart from ranks that are busy for at most 0.500 ms: their clocks "
+                        "differ, and no collectives"));
+  late.file = 0;  // merged into one file, they have one clock
+  EXPECT_EQ(datasets::RebuildStep({Rank(0, 100), late}).measured_time, 2'000'500'000);
+}
+
+TEST(RebuildStepTest, AClockThatIsOffByTheSameForAllCollectivesIsSetRight) {
+  const std::vector<double> starts = {100, 200, 300, 400};
+  datasets::KinetoTrace late = RankOfMany(1, starts);
+  late.origin += 15'000;
+  EXPECT_THAT(datasets::RebuildStep({RankOfMany(0, starts), late}).notes.at(0),
+              HasSubstr("rank 1 has another clock: shifted by -0.015 ms"));
+}
+
 TEST(RebuildStepTest, ATraceWithoutAGpuIsRefused) {
   EXPECT_EQ(Refusal([] { Rebuild(TraceText().Op("a", 0, 5)); }),
             "traceEvents: has no kernel, copy or set with its call (a step on a GPU)");

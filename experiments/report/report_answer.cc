@@ -144,22 +144,36 @@ std::string ScopeSentences(const Comparison& comparison) {
                                ? "A problem is a graph that was not trained on, in one column of the tables."
                                : "A problem is a graph in one column of the tables.";
   std::string text;
-  if (comparison.problems == comparison.all_problems) {
+  if (comparison.unfinished > 0) {
+    text = fmt::format(
+        "{} of agents in the figure {} not finished, so this is no final answer. {} so far: those that "
+        "every agent in the figure solved. {}",
+        Counted(comparison.unfinished, "trial"), comparison.unfinished == 1 ? "is" : "are",
+        Counted(comparison.problems, "problem") + (comparison.problems == 1 ? " counts" : " count"), what);
+  } else if (comparison.problems == comparison.all_problems) {
     text = comparison.problems == 1
-               ? "There is one problem, which every agent in the figure solved. "
+               ? "One problem counts, which every agent in the figure solved. "
                : fmt::format("Every agent in the figure solved all {} problems. ", comparison.problems);
     text += what;
   } else {
     text = fmt::format("{} of {} count: those that every agent in the figure solved. {}", comparison.problems,
                        Counted(comparison.all_problems, "problem"), what);
   }
+  if (comparison.columns < comparison.all_columns) {
+    text += fmt::format(" {} of {} {}: those in which every agent in the figure has trials.", comparison.columns,
+                        Counted(comparison.all_columns, "column"), comparison.columns == 1 ? "counts" : "count");
+  }
   std::vector<std::string> absent;
   std::vector<std::string> too_few;
   std::vector<std::string> failed;
+  std::vector<std::string> unfinished;
   for (const LeftOutAgent& agent : comparison.left_out) {
-    (agent.failed ? failed : agent.solved ? too_few : absent).push_back(agent.label);
+    (agent.failed ? failed : agent.unfinished ? unfinished : agent.solved ? too_few : absent).push_back(agent.label);
   }
   if (!failed.empty()) text += fmt::format(" Not in the figure, because trials failed: {}.", Enumerated(failed));
+  if (!unfinished.empty()) {
+    text += fmt::format(" Not in the figure, because trials are not finished: {}.", Enumerated(unfinished));
+  }
   if (!absent.empty())
     text += fmt::format(" Not in the figure, without trials in every column: {}.", Enumerated(absent));
   if (!too_few.empty())

@@ -142,12 +142,12 @@ void AddContenders(const std::vector<TrialRecord>& trials, const ReportGrid& gri
       [](const ComparedAgent& a, const ComparedAgent& b) { return a.improvement.mean > b.improvement.mean; });
 }
 
-// The agents of which a trial failed; none if every agent has such a trial.
-Labels FailedLabels(const ReportGrid& grid, const std::vector<UnfinishedTrial>& unfinished) {
+// The agents of which a trial failed (or, if not `are_failed`, is not finished); none if every agent has such a trial.
+Labels LabelsWithout(const ReportGrid& grid, const std::vector<UnfinishedTrial>& unfinished, bool are_failed) {
   Labels failed;
   for (const UnfinishedTrial& trial : unfinished) {
     const JsonValue* const label = FindPath(trial.spec, "agent.label");
-    if (!trial.error || label == nullptr) continue;
+    if (trial.error.has_value() != are_failed || label == nullptr) continue;
     const std::string text = PlainText(*label);
     if (std::find(grid.labels.begin(), grid.labels.end(), text) != grid.labels.end()) failed.insert(text);
   }
@@ -163,7 +163,11 @@ bool IsControl(const TrialRecord& trial) {
 
 std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& all_trials, const ReportGrid& all_grid,
                                         const std::vector<UnfinishedTrial>& unfinished) {
-  const Labels failed = FailedLabels(all_grid, unfinished);
+  const Labels with_failed = LabelsWithout(all_grid, unfinished, /*are_failed=*/true);
+  const Labels with_unfinished = LabelsWithout(all_grid, unfinished, /*are_failed=*/false);
+  Labels failed = with_failed;
+  failed.insert(with_unfinished.begin(), with_unfinished.end());
+  if (failed.size() >= all_grid.labels.size()) failed = with_failed;
   std::vector<TrialRecord> kept;
   if (!failed.empty()) {
     std::copy_if(all_trials.begin(), all_trials.end(), std::back_inserter(kept),
@@ -182,10 +186,21 @@ std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& all_tria
   if (comparison.quantity == PairedQuantity::kLogStepTime) return std::nullopt;
   const auto [labels, columns] = ChooseColumns(trials, grid);
   Problems problems = CollectProblems(trials, grid, labels, columns, MetricOf(comparison.quantity));
+  comparison.columns = columns.size();
+  comparison.all_columns =
+      std::set<std::size_t>(grid.column_of.begin(), grid.column_of.begin() + static_cast<std::ptrdiff_t>(trials.size()))
+          .size();
   for (const std::string& label : grid.labels) {
     if (labels.count(label) == 0) comparison.left_out.push_back({label, std::nullopt});
   }
-  for (const std::string& label : failed) comparison.left_out.push_back({.label = label, .failed = true});
+  for (const std::string& label : failed) {
+    const bool has_failed = with_failed.contains(label);
+    comparison.left_out.push_back({.label = label, .failed = has_failed, .unfinished = !has_failed});
+  }
+  for (const UnfinishedTrial& trial : unfinished) {
+    const JsonValue* const label = FindPath(trial.spec, "agent.label");
+    comparison.unfinished += label != nullptr && !trial.error && !failed.contains(PlainText(*label)) ? 1 : 0;
+  }
   const ProblemSet shared = ShareProblems(&problems, &comparison.left_out);
   if (shared.empty()) return std::nullopt;
   comparison.problems = shared.size();

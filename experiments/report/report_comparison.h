@@ -20,12 +20,13 @@ struct ComparedAgent {
   Estimate improvement;     // %
 };
 
-// An agent excluded from the comparison: some of its trials failed, it solved too few problems, or (nullopt) did not
-// try all of the columns.
+// An agent excluded from the comparison: some of its trials failed or are not finished, it solved too few problems, or
+// (nullopt) did not try all of the columns.
 struct LeftOutAgent {
   std::string label;
   std::optional<std::size_t> solved = {};
   bool failed = false;
+  bool unfinished = false;
 };
 
 // Compares all agents on the same problems. A problem is a graph in a column of the grid. It is solved by finding a
@@ -35,9 +36,12 @@ struct Comparison {
   std::vector<ComparedAgent> contenders = {};  // best first; ties by label
   std::optional<double> bound = {};            // the improvement of the lower bound, averaged like the contenders'
   std::vector<PairedTest> tests = {};          // of the first against each other one, over the shared problems
+  std::size_t columns = 0;                     // of the tables, that are compared
+  std::size_t all_columns = 0;                 // with trials
   std::size_t problems = 0;                    // solved by every contender
   std::size_t all_problems = 0;                // tried by any contender in the columns compared
   std::vector<LeftOutAgent> left_out = {};
+  std::size_t unfinished = 0;  // trials of the contenders that are not finished: every agent has some
 };
 
 // Whether a trial's agent is a control: its decisions are random, or the same for every graph.
@@ -46,8 +50,8 @@ bool IsControl(const TrialRecord& trial);
 // Compares the improvement, on graphs not trained on if every agent was applied to some. The columns are those with the
 // most (agent, column) pairs of agents that tried all of them. The agent that solved the fewest problems is left out
 // until at least half of the problems are solved by every agent. nullopt if the improvement of an agent's placement is
-// not known, or nothing was found. Agents with a failed trial are left out, unless every agent has one: they did not
-// solve what the others did, so they can neither lead nor be led.
+// not known, or nothing was found. Agents with a failed or unfinished trial are left out, unless every agent has one:
+// they did not solve what the others did, so they can neither lead nor be led.
 std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                         const std::vector<UnfinishedTrial>& unfinished = {});
 

@@ -50,7 +50,12 @@ std::string LinesInWords(const PlacementPicture& picture) {
 ReportBlock ShowPicture(const TrialRecord& trial, const RebuildProblem& rebuild) {
   const std::string name =
       fmt::format("{} on {}, {}, seed {}", trial.label, trial.graphs[0].graph, DevicesInWords(trial), trial.seed);
-  const std::optional<PictureInputs> inputs = rebuild ? rebuild(trial.spec) : std::nullopt;
+  std::optional<PictureInputs> inputs;
+  try {
+    if (rebuild) inputs = rebuild(trial.spec);
+  } catch (const InputError& error) {  // a file that the trial read is gone, or another
+    return ParagraphBlock{fmt::format("No picture of {}: {}.", name, error.what())};
+  }
   if (!inputs) return ParagraphBlock{fmt::format("No picture of {}: its graph cannot be rebuilt here.", name)};
   const std::string file = trial.folder + "/best_placement.json";
   const std::string text = ReadWholeFile(file, InputKind::kTrialFile);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -125,7 +126,7 @@ class Planner {
       choice.fingerprint = AtPlace(place, [&] { return Fingerprinted(choice.file); });
     }
     Cluster cluster = AtPlace(place, [&] { return LoadWholeCluster(choice); });
-    choice.name = cluster.name();
+    choice.name = cluster.name().empty() ? std::filesystem::path(choice.file).stem().string() : cluster.name();
     cluster = KeepChosen(std::move(cluster), choice, "cluster.");
     if (cluster.num_devices() == 0) throw InputError("cluster.gpus", "leaves no device (at least one)");
     CheckRunsOn(agent, cluster);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -18,7 +19,8 @@
 namespace emplace::python {
 
 struct VectorEnv::State {
-  char magic[8] = {'e', 'm', 'p', 'l', 'e', 'n', 'v', '2'};
+  char magic[8] = {'e', 'm', 'p', 'l', 'e', 'n', 'v', '3'};
+  std::uint64_t problem = 0;  // ProblemNumber
   std::uint64_t groups = 0;
   std::uint64_t devices = 0;
   std::uint64_t next_group = 0;
@@ -50,6 +52,7 @@ VectorEnv::VectorEnv(std::shared_ptr<const BatchEvaluator> evaluator, const Grou
   baseline_micros_ = evaluator_->simulator().Run(grouping_.Expand(start)).step_time_micros;
   if (baseline_micros_ <= 0) baseline_micros_ = 1;
   FillStatic(seen);
+  problem_ = ProblemNumber(seen);
   envs_.resize(options_.num_envs);
   const std::size_t envs = envs_.size();
   nodes_.resize(envs * groups_ * num_features());
@@ -61,6 +64,29 @@ VectorEnv::VectorEnv(std::shared_ptr<const BatchEvaluator> evaluator, const Grou
   step_ns_.resize(envs);
   fits_.resize(envs);
   placements_.resize(envs * groups_);
+}
+
+std::uint64_t VectorEnv::ProblemNumber(const agents::Observation& seen) const {
+  constexpr std::size_t kPlacements = 3;
+  Fingerprint fingerprint;
+  const auto add = [&fingerprint](const std::string& text) { fingerprint.Add(text); };
+  add(fmt::format("{} {} {} {} {}", groups_, devices_, options_.whole, options_.final_reward,
+                  std::bit_cast<std::uint64_t>(options_.memory_penalty)));
+  for (const Device& device : evaluator_->cluster().devices()) {
+    add(fmt::format("{} {}", device.name, device.memory ? device.memory->count : -1));
+  }
+  for (std::size_t k = 0; k < kPlacements; ++k) {
+    Placement placement(groups_);
+    for (std::size_t group = 0; group < groups_; ++group) {
+      std::size_t device = (k + group * (k + 1)) % devices_;
+      while (!seen.Allowed(group, device)) device = (device + 1) % devices_;
+      placement[MakeId<OpId>(group)] = MakeId<DeviceId>(device);
+    }
+    const StepResult result = evaluator_->simulator().Run(grouping_.Expand(placement));
+    add(fmt::format("{}", std::bit_cast<std::uint64_t>(result.step_time_micros)));
+    for (const Bytes& peak : result.peak_memory) add(fmt::format("{}", peak.count));
+  }
+  return fingerprint.value();
 }
 
 void VectorEnv::FillStatic(const agents::Observation& seen) {
@@ -264,6 +290,7 @@ std::string VectorEnv::Snapshot(std::size_t env) const {
   static_assert(std::is_trivially_copyable_v<State>);
   const Env& now = envs_[env];
   State state;
+  state.problem = problem_;
   state.groups = groups_;
   state.devices = devices_;
   state.next_group = now.next_group;
@@ -289,9 +316,9 @@ void VectorEnv::Restore(std::size_t env, std::string_view snapshot) {
   if (good) {
     std::memcpy(static_cast<void*>(&state), snapshot.data(), sizeof(State));
     std::memcpy(devices.data(), snapshot.data() + sizeof(State), groups_ * sizeof(std::int16_t));
-    good = state.groups == groups_ && state.devices == devices_ && state.next_group <= groups_ && state.over <= 1 &&
-           state.ended <= 1 && state.fits <= 1 && state.step_ns >= 0 && std::isfinite(state.cost) &&
-           (state.over == 1 || state.next_group < groups_);
+    good = state.problem == problem_ && state.groups == groups_ && state.devices == devices_ &&
+           state.next_group <= groups_ && state.over <= 1 && state.ended <= 1 && state.fits <= 1 &&
+           state.step_ns >= 0 && std::isfinite(state.cost) && (state.over == 1 || state.next_group < groups_);
     for (std::size_t group = 0; good && group < groups_; ++group) {
       const auto device = static_cast<std::size_t>(static_cast<std::uint16_t>(devices[group]));
       good = device < devices_ && allowed_[group * devices_ + device] != 0;

@@ -91,6 +91,8 @@ class VectorEnv {
   struct State;
 
   void FillStatic(const agents::Observation& seen);
+  // Tells problems and costs apart: by their devices, options, and what a few placements take and hold.
+  std::uint64_t ProblemNumber(const agents::Observation& seen) const;
   void CheckActions(std::span<const std::int64_t> actions) const;
   void Begin(std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks);
   void Advance(std::size_t env, const std::int64_t* action, BatchEvaluator::Scratch* scratch,
@@ -108,6 +110,7 @@ class VectorEnv {
   std::shared_ptr<const BatchEvaluator> evaluator_;
   Grouping grouping_;
   VectorEnvOptions options_;
+  std::uint64_t problem_ = 0;
   std::size_t groups_ = 0;
   std::size_t devices_ = 0;
   bool has_limits_ = false;

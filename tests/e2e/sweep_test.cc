@@ -249,6 +249,24 @@ TEST_F(SweepTest, ADryRunKnowsOfSearchesThatEndBeforeTheirBudget) {
   EXPECT_GT(low * 50, high);
 }
 
+TEST_F(SweepTest, AClusterFileNeedsNoNameAndAReportNotTheFilesOfItsTrials) {
+  Write("nameless.yaml", Replaced(kCluster, "name: two\n", ""));
+  Write("e.yaml",
+        "{schema: emplace.experiment, version: 1, name: e, graphs: {files: [g.json]}, cluster: {file: nameless.yaml}, "
+        "agent: {name: annealing}, budget: {evaluations: 20}}");
+  const Ran ran = Emplace("sweep e.yaml -o r");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(Shell("cat r/e/*/spec.json").out.find("\"name\":\"nameless\""), std::string::npos);
+  ASSERT_EQ(Emplace("report r/e -o e.html").status, 0);
+  EXPECT_EQ(Shell("cat e.md").out.find("No picture"), std::string::npos);
+  Write("nameless.yaml", kCluster);
+  EXPECT_EQ(Emplace("report r/e -o e.html").status, 0);
+  EXPECT_NE(Shell("cat e.md").out.find("is not what it was when the trial was planned"), std::string::npos);
+  Shell("rm nameless.yaml");
+  EXPECT_EQ(Emplace("report r/e -o e.html").status, 0);
+  EXPECT_NE(Shell("cat e.md").out.find("No picture of annealing"), std::string::npos);
+}
+
 TEST_F(SweepTest, ABudgetIsAskedOfEveryGraphOfManyGroups) {
   // Both have four ops. Those of the first make two groups, for which four evaluations are an episode.
   const auto graph = [](const std::string& name, const std::string& with) {

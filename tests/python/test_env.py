@@ -158,6 +158,12 @@ class ContractTest(Case):
         self.assert_refused("snapshot: is not of an environment", before.restore, kept[:-1])
         self.assert_refused("snapshot: is not of an environment", before.restore, b"x" * len(kept))
         self.assert_refused("snapshot: is not", PlacementEnv(*small_problem()).restore, kept)
+        # As many groups and devices, and another problem.
+        cluster = emplace.Cluster("dgx-h100", gpus=3).keep(devices=["gpu:0", "gpu:1", "gpu:2"])
+        faster = emplace.Simulator(random_graph(60), cluster)
+        self.assert_refused("snapshot: is not of an environment", PlacementEnv(faster, grouping).restore, kept)
+        self.assert_refused("snapshot: is not of an environment",
+                            PlacementEnv(simulator, grouping, memory_penalty=5).restore, kept)
         # No bit may change, in the checksum neither.
         for bit in range(8 * len(kept)):
             damaged = bytearray(kept)

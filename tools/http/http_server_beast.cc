@@ -25,6 +25,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -277,11 +278,13 @@ class Server {
   int port_ = 0;
 };
 
-bool Serve(const HttpServerOptions& options, int* signal) {
+bool Serve(const HttpServerOptions& options, int* signal) try {
   Server server(options);
   if (!server.Listen()) return false;
   *signal = server.Run();
   return true;
+} catch (const boost::system::system_error& error) {  // no thread, or nothing to wait for events with
+  throw std::system_error(error.code().value(), std::generic_category());
 }
 
 }  // namespace

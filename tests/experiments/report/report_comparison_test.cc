@@ -2,12 +2,19 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "experiments/report/report_answer.h"
+#include "experiments/run/run_reader.h"
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 experiments::Comparison Compare(const std::vector<experiments::TrialRecord>& trials) {
@@ -96,6 +103,46 @@ TEST(ReportComparisonTest, OnlyColumnsThatAllTriedCount) {
   EXPECT_EQ(other.problems, 2U);
   ASSERT_EQ(other.left_out.size(), 1U);
   EXPECT_EQ(other.left_out[0].solved, std::nullopt);
+}
+
+// The trial of `label` on graph 1 failed or, without an error, is not finished.
+experiments::Comparison CompareWithout(const std::vector<std::string>& labels, const std::string& error) {
+  experiments::ExperimentRuns runs{.name = "demo"};
+  runs.trials = MakeRecords({{.label = "a"}, {.label = "b", .best = 100}});
+  for (const std::string label : {"a", "b"}) {
+    experiments::UnfinishedTrial trial{.id = "x"};
+    trial.spec = MakeRecord({.label = label, .index = 1}).spec;
+    if (std::find(labels.begin(), labels.end(), label) == labels.end()) {
+      runs.trials.push_back(MakeRecord({.label = label, .index = 1}));
+    } else {
+      if (!error.empty()) trial.error = error;
+      runs.unfinished.push_back(trial);
+    }
+  }
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(experiments::WithMissingTrials(runs));
+  return experiments::CompareAgents(runs.trials, grid, runs.unfinished).value_or(experiments::Comparison());
+}
+
+TEST(ReportComparisonTest, AgentsWithoutAllTrialsAreLeftOutUnlessAllAre) {
+  const experiments::Comparison failed = CompareWithout({"b"}, "too large");
+  EXPECT_THAT(Labels(failed), ElementsAre("a"));
+  ASSERT_EQ(failed.left_out.size(), 1U);
+  EXPECT_TRUE(failed.left_out[0].failed);
+  const experiments::Comparison unfinished = CompareWithout({"b"}, "");
+  EXPECT_THAT(Labels(unfinished), ElementsAre("a"));
+  ASSERT_EQ(unfinished.left_out.size(), 1U);
+  EXPECT_TRUE(unfinished.left_out[0].unfinished);
+  EXPECT_FALSE(unfinished.left_out[0].failed);
+  EXPECT_EQ(unfinished.unfinished, 0U);
+  EXPECT_THAT(experiments::MakeAnswer("?", unfinished).notes,
+              ::testing::Contains(HasSubstr("because trials are not finished: b.")));
+  const experiments::Comparison both = CompareWithout({"a", "b"}, "");
+  EXPECT_THAT(Labels(both), ElementsAre("b", "a"));
+  EXPECT_EQ(both.unfinished, 2U);
+  EXPECT_THAT(experiments::MakeAnswer("?", both).notes,
+              ::testing::Contains(
+                  HasSubstr("2 trials of agents in the figure are not finished, so this is no final answer. 1 problem "
+                            "counts so far")));
 }
 
 TEST(ReportComparisonTest, AppliedPoliciesAreComparedOnGraphsNotTrainedOn) {

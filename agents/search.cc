@@ -489,7 +489,7 @@ class Search {
   std::optional<Placement> StartFor(const SearchProblem& problem, const Grouping& grouping, bool may_split) const {
     const ScheduleEvaluator evaluator(problem.graph, problem.cluster, problem.costs, *spec_.schedule);
     const std::optional<Grouping> finer = may_split ? std::optional(ForwardOpGroups(problem.graph)) : std::nullopt;
-    return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator, grouping, finer);
+    return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator, grouping, finer, spec_.stop);
   }
   // The placement that `name` stands for; none if there is no name.
   std::optional<Placement> NamedFor(const SearchProblem& problem, const std::string& name) const {

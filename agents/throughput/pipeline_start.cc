@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -179,8 +180,8 @@ class StartFinder {
  public:
   // `coarser`: the finder of a chain whose parts are made of this one's, which has found its best; may be null.
   StartFinder(const Cluster& cluster, const ScheduleEvaluator& evaluator, const PipelineChain& chain,
-              std::size_t num_ops, const StartFinder* coarser)
-      : cluster_(cluster), evaluator_(evaluator), chain_(chain), num_ops_(num_ops), coarser_(coarser) {
+              std::size_t num_ops, const StartFinder* coarser, const std::function<bool()>& stop)
+      : cluster_(cluster), evaluator_(evaluator), chain_(chain), num_ops_(num_ops), coarser_(coarser), stop_(stop) {
     accelerators_ = DevicesThat(cluster, /*are_cpus=*/false);
     if (accelerators_.empty()) {
       accelerators_ = DevicesThat(cluster, /*are_cpus=*/true);
@@ -197,7 +198,9 @@ class StartFinder {
     if (coarser_ != nullptr && coarser_->best_) AddCoarser(coarser_->best_->cut);
     for (const std::size_t count : Counts()) {
       if (!ScheduleFor(count)) continue;
-      for (const std::vector<DeviceId>& devices : Orders(count)) TryStarts(devices);
+      for (const std::vector<DeviceId>& devices : Orders(count)) {
+        if (cuts_.empty() || !Stopped()) TryStarts(devices);
+      }
     }
     std::ranges::stable_sort(cuts_, [](const ScoredCut& a, const ScoredCut& b) { return a.score.BetterThan(b.score); });
     std::vector<ScoredCut> moved;
@@ -222,8 +225,12 @@ class StartFinder {
       const bool one_b = b.devices.size() == 1;
       return one_a != one_b ? one_a : a.devices.size() > b.devices.size();
     });
-    for (const PipelineCut& cut : even_) Evaluate(cut);
-    for (const ScoredCut& cut : cuts_) Evaluate(cut.cut);
+    for (const PipelineCut& cut : even_) {
+      if (!best_ || !Stopped()) Evaluate(cut);
+    }
+    for (const ScoredCut& cut : cuts_) {
+      if (!best_ || !Stopped()) Evaluate(cut.cut);
+    }
     Polish();
   }
 
@@ -537,7 +544,7 @@ class StartFinder {
     while (step > 0) {
       bool better = false;
       for (const BoundaryMove& move : Moves(boundaries, step)) {
-        if (actions_ > most_actions_) return;
+        if (actions_ > most_actions_ || Stopped()) return;
         std::optional<PipelineCut> shifted = Shifted(cut->cut, move);
         if (!shifted) continue;
         ScoredCut judged = by == Judgement::kSchedule ? Judge(*std::move(shifted), more_bytes)
@@ -593,6 +600,8 @@ class StartFinder {
     return shifted;
   }
 
+  bool Stopped() const { return stop_ && stop_(); }
+
   bool MayEvaluate() const {
     if (evaluated_.size() < kLeastEvaluated) return true;
     return evaluated_.size() < kMostPipelinesTried && evaluated_cost_ < kMostEvaluated;
@@ -628,7 +637,7 @@ class StartFinder {
 
   // Where the evaluator finds more bytes than the model, boundaries move with these added, and stages are filled anew.
   void EvaluateAndCorrect(ScoredCut cut) {
-    for (std::size_t round = 0; round <= kCorrections; ++round) {
+    for (std::size_t round = 0; round <= kCorrections && !Stopped(); ++round) {
       const ScoredCut* const real = Evaluate(cut.cut);
       if (real == nullptr || !real->score.runs || real->score.over_bytes <= 0) return;
       std::vector<double> more = real->peaks;
@@ -653,7 +662,7 @@ class StartFinder {
       better = false;
       const PipelineCut from = best_->cut;
       for (const BoundaryMove& move : Moves(from.ends.size() - 1, 1)) {
-        if (!MayEvaluate()) return;
+        if (!MayEvaluate() || Stopped()) return;
         const std::optional<PipelineCut> shifted = Shifted(from, move);
         if (shifted) Evaluate(*shifted);
         better = best_->cut != from;
@@ -667,6 +676,7 @@ class StartFinder {
   const PipelineChain& chain_;
   std::size_t num_ops_;
   const StartFinder* coarser_;
+  const std::function<bool()>& stop_;
   std::vector<DeviceId> accelerators_;  // neighbours by links are neighbours here
   std::vector<DeviceId> cpus_;          // that may be stages
   std::map<std::size_t, std::optional<ScheduleOfRanks>> schedules_;
@@ -767,19 +777,19 @@ CostTable WithoutCpuStages(const Cluster& cluster, const CostTable& costs, const
 
 std::optional<Placement> PipelineStart(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                        const ScheduleEvaluator& evaluator, const Grouping& grouping,
-                                       const std::optional<Grouping>& finer) {
+                                       const std::optional<Grouping>& finer, const std::function<bool()>& stop) {
   if (graph.num_ops() == 0 || cluster.FindMissingLink()) return std::nullopt;
   const StageCosts loads = MakeStageCosts(graph, cluster, costs);
   try {
     const PipelineChain chain(graph, cluster, costs, MakeContiguousUnits(graph, grouping, loads));
     if (chain.size() == 0) return std::nullopt;
-    StartFinder coarse(cluster, evaluator, chain, graph.num_ops(), nullptr);
+    StartFinder coarse(cluster, evaluator, chain, graph.num_ops(), nullptr, stop);
     coarse.Find();
-    if (!finer) return coarse.Best();
+    if (!finer || (stop && stop())) return coarse.Best();
     const PipelineChain finer_chain(graph, cluster, costs,
                                     MakeContiguousUnits(graph, *finer, loads, {.layers = LayerUnits::kGradients}));
     if (finer_chain.size() <= chain.size()) return coarse.Best();
-    StartFinder fine(cluster, evaluator, finer_chain, graph.num_ops(), &coarse);
+    StartFinder fine(cluster, evaluator, finer_chain, graph.num_ops(), &coarse, stop);
     fine.Find();
     return fine.BetterThan(coarse) ? fine.Best() : coarse.Best();
   } catch (const InputError&) {

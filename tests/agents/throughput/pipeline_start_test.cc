@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,23 @@ TEST(PipelineStartTest, RunsForEverySchedule) {
     EXPECT_TRUE(result.runs);
     EXPECT_LT(result.step_time_micros, 8 * 16 * 30 / 2);  // more than twice as fast as one device
   }
+}
+
+TEST(PipelineStartTest, StopsWithTheBestSoFar) {
+  const Graph graph = Layers(16);
+  const Cluster cluster = MakeCluster(4);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const ScheduleEvaluator evaluator(graph, cluster, costs, {.name = "1f1b", .micro_batches = 8});
+  int asked = 0;
+  const auto start =
+      agents::PipelineStart(graph, cluster, costs, evaluator, ColocationClasses(graph), std::nullopt, [&] {
+        ++asked;
+        return true;
+      });
+  ASSERT_TRUE(start.has_value());
+  EXPECT_TRUE(evaluator.Run(*start).runs);
+  EXPECT_GT(asked, 0);
+  EXPECT_LT(asked, 100);
 }
 
 TEST(PipelineStartTest, SearchesForAScheduleStartThere) {

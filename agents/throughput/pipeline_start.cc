@@ -365,9 +365,8 @@ class StartFinder {
   }
 
   // Without running the schedule: the work of the busiest rank, and what the chain says of each rank's stages.
-  // `more_bytes` are added to that.
-  ScoredCut Estimate(PipelineCut cut, const std::vector<double>& more_bytes) {
-    ScoredCut judged{.cut = std::move(cut), .score = {}, .peaks = more_bytes};
+  ScoredCut Estimate(PipelineCut cut) {
+    ScoredCut judged{.cut = std::move(cut), .score = {}};
     if (!IsAllowed(judged.cut)) return judged;
     const ScheduleOfRanks& schedule = *ScheduleFor(judged.cut.devices.size());
     judged.peaks.resize(judged.cut.devices.size());
@@ -389,7 +388,7 @@ class StartFinder {
 
   // What each rank holds beyond what the chain says of its stages.
   std::vector<double> MoreThanChain(const ScoredCut& real) {
-    const std::vector<double> estimated = Estimate(real.cut, {}).peaks;
+    const std::vector<double> estimated = Estimate(real.cut).peaks;
     std::vector<double> more = real.peaks;
     for (std::size_t rank = 0; rank < more.size(); ++rank) more[rank] -= estimated[rank];
     return more;
@@ -523,8 +522,9 @@ class StartFinder {
     even_.insert(even_.end(), cuts.begin(), cuts.end());
     AddFilled(devices, {}, &cuts);
     for (std::size_t i = 0, given = cuts.size(); i < given; ++i) {
-      ScoredCut moved = Estimate(cuts[i], {});
-      if (moved.score.over_bytes > 0) Move(&moved, Judgement::kEstimate, {});
+      ScoredCut moved = Estimate(cuts[i]);
+      if (moved.score.over_bytes <= 0) continue;
+      Move(&moved, Judgement::kEstimate, {});
       cuts.push_back(std::move(moved.cut));
     }
     std::ranges::sort(cuts);
@@ -536,7 +536,7 @@ class StartFinder {
     }
   }
 
-  // Moves boundaries as long as that is better by the model or the estimate.
+  // Moves boundaries as long as that is better by the model, with `more_bytes`, or by the estimate.
   void Move(ScoredCut* cut, Judgement by, const std::vector<double>& more_bytes) {
     const std::size_t boundaries = cut->cut.ends.size() - 1;
     if (boundaries == 0) return;
@@ -547,8 +547,8 @@ class StartFinder {
         if (actions_ > most_actions_ || Stopped()) return;
         std::optional<PipelineCut> shifted = Shifted(cut->cut, move);
         if (!shifted) continue;
-        ScoredCut judged = by == Judgement::kSchedule ? Judge(*std::move(shifted), more_bytes)
-                                                      : Estimate(*std::move(shifted), more_bytes);
+        ScoredCut judged =
+            by == Judgement::kSchedule ? Judge(*std::move(shifted), more_bytes) : Estimate(*std::move(shifted));
         if (!judged.score.runs || !judged.score.BetterThan(cut->score)) continue;
         *cut = std::move(judged);
         better = true;

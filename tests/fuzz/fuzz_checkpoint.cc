@@ -1,6 +1,7 @@
 // A checkpoint as it is, and the rest of one behind a byte for the agent with the right checksum: either is refused, or
 // what was loaded is saved, loaded and saved to the same bytes.
 #include <optional>
+#include <ostream>
 
 #include "agents/checkpoint.h"
 #include "tests/fuzz/sealed.h"
@@ -11,29 +12,24 @@ constexpr std::string_view kSavedAgents[] = {"annealing", "local_search", "multi
                                              "random",    "post"};
 
 // The checkpoint that is saved after `text` was loaded; none if it is refused.
-std::optional<std::string> SavedAgain(const std::string& text, const std::string& agent_name) {
+std::optional<std::string> CheckpointSavedAgain(const std::string& text, const std::string& agent_name) {
   const auto agent = emplace::fuzz::Made(agent_name);
   emplace::Rng rng(1);
-  std::istringstream in(text);
-  try {
+  return emplace::fuzz::SavedAgain([&](std::ostream& out) {
+    std::istringstream in(text);
     const emplace::agents::SearchState state = emplace::agents::LoadCheckpoint(in, "s", *agent, rng);
-    std::ostringstream out;
     emplace::agents::SaveCheckpoint(out, "s", state, *agent, rng);
-    return std::move(out).str();
-  } catch (const emplace::InputError& error) {
-    emplace::fuzz::CheckOneLine(error);
-    return std::nullopt;
-  }
+  });
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = emplace::fuzz::Text(data, size);
-  SavedAgain(text, "annealing");
+  CheckpointSavedAgain(text, "annealing");
   if (text.empty()) return 0;
   const std::string agent = emplace::fuzz::AgentOf(kSavedAgents, text[0]);
-  const auto saved = SavedAgain(emplace::fuzz::Sealed("emplace.checkpoint 6", "1 s\n" + text.substr(1)), agent);
-  if (saved) emplace::fuzz::Expect(SavedAgain(*saved, agent) == saved, "what was saved is saved otherwise", *saved);
+  emplace::fuzz::CheckSavedAgain(emplace::fuzz::Sealed("emplace.checkpoint 6", "1 s\n" + text.substr(1)),
+                                 [&](const std::string& one) { return CheckpointSavedAgain(one, agent); });
   return 0;
 }

@@ -1,6 +1,7 @@
 // A policy as it is, and the rest of one behind a byte for the agent with the right checksum: either is refused, or
 // what was loaded is saved, loaded and saved to the same bytes.
 #include <optional>
+#include <ostream>
 
 #include "agents/rl/policy_file.h"
 #include "tests/fuzz/sealed.h"
@@ -11,17 +12,12 @@ constexpr std::string_view kLearningAgents[] = {"graphsage", "pgnn", "placeto"};
 
 std::optional<std::string> PolicySavedAgain(const std::string& text, const std::string& agent_name) {
   const auto agent = emplace::fuzz::Made(agent_name);
-  std::istringstream file(text);
-  try {
+  return emplace::fuzz::SavedAgain([&](std::ostream& out) {
+    std::istringstream file(text);
     std::istringstream in(emplace::agents::ReadPolicyText(file));
     agent->LoadPolicy(in);
-    std::ostringstream out;
     agent->SavePolicy(out);
-    return std::move(out).str();
-  } catch (const emplace::InputError& error) {
-    emplace::fuzz::CheckOneLine(error);
-    return std::nullopt;
-  }
+  });
 }
 
 }  // namespace
@@ -31,8 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PolicySavedAgain(text, "placeto");
   if (text.empty()) return 0;
   const std::string agent = emplace::fuzz::AgentOf(kLearningAgents, text[0]);
-  const auto saved = PolicySavedAgain(emplace::fuzz::Sealed("emplace.policy 2 " + agent, text.substr(1)), agent);
-  if (saved)
-    emplace::fuzz::Expect(PolicySavedAgain(*saved, agent) == saved, "what was saved is saved otherwise", *saved);
+  emplace::fuzz::CheckSavedAgain(emplace::fuzz::Sealed("emplace.policy 2 " + agent, text.substr(1)),
+                                 [&](const std::string& one) { return PolicySavedAgain(one, agent); });
   return 0;
 }

@@ -2,6 +2,7 @@
 #define EMPLACE_TESTS_FUZZ_SEALED_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,9 +29,25 @@ inline std::string Sealed(const std::string& head, const std::string& body) {
   return std::move(out).str();
 }
 
-inline void CheckOneLine(const InputError& error) {
-  Expect(std::string_view(error.what()).find('\n') == std::string_view::npos, "a message of several lines",
-         error.what());
+// What `load_and_save` saves after it loaded; none if it refuses, in one line.
+template <typename LoadAndSave>
+std::optional<std::string> SavedAgain(const LoadAndSave& load_and_save) {
+  try {
+    std::ostringstream out;
+    load_and_save(out);
+    return std::move(out).str();
+  } catch (const InputError& error) {
+    Expect(std::string_view(error.what()).find('\n') == std::string_view::npos, "a message of several lines",
+           error.what());
+    return std::nullopt;
+  }
+}
+
+// What was saved is saved to the same bytes. `saved_again`: of a text, as SavedAgain.
+template <typename Again>
+void CheckSavedAgain(const std::string& text, const Again& saved_again) {
+  const std::optional<std::string> saved = saved_again(text);
+  if (saved) Expect(saved_again(*saved) == saved, "what was saved is saved otherwise", *saved);
 }
 
 }  // namespace emplace::fuzz

@@ -122,6 +122,11 @@ std::vector<std::optional<Bytes>> MemoryOf(const Cluster& cluster) {
   return memory;
 }
 
+std::optional<double> InvalidMicros(const RewardOptions& options) {
+  if (FindReward(options.name).read != ReadInvalid) return std::nullopt;
+  return options.invalid_seconds * 1e6;
+}
+
 bool IsMostlySaturated(std::size_t saturated, std::size_t evaluations) { return saturated > evaluations / 2; }
 
 }  // namespace emplace::agents

@@ -54,6 +54,9 @@ std::string WithPenaltyMemory(std::string_view text, std::string_view value);
 // The capacity of each device of the cluster.
 std::vector<std::optional<Bytes>> MemoryOf(const Cluster& cluster);
 
+// What counts as the step time of a placement that does not fit, in us; none: the reward has no such time.
+std::optional<double> InvalidMicros(const RewardOptions& options);
+
 // Whether more than half of the evaluations had a reward at its floor.
 bool IsMostlySaturated(std::size_t saturated, std::size_t evaluations);
 

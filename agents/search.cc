@@ -226,6 +226,7 @@ class GraphSearch {
     result.num_groups = environment_.observation().num_groups();
     result.fitting = state_.fitting;
     if (std::isfinite(reward_floor_)) result.saturated = state_.saturated;
+    result.invalid_micros = InvalidMicros(environment_.reward());
     result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
     result.start_micros = state_.start_micros.value_or(0);
     result.final_micros = state_.final_micros;
@@ -664,12 +665,24 @@ std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, st
   return spec.evaluations != 0 ? spec.evaluations : agent.default_evaluations;
 }
 
-std::string SaturationWarning(const GraphResult& result) {
-  if (!result.saturated || !IsMostlySaturated(*result.saturated, result.evaluations)) return "";
-  return fmt::format(
-      "{} of {} evaluations had the smallest value of the reward, so the agent could not tell their placements apart "
-      "(--reward memory_penalty has no smallest value; more memory, or a larger M)",
-      *result.saturated, result.evaluations);
+std::string RewardWarning(const GraphResult& result) {
+  if (result.saturated && IsMostlySaturated(*result.saturated, result.evaluations)) {
+    return fmt::format(
+        "{} of {} evaluations had the smallest value of the reward, so the agent could not tell their placements apart "
+        "(--reward memory_penalty has no smallest value; more memory, or a larger M)",
+        *result.saturated, result.evaluations);
+  }
+  const double best_micros = result.best ? result.best_result.step_time_micros : 0;
+  if (result.invalid_micros && *result.invalid_micros < best_micros && result.fitting < result.evaluations) {
+    return fmt::format(
+        "{} of {} placements did not fit, and the reward counted each as a step of {:.6g} s, which is less than the "
+        "best "
+        "that fits, {:.6g} s, so the agent was led away from what fits (--reward NAME:invalid={:.0f}, or "
+        "memory_penalty)",
+        result.evaluations - result.fitting, result.evaluations, *result.invalid_micros * 1e-6, best_micros * 1e-6,
+        std::ceil(10 * best_micros * 1e-6));
+  }
+  return "";
 }
 
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress) {

@@ -106,6 +106,7 @@ struct GraphResult {
   std::size_t num_groups = 0;
   std::size_t fitting = 0;               // evaluations whose placement fits
   std::optional<std::size_t> saturated;  // evaluations whose reward was at its floor; none: the reward has no floor
+  std::optional<double> invalid_micros;  // InvalidMicros of the reward
   std::optional<Placement> best;         // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
@@ -134,8 +135,9 @@ struct SearchResult : GraphResult {   // of the first graph, and:
   SearchTimes times;                  // measured, summed over all runs of the search
 };
 
-// What to tell users of a search most of whose rewards were at their floor, in a sentence; "" if there is nothing.
-std::string SaturationWarning(const GraphResult& result);
+// What to tell users of a search whose rewards misled the agent, in a sentence: most were at their floor, or placements
+// that do not fit counted as faster than the best that fits. "" if there is nothing.
+std::string RewardWarning(const GraphResult& result);
 
 // Runs propose, evaluate and observe until the budget is spent or the agent is finished. The same spec gives the same
 // result except for the times. On torch_device cuda, sums may also round differently from run to run. Throws InputError

@@ -163,7 +163,7 @@ int Run(const PlaceOptions& options) {
     Say(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),
                     result.best ? "the best so far is kept" : "there is nothing to keep"));
   }
-  if (const std::string warning = agents::SaturationWarning(result); !warning.empty()) Say("warning: " + warning);
+  if (const std::string warning = agents::RewardWarning(result); !warning.empty()) Say("warning: " + warning);
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
     files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});

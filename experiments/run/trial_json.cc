@@ -70,7 +70,7 @@ GraphRecord SearchedGraph(const agents::SearchSpec& spec, const agents::SearchPr
   }
   record.fitting = Count(result.fitting);
   if (result.saturated) record.saturated = Count(*result.saturated);
-  record.warning = agents::SaturationWarning(result);
+  record.warning = agents::RewardWarning(result);
   for (const auto& [evaluations, micros] : result.trace) record.trace.emplace_back(Count(evaluations), micros);
   for (const agents::EpisodeRecord& episode : result.episodes) record.episodes.push_back(TraceOf(episode));
   return record;

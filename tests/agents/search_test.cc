@@ -184,9 +184,9 @@ TEST(SearchTest, WhereNothingFitsThereIsNoPlacementAndTheOverflowIsTold) {
   EXPECT_EQ(result.final_micros, std::nullopt);
 }
 
-// Two ops that hold 30 GB each, so 60 GB on one device.
-Graph TwoLargeOps() {
-  std::vector<OpSpec> ops = {testing::MakeOp("a", 100'000), testing::MakeOp("b", 200'000)};
+// Two ops that hold 30 GB each, so 60 GB on one device. The second takes twice as long.
+Graph TwoLargeOps(double micros = 100'000) {
+  std::vector<OpSpec> ops = {testing::MakeOp("a", micros), testing::MakeOp("b", 2 * micros)};
   for (OpSpec& op : ops) op.persistent = Bytes{30'000'000'000};
   return testing::Build(ops);
 }
@@ -203,12 +203,33 @@ TEST(SearchTest, RewardsThatAreAllAtTheirFloorAreTold) {
   const agents::SearchResult old = search(80, "log_memory_penalty:M=10.7");
   EXPECT_EQ(old.saturated, 49U);  // of whole episodes
   EXPECT_EQ(old.fitting, 49U);
-  EXPECT_THAT(agents::SaturationWarning(old), ::testing::StartsWith("49 of 49 evaluations had the smallest value of"));
+  EXPECT_THAT(agents::RewardWarning(old), ::testing::StartsWith("49 of 49 evaluations had the smallest value of"));
   const agents::SearchResult large = search(80, "");
   EXPECT_EQ(large.saturated, 0U);
-  EXPECT_EQ(agents::SaturationWarning(large), "");
+  EXPECT_EQ(agents::RewardWarning(large), "");
   EXPECT_EQ(search(5, "").saturated, 49U);  // at least 25 GB too many wherever they are
   EXPECT_EQ(search(5, "memory_penalty").saturated, std::nullopt);
+}
+
+// Both ops on one card of 50 GB do not fit, and count as 100 s. One op a card fits, and takes 160 s.
+TEST(SearchTest, RewardsThatRankWhatDoesNotFitAboveWhatFitsAreTold) {
+  const auto search = [](const std::string& reward) {
+    const Cluster cluster = MakeCluster(2, {.bandwidth_gb_per_s = 1}, 0, Bytes{50'000'000'000});
+    agents::SearchSpec spec = MakeSearch(TwoLargeOps(80e6), cluster, "random");
+    spec.evaluations = 50;
+    spec.reward = reward;
+    return agents::RunSearch(spec);
+  };
+  for (const std::string reward : {"runtime", "sqrt"}) {
+    const agents::SearchResult misled = search(reward);
+    ASSERT_TRUE(misled.best);
+    EXPECT_EQ(misled.best_result.step_time_micros, 160e6);
+    EXPECT_THAT(agents::RewardWarning(misled),
+                ::testing::HasSubstr("as a step of 100 s, which is less than the best that fits, 160 s"));
+    EXPECT_THAT(agents::RewardWarning(misled), ::testing::HasSubstr("invalid=1600"));
+    EXPECT_EQ(agents::RewardWarning(search(reward + ":invalid=1600")), "");
+  }
+  EXPECT_EQ(agents::RewardWarning(search("memory_penalty")), "");
 }
 
 TEST(SearchTest, UnknownNamesAreRefused) {

@@ -124,11 +124,8 @@ BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTab
     if (work.nanos > 0) report.bounds.push_back({kLinearProgramBound, work.nanos});
     if (!work.prices.empty()) {
       const std::int64_t known = Best(report.bounds).nanos;
-      const std::int64_t energetic =
-          EnergeticBound(problem, windows, work.prices, Grid(graph.num_ops()), report.bounds.back().nanos);
-      for (Bound& bound : report.bounds) {
-        if (bound.method == kEnergeticBound && energetic > known) bound.nanos = energetic;
-      }
+      const std::int64_t priced = EnergeticBound(problem, windows, work.prices, Grid(graph.num_ops()), known);
+      if (priced > known) report.bounds.push_back({kPricedEnergeticBound, priced});
     }
   }
   if (!done() && left() > 0 && CanBeExact(graph, cluster)) {

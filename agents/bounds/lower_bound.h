@@ -29,6 +29,7 @@ inline constexpr std::string_view kIssueBound = "issue lanes";
 inline constexpr std::string_view kPathBound = "critical path with transfers";
 inline constexpr std::string_view kEnergeticBound = "energetic";
 inline constexpr std::string_view kLinearProgramBound = "linear program";
+inline constexpr std::string_view kPricedEnergeticBound = "energetic with the linear program's prices";
 inline constexpr std::string_view kExactBound = "branch and bound";
 
 // The largest; of equals the first.

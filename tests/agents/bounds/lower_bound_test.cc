@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -82,6 +83,12 @@ TEST(LowerBoundTest, ALargeGraphIsBoundedWithoutSearch) {
   std::set<std::string> methods;
   for (const agents::Bound& bound : report.bounds) methods.insert(std::string(bound.method));
   EXPECT_TRUE(methods.contains("linear program"));
+  for (const agents::Bound& quick : agents::QuickBounds(graph, cluster, costs)) {  // one name, one number
+    const auto same = [&](const agents::Bound& bound) { return bound.method == quick.method; };
+    const auto found = std::find_if(report.bounds.begin(), report.bounds.end(), same);
+    ASSERT_NE(found, report.bounds.end()) << quick.method;
+    EXPECT_EQ(found->nanos, quick.nanos) << quick.method;
+  }
 }
 
 TEST(LowerBoundTest, APlacementAsFastAsTheBoundIsOptimalWithoutSearch) {

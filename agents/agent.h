@@ -83,7 +83,7 @@ class Agent {
   // Outputs of an evaluation needed in addition to the step time: start times, peak memory.
   virtual EvaluationNeeds Needs() const { return {}; }
 
-  // CPU seconds so far of what the agent runs outside this process, such as a class in Python.
+  // CPU seconds so far of what the agent runs outside this process, such as a class in Python, since it was made.
   virtual double CpuSecondsElsewhere() const { return 0; }
   // Throws InputError if the agent cannot search a graph of `num_groups` groups, with its budget or at all. A sweep
   // asks before its first trial.

@@ -179,19 +179,18 @@ class GraphSearch {
 
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
-    const auto cpu_seconds = [&agent] { return CpuSeconds() + agent.CpuSecondsElsewhere(); };
-    const double started = cpu_seconds();
+    const double started = CpuSeconds();
     Proposal proposal = agent.Propose(environment_, mode, rng);
     std::vector<Placement>& batch = proposal.placements;
     EMPLACE_CHECK(!batch.empty());
     batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
-    const double proposed = cpu_seconds();
+    const double proposed = CpuSeconds();
     const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
-    const double evaluated = cpu_seconds();
-    for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
-    const double observed = cpu_seconds();
+    // Before the agent sees them, so that they count also where it never answers.
     for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], proposal.may_be_best);
-    times->policy += proposed - started + observed - evaluated;
+    const double evaluated = CpuSeconds();
+    for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
+    times->policy += proposed - started + CpuSeconds() - evaluated;
     times->simulator += evaluated - proposed;
     in_episode_ = proposal.episode_continues && !Spent();
   }
@@ -524,6 +523,7 @@ class Search {
   SearchTimes Times() const {
     SearchTimes times = times_;
     times.wall += Since(started_);
+    times.policy += agent_->CpuSecondsElsewhere();
     return times;
   }
 
@@ -643,7 +643,7 @@ class Search {
   std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
   std::string unanswered_;  // what is said of an agent that was stopped; "": it was not
-  SearchTimes times_;       // of earlier runs and this one, without this run's wall time
+  SearchTimes times_;       // of earlier runs and this one, without what Times() adds
   Clock::time_point started_;
   std::size_t saved_at_ = 0;      // evaluations
   Clock::time_point saved_time_;  // of the last checkpoint, or when the search began

@@ -345,6 +345,9 @@ int Run(const CompareOptions& options) {
       if (stop.Interrupted()) break;
       try {
         cells.push_back(Try(options, instance, agent, &stop));
+      } catch (const agents::AgentDoesNotAnswer& error) {
+        if (options.agents.size() == 1) throw;
+        Say(fmt::format("left out: {}", error.what()));
       } catch (const InputError& error) {
         if (!All(options) || !agents::FindAgent(agent).refuses_some) throw;
         Say(fmt::format("left out: {}", error.what()));

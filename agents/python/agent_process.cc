@@ -9,16 +9,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "agents/agent.h"
 #include "sim/base/check.h"
@@ -82,6 +85,32 @@ std::optional<int> EndOf(pid_t process, std::chrono::milliseconds patience = std
   int status = -1;
   if (waitpid(process, &status, 0) != process) status = -1;
   return ended ? std::optional(status) : std::nullopt;
+}
+
+// CPU time of a process, those that it has waited for, and those that it started and that still run; 0 if there is no
+// such process. Linux's proc_pid_stat(5), proc_tid_children(5).
+double CpuSecondsOfTree(pid_t root) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMostProcesses = 10'000;
+  double ticks = 0;
+  std::vector<pid_t> processes = {root};
+  for (std::size_t i = 0; i < processes.size() && i < kMostProcesses; ++i) {
+    const fs::path folder = fmt::format("/proc/{}", processes[i]);
+    std::string text;
+    std::getline(std::ifstream(folder / "stat"), text);
+    std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));  // behind the program's name
+    std::string skipped;
+    constexpr int kBeforeTimes = 11;  // state to cmajflt
+    for (int k = 0; k < kBeforeTimes; ++k) fields >> skipped;
+    double time = 0;
+    for (int k = 0; k < 4 && fields >> time; ++k) ticks += time;  // utime, stime, cutime, cstime
+    std::error_code error;
+    for (const fs::directory_entry& thread : fs::directory_iterator(folder / "task", error)) {
+      std::ifstream children(thread.path() / "children");
+      for (pid_t child = 0; children >> child;) processes.push_back(child);
+    }
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 // At most `most` bytes, cut between characters.
@@ -154,6 +183,7 @@ void AgentProcess::WaitFor(short events) {
     if (!stop_ || !stop_()) continue;
     if (!end) end = Clock::now() + kGrace;
     if (Clock::now() < *end) continue;
+    CpuSeconds();  // the last that can be known
     EndOf(std::exchange(process_, -1), std::chrono::milliseconds(0));
     throw AgentDoesNotAnswer(
         name_, fmt::format("did not answer for {} s after the search was to end, and was stopped", kGrace.count()));
@@ -183,11 +213,7 @@ std::string AgentProcess::ReadLine() {
 }
 
 double AgentProcess::CpuSeconds() const {
-  clockid_t clock{};
-  timespec time{};
-  if (process_ >= 0 && clock_getcpuclockid(process_, &clock) == 0 && clock_gettime(clock, &time) == 0) {
-    cpu_seconds_ = static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
+  if (process_ >= 0) cpu_seconds_ = std::max(cpu_seconds_, CpuSecondsOfTree(process_));
   return cpu_seconds_;
 }
 

@@ -27,7 +27,8 @@ class AgentProcess {
   // The answer to `question`, an object. Throws InputError where the agent raised an exception, with its file and line,
   // and if the process has ended; AgentDoesNotAnswer (agents/agent.h) if it was ended here.
   JsonValue Ask(JsonObject question);
-  // CPU time that the process has taken so far.
+  // CPU time that the process and those that it started have taken so far, in s. Processes that have ended count if
+  // the one that started them has waited for them.
   double CpuSeconds() const;
 
  private:

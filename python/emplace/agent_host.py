@@ -140,7 +140,10 @@ class Host:
         results = Results(question)
         placements = array(self.proposed[:len(results)], "int16")
         self.agent.observe(self.problems[question["index"]], placements, results)
-        return {"note": shortened(self.call("note", ""))}
+        try:
+            return {"note": shortened(self.call("note", ""))}
+        except Exception as error:  # pylint: disable=broad-except
+            return {"note": "note() failed: " + described(error, self.agent)["error"]}  # not worth the search
 
     def save(self, question):
         state = self.agent.state() if hasattr(self.agent, "state") else self.agent.__dict__

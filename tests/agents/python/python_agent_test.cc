@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "agents/agent.h"
@@ -24,7 +25,7 @@ class PythonAgentTest : public ::testing::Test {
  protected:
   PythonAgentTest() {
     fs::create_directories(folder_);
-    std::ofstream(folder_ / "agents_of_a_test.py") << R"(
+    std::ofstream(folder_ / "agents_of_a_test.py") << R"py(
 class Last:
     def propose(self, problem, rng):
         return [[problem.num_devices - 1] * problem.num_groups]
@@ -48,19 +49,45 @@ class Leaves(Last):
         raise SystemExit(3)
 
 class Busy(Last):
-    def propose(self, problem, rng):
+    def spend(self):
         import time
         start = time.process_time()
         while time.process_time() < start + 0.3:
             pass
+    def propose(self, problem, rng):
+        self.spend()
         return super().propose(problem, rng)
+
+class BusyAtFirst(Last):
+    def __init__(self):
+        Busy().spend()
+
+class BusyElsewhere(Last):
+    def propose(self, problem, rng):
+        import subprocess, sys
+        code = "import time\nwhile time.process_time() < 0.3: pass"
+        subprocess.run([sys.executable, "-c", code])
+        self.child = subprocess.Popen([sys.executable, "-c", code + "\ntime.sleep(60)"])
+        taken = 0  # ticks of 10 ms, usr and sys
+        while taken < 28:
+            taken = sum(map(int, open("/proc/%d/stat" % self.child.pid).read().split()[13:15]))
+        return super().propose(problem, rng)
+
+class Mute(Last):
+    def note(self):
+        raise ValueError("no word")
+
+class Hangs(Last):
+    def observe(self, problem, placements, results):
+        import time
+        time.sleep(600)
 
 class Deaf(Last):
     def __init__(self):
         import os, time
         os.close(3)
         time.sleep(60)
-)";
+)py";
     if (const char* const before = std::getenv("PYTHONPATH")) before_ = before;
     setenv("PYTHONPATH", folder_.c_str(), 1);
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
@@ -70,12 +97,13 @@ class Deaf(Last):
     fs::remove_all(folder_);
   }
 
-  static agents::SearchResult Search(const std::string& agent) {
+  static agents::SearchResult Search(const std::string& agent, const std::function<bool()>& stop = {}) {
     const Graph graph = MakeChain(3, 10, 1000);
     const Cluster cluster = TwoDevices();
     const CostTable costs(graph, cluster, *MakeCostModel("measured"));
     agents::SearchSpec spec{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
     spec.agent = agent;
+    spec.stop = stop;
     return agents::RunSearch(spec);
   }
 
@@ -92,9 +120,28 @@ TEST_F(PythonAgentTest, SearchesUntilItIsFinished) {
 }
 
 TEST_F(PythonAgentTest, CpuTimeOfItsProcessIsTheAgents) {
-  const agents::SearchResult result = Search("agents_of_a_test:Busy");
-  EXPECT_GE(result.times.policy, 0.3);
-  EXPECT_LT(result.times.simulator, 0.1);
+  for (const char* const agent : {"agents_of_a_test:Busy", "agents_of_a_test:BusyAtFirst"}) {
+    const agents::SearchResult result = Search(agent);
+    EXPECT_GE(result.times.policy, 0.28) << agent;  // ticks of 10 ms
+    EXPECT_LT(result.times.simulator, 0.1) << agent;
+  }
+}
+
+TEST_F(PythonAgentTest, CpuTimeOfProcessesThatItStartsIsTheAgents) {
+  EXPECT_GE(Search("agents_of_a_test:BusyElsewhere").times.policy, 0.55);  // one that has ended, and one that runs
+}
+
+TEST_F(PythonAgentTest, ANoteThatFailsDoesNotCostTheSearch) {
+  const agents::SearchResult result = Search("agents_of_a_test:Mute");
+  EXPECT_TRUE(result.best);
+  EXPECT_EQ(result.note, "note() failed: ValueError: no word");
+}
+
+TEST_F(PythonAgentTest, WhatWasEvaluatedCountsWhereTheAgentNeverAnswersAgainLengthy) {
+  const agents::SearchResult result = Search("agents_of_a_test:Hangs", [] { return true; });
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.evaluations, 1U);
+  EXPECT_THAT(result.note, ::testing::HasSubstr("did not answer for 5 s"));
 }
 
 TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {

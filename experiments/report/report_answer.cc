@@ -139,6 +139,18 @@ std::string MethodSentence(const Comparison& comparison, const std::string& text
   return method + ".";
 }
 
+// What each agent was tried with, where some had more trials of the problems than others; "" if all had as many.
+std::string UnlikeTrials(const Comparison& comparison) {
+  std::vector<std::string> counts;
+  bool unlike = false;
+  for (const ComparedAgent& contender : comparison.contenders) {
+    unlike |= contender.improvement.observations != comparison.contenders[0].improvement.observations;
+    counts.push_back(fmt::format("{} {}", NameInText(contender.label), contender.improvement.observations));
+  }
+  if (!unlike) return "";
+  return fmt::format(" Agents had unlike numbers of trials of these problems: {}.", fmt::join(counts, ", "));
+}
+
 std::string ScopeSentences(const Comparison& comparison) {
   const std::string what = comparison.quantity == PairedQuantity::kTransferImprovement
                                ? "A problem is a graph that was not trained on, in one column of the tables."
@@ -163,6 +175,7 @@ std::string ScopeSentences(const Comparison& comparison) {
     text += fmt::format(" {} of {} {}: those in which every agent in the figure has trials.", comparison.columns,
                         Counted(comparison.all_columns, "column"), comparison.columns == 1 ? "counts" : "count");
   }
+  text += UnlikeTrials(comparison);
   std::vector<std::string> absent;
   std::vector<std::string> too_few;
   std::vector<std::string> failed;

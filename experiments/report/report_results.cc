@@ -124,8 +124,8 @@ std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGr
   if (trials.size() > runs.trials.size()) {
     blocks.push_back(
         ParagraphBlock{"“(5 of 6)” marks a cell that lacks trials: its mean is over fewer problems than others in its "
-                       "column, so it is "
-                       "not ranked."});
+                       "column, so it is not ranked. The second number counts the agent's trials, and one for each "
+                       "graph of the column that only other agents have."});
   }
   if (published != nullptr) blocks.push_back(ParagraphBlock{"Published figures: " + published->source + "."});
   const std::string where = runs.name + ": metrics";

@@ -45,6 +45,19 @@ TEST(ReportAnswerTest, AWinnerIsNamedWithItsLeadAndHowSureThatIs) {
   EXPECT_THAT(Notes(block), HasSubstr("Every agent in the figure solved all 6 problems."));
 }
 
+TEST(ReportAnswerTest, FewerSeedsOfAnAgentAreTold) {
+  const auto trials = [](int seeds_of_b) {
+    std::vector<SampleTrial> samples;
+    for (int seed = 1; seed <= 6; ++seed) {
+      samples.push_back({.label = "a", .name = "post", .seed = seed, .best = 700.0 + seed});
+      if (seed <= seeds_of_b) samples.push_back({.label = "b", .name = "post", .seed = seed, .best = 800});
+    }
+    return samples;
+  };
+  EXPECT_THAT(Notes(Answer(trials(2))), HasSubstr("unlike numbers of trials of these problems: a 6, b 2."));
+  EXPECT_THAT(Notes(Answer(trials(6))), Not(HasSubstr("unlike numbers")));
+}
+
 TEST(ReportAnswerTest, ALeadOnOneGraphIsOfThatGraph) {
   std::vector<SampleTrial> trials;
   for (int seed = 1; seed <= 6; ++seed) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <iosfwd>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -11,10 +10,7 @@
 #include "agents/checkpoint.h"
 #include "experiments/run/trial_record.h"
 #include "experiments/spec/hardware_choice.h"
-#include "profiler/execute/hardware_runner.h"
-#include "sim/cluster.h"
 #include "sim/evaluator.h"
-#include "sim/graph.h"
 
 namespace emplace::experiments {
 
@@ -53,18 +49,6 @@ class RewardEvaluator : public Evaluator, public agents::SearchPart {
     std::vector<HardwareCheck> checks;
   };
   mutable Course course_;
-};
-
-// The real devices named in a cluster (cpu:0, cuda:0), and a runner on them.
-class ClusterHardware {
- public:
-  // Throws InputError, its place "cluster", if a device does not exist or is of a different kind than in the cluster.
-  ClusterHardware(const Graph& graph, const Cluster& cluster, const profiler::HardwareOptions& options);
-  const profiler::HardwareRunner& runner() const { return *runner_; }
-
- private:
-  std::vector<std::unique_ptr<profiler::HardwareDevice>> devices_;
-  std::unique_ptr<profiler::HardwareRunner> runner_;
 };
 
 }  // namespace emplace::experiments

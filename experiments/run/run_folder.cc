@@ -23,6 +23,7 @@
 #include "experiments/run/trial_crashes.h"
 #include "experiments/run/trial_json.h"
 #include "experiments/spec/checked_json.h"
+#include "experiments/spec/hardware_choice.h"
 #include "experiments/spec/problem.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"

@@ -3,11 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "profiler/execute/hardware_runner.h"
+#include "profiler/hardware.h"
 #include "sim/base/json_struct.h"
+#include "sim/cluster.h"
+#include "sim/graph.h"
 
 namespace emplace::experiments {
 
@@ -58,6 +63,18 @@ struct HardwareChoice {
     visit("patience", self.options.patience_seconds, {.optional = true, .high = 3600});
     visit("interleave", self.options.interleave, {.optional = true, .written = self.options.interleave});
   }
+};
+
+// The real devices named in a cluster (cpu:0, cuda:0), and a runner on them.
+class ClusterHardware {
+ public:
+  // Throws InputError, its place "cluster", if a device does not exist or is of a different kind than in the cluster.
+  ClusterHardware(const Graph& graph, const Cluster& cluster, const profiler::HardwareOptions& options);
+  const profiler::HardwareRunner& runner() const { return *runner_; }
+
+ private:
+  std::vector<std::unique_ptr<profiler::HardwareDevice>> devices_;
+  std::unique_ptr<profiler::HardwareRunner> runner_;
 };
 
 }  // namespace emplace::experiments

@@ -88,6 +88,12 @@ TEST(RewardTest, TheDeviceThatExceedsItsMemoryMostCounts) {
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty:M=28", result, {std::nullopt, std::nullopt}), -5);
 }
 
+TEST(RewardTest, SomeRewardsCountATimeForWhatDoesNotFit) {
+  EXPECT_EQ(agents::InvalidMicros(agents::ParseReward("runtime")), 100e6);
+  EXPECT_EQ(agents::InvalidMicros(agents::ParseReward("sqrt:invalid=5")), 5e6);
+  EXPECT_EQ(agents::InvalidMicros(agents::ParseReward("memory_penalty")), std::nullopt);
+}
+
 TEST(RewardTest, AFloorIsWhatTheRewardFallsToAndNoFurther) {
   for (const agents::RewardEntry& entry : agents::AllRewards()) {
     const double worst = RewardOf(entry.name, Result(1e12, false, 1'000'000'000'000'000));

@@ -322,6 +322,17 @@ TEST_F(ValidateTest, ASweepTakesItsRewardsFromWhereItIsToldLengthy) {
   EXPECT_EQ(checks, (std::map<std::string, std::size_t>{{"simulator", 1}, {"mixed", 4}, {"hardware", 6}}));
 }
 
+TEST_F(ValidateTest, ASweepOnDevicesThatAreNotHereIsRefusedBeforeItsFirstTrial) {
+  std::string text = kRealRewards;
+  text.replace(text.find("{file: cluster.yaml}"), 20, "{name: p2.8xlarge, gpus: 2}");
+  text.replace(text.find("{profile: prof.json}"), 20, "roofline");
+  Write("elsewhere.yaml", text);
+  const Ran ran = Emplace("sweep elsewhere.yaml --dry-run");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("cluster: "));
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("elsewhere.yaml"));
+}
+
 TEST_F(ValidateTest, TrialsOnHardwareRunInTheOrderOfTheirIdsLengthy) {
   std::string text = kRealRewards;
   text.replace(text.find("seeds: [1]"), 10, "seeds: [1, 2, 3]");

@@ -14,7 +14,6 @@ namespace {
 
 using ::emplace::testing::ErrorOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // Returns the given times one after the other; a negative one means that the placement does not fit.
 class Scripted : public Evaluator {
@@ -133,15 +132,6 @@ TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
   std::istringstream broken("5 1 0 0 3 1 ");
   EXPECT_EQ(ErrorOf([&] { evaluator.Load(broken); }), "is broken or of another program (expected a number)");
   EXPECT_THAT(Answers(evaluator, 1), ElementsAre(10));
-}
-
-TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {
-  const Graph graph = testing::MakeChain(2, 1, 8);
-  EXPECT_THAT(ErrorOf([&] { experiments::ClusterHardware(graph, testing::MakeCluster(1), {}); }),
-              HasSubstr("cluster: gpu:0: is not a device"));
-  const Cluster other = Cluster::Uniform("c", {{.name = "cpu:0", .kind = "k80", .memory = {}}}, {});
-  EXPECT_EQ(ErrorOf([&] { experiments::ClusterHardware(graph, other, {}); }),
-            "cluster: device cpu:0 is of kind k80, the real one is cpu-core");
 }
 
 }  // namespace

@@ -1,9 +1,16 @@
 #include "experiments/spec/hardware_choice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/testing/errors.h"
+#include "tests/testing/graphs.h"
 
 namespace emplace {
 namespace {
+
+using ::emplace::testing::ErrorOf;
+using ::testing::HasSubstr;
 
 TEST(RewardSourceTest, NamesGoBothWays) {
   for (const auto source : {experiments::RewardSource::kSimulator, experiments::RewardSource::kHardware,
@@ -18,6 +25,15 @@ TEST(HardwareChoiceTest, TheSimulatorAloneNeedsNoHardware) {
   EXPECT_FALSE(choice.NeedsHardware());
   choice.validate_every = 3;
   EXPECT_TRUE(choice.NeedsHardware());
+}
+
+TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {
+  const Graph graph = testing::MakeChain(2, 1, 8);
+  EXPECT_THAT(ErrorOf([&] { experiments::ClusterHardware(graph, testing::MakeCluster(1), {}); }),
+              HasSubstr("cluster: gpu:0: is not a device"));
+  const Cluster other = Cluster::Uniform("c", {{.name = "cpu:0", .kind = "k80", .memory = {}}}, {});
+  EXPECT_EQ(ErrorOf([&] { experiments::ClusterHardware(graph, other, {}); }),
+            "cluster: device cpu:0 is of kind k80, the real one is cpu-core");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <istream>
 #include <iterator>
 #include <map>
@@ -20,6 +21,7 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/plugin.h"
+#include "sim/base/printable.h"
 #include "sim/ops/op_catalog.h"
 
 namespace emplace::datasets {
@@ -144,6 +146,7 @@ class OnnxGraphMaker {
     std::vector<double> flop(graph.num_ops());
     without_flop_.clear();
     refused_.clear();
+    why_.clear();
     for (std::size_t position = 0; position < graph.num_ops(); ++position) {
       const OpId id = graph.file_order()[position];
       const std::size_t node = node_of_[position];
@@ -151,9 +154,12 @@ class OnnxGraphMaker {
       bool has_flop = kind != nullptr && AllTyped(graph, id);
       try {
         if (has_flop) flop[position] = kind->work(graph, id).flop;
-      } catch (const InputError&) {
+      } catch (const InputError& error) {
         has_flop = false;
-        if (node != kNoNode) refused_.insert(node);
+        if (node != kNoNode) {
+          refused_.insert(node);
+          why_ = error.what();
+        }
       }
       if (!has_flop && node != kNoNode) without_flop_.insert(node);
     }
@@ -432,8 +438,9 @@ class OnnxGraphMaker {
                                             failure.empty() ? "" : fmt::format(" ({})", FirstLine(failure))));
     }
     if (!foreign.empty()) {
-      imported->notes.push_back(fmt::format("{} have a shape, but count 0 FLOP, as roofline does not know them: {}",
-                                            share(num_foreign), Counted(foreign)));
+      imported->notes.push_back(fmt::format("{} have a shape, but count 0 FLOP, as roofline does not know them: {}{}",
+                                            share(num_foreign), Counted(foreign),
+                                            why_.empty() ? "" : fmt::format(" ({})", FirstLine(why_))));
     }
     if (!subgraphs.empty()) {
       imported->notes.push_back(
@@ -448,10 +455,23 @@ class OnnxGraphMaker {
       const auto end = model_.guesses.begin() + static_cast<std::ptrdiff_t>(shown);
       const std::size_t more = model_.guesses.size() - shown;
       imported->notes.push_back(fmt::format(
-          "{} are of an If or a Loop whose condition is known only when the model runs; taken: the branch with more "
-          "nodes, all iterations ({}{})",
+          "{} are of an If or a Loop whose condition does not follow from shapes and constants as the import follows "
+          "them; taken: the branch with more nodes, all iterations ({}{})",
           share(num_guessed), fmt::join(model_.guesses.begin(), end, ", "),
           more > 0 ? fmt::format(" and {} more", more) : ""));
+    }
+    if (!model_.contradictions.empty()) {
+      const std::size_t more = model_.contradictions.size() - 1;
+      imported->notes.push_back(
+          fmt::format("warning: the file states another shape than follows from a node's inputs, which was taken: {}{}",
+                      Printable(model_.contradictions.front()), more > 0 ? fmt::format(" and {} more", more) : ""));
+    }
+    for (const auto& [file, tensors] : model_.missing) {
+      imported->notes.push_back(
+          fmt::format("warning: \"{}\" cannot be read, which holds small tensors of the model ({}): shapes that follow "
+                      "from them are not "
+                      "known",
+                      Printable(file), tensors));
     }
     const Graph& graph = imported->graph;
     double weights = 0;
@@ -497,6 +517,7 @@ class OnnxGraphMaker {
   std::unordered_set<std::string> constant_outputs_;
   std::set<std::size_t> without_flop_;
   std::set<std::size_t> refused_;
+  std::string why_;  // of the last one
   // Of one build:
   const std::vector<double>* flop_ = nullptr;  // by position
   std::unordered_set<std::string> names_;
@@ -507,22 +528,34 @@ class OnnxGraphMaker {
 
 }  // namespace
 
-OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs) {
+OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs, const std::string& folder) {
   const bool is_text = StartsOnnxText(in.peek());
-  OnnxParsed parsed = is_text ? OnnxPart().parse({std::istreambuf_iterator<char>(in), {}}, true, inputs)
-                              : OnnxPart().parse(CondensedOnnx(in), false, inputs);
+  OnnxParsed parsed = is_text ? OnnxPart().parse({std::istreambuf_iterator<char>(in), {}}, true, inputs, folder)
+                              : OnnxPart().parse(CondensedOnnx(in), false, inputs, folder);
   if (!parsed.problem.empty()) throw InputError("", parsed.problem);
   return std::move(parsed.model);
 }
 
 Imported MakeOnnxGraph(const OnnxModel& model) { return OnnxGraphMaker(model).Make(); }
 
+namespace {
+
+// That of a file; "" of what is none, such as standard input.
+std::string FolderOf(const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return "";
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+}  // namespace
+
 Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& options) {
   const std::vector<InputShape> inputs = ReadInputShapes(options.inputs);
   const ImportSource& source = sources.front();
   return AtPlace(source.name(), [&] {
     const auto in = source.Open(InputKind::kOnnx);
-    return MakeOnnxGraph(ReadOnnx(*in, inputs));
+    return MakeOnnxGraph(ReadOnnx(*in, inputs, FolderOf(source.name())));
   });
 }
 

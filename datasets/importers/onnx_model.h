@@ -81,7 +81,7 @@ struct OnnxNode {
   std::vector<OnnxAttr> attrs;        // numbers, texts and small tensors; subgraphs are left out
   double subgraph_bytes = 0;          // of weights that its subgraphs hold
   std::size_t subgraph_nodes = 0;
-  bool is_guess = false;  // whether it runs is known only when the model does (OnnxModel::guesses)
+  bool is_guess = false;  // whether it runs is not known (OnnxModel::guesses)
   std::string failure;    // why shape inference failed; "" if it did not
 
   const OnnxAttr* Find(const std::string& attr) const;
@@ -111,9 +111,14 @@ struct OnnxModel {
   // Values that are known: a few integers, of initializers, constants, and what follows from shapes.
   std::map<std::string, std::vector<std::int64_t>> constants;
   std::set<std::string> known;  // names of these, and of the few numbers that are known
-  // What is known only when the model runs, and what was taken instead: "If \"NAME\": then", "Loop \"NAME\": 8
-  // iterations".
+  // What the import does not know before the model runs, and what was taken instead: "If \"NAME\": then", "Loop
+  // \"NAME\": 8 iterations".
   std::vector<std::string> guesses;
+  // Values of which the file states another shape than follows from their inputs, which was taken: "NAME: [1,2], not
+  // [1,3]".
+  std::vector<std::string> contradictions;
+  // Files with the content of small tensors that could not be read, and how many tensors.
+  std::map<std::string, std::size_t> missing;
   std::vector<std::string> outputs;
 };
 
@@ -123,8 +128,10 @@ struct OnnxParsed {
   std::string problem;  // not "": the model is refused, with this line
 };
 struct OnnxExports {
-  // `bytes`: a ModelProto, of which CondensedOnnx() left out the weights, or its text.
-  OnnxParsed (*parse)(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs);
+  // `bytes`: a ModelProto, of which CondensedOnnx() left out the weights, or its text. `folder`: where files that it
+  // names are; "": nowhere.
+  OnnxParsed (*parse)(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs,
+                      const std::string& folder);
   std::int64_t (*newest_opset)();
 };
 inline constexpr const char* kOnnxName = "emplace_onnx_part";

@@ -26,6 +26,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "datasets/importers/onnx_content.h"
 #include "datasets/importers/onnx_model.h"
 #include "datasets/importers/onnx_rules.h"
 #include "datasets/importers/onnx_values.h"
@@ -52,97 +53,6 @@ struct Refused {
 };
 
 [[noreturn]] void RefuseModel(std::string problem) { throw Refused{std::move(problem)}; }
-
-// Elements of a tensor; negative if that is no number of elements.
-std::int64_t CountOf(const TensorProto& tensor) {
-  std::int64_t count = 1;
-  for (const std::int64_t dim : tensor.dims()) {
-    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) return -1;
-  }
-  return count;
-}
-
-// The content of a tensor, if it is in the message, as long as its shape says, and no longer than what is followed.
-std::optional<OnnxContent> ContentOf(const TensorProto& tensor) {
-  if (tensor.data_location() == TensorProto::EXTERNAL || tensor.has_segment()) return std::nullopt;
-  const std::int32_t element = tensor.data_type();
-  const std::int64_t count = CountOf(tensor);
-  const std::size_t most = IsOnnxNumber(element) ? kMostKnownNumbers : kMostKnownIntegers;
-  if (count < 0 || count > static_cast<std::int64_t>(most)) return std::nullopt;
-  OnnxContent content{
-      .element = element, .dims = {tensor.dims().begin(), tensor.dims().end()}, .integers = {}, .numbers = {}};
-  const auto read = [&](auto number, const auto& listed) {
-    const auto add = [&](auto value) {
-      if (IsOnnxNumber(element)) {
-        content.numbers.push_back(static_cast<double>(value));
-      } else {
-        content.integers.push_back(static_cast<std::int64_t>(value));
-      }
-    };
-    if (!tensor.has_raw_data()) {
-      for (const auto value : listed) add(static_cast<decltype(number)>(value));
-      return listed.size() == count;
-    }
-    if (tensor.raw_data().size() != sizeof(number) * static_cast<std::size_t>(count)) return false;
-    for (std::size_t at = 0; at < tensor.raw_data().size(); at += sizeof(number)) {
-      tensor.raw_data().copy(reinterpret_cast<char*>(&number), sizeof(number), at);
-      add(number);
-    }
-    return listed.empty();
-  };
-  const auto is_read = [&] {
-    switch (element) {
-      case TensorProto::INT64:
-        return read(std::int64_t{}, tensor.int64_data());
-      case TensorProto::UINT64:
-        return read(std::uint64_t{}, tensor.uint64_data());
-      case TensorProto::UINT32:
-        return read(std::uint32_t{}, tensor.uint64_data());
-      case TensorProto::INT32:
-        return read(std::int32_t{}, tensor.int32_data());
-      case TensorProto::INT16:
-        return read(std::int16_t{}, tensor.int32_data());
-      case TensorProto::UINT16:
-        return read(std::uint16_t{}, tensor.int32_data());
-      case TensorProto::INT8:
-      case TensorProto::BOOL:
-        return read(std::int8_t{}, tensor.int32_data());
-      case TensorProto::UINT8:
-        return read(std::uint8_t{}, tensor.int32_data());
-      case TensorProto::FLOAT:
-        return read(float{}, tensor.float_data());
-      case TensorProto::DOUBLE:
-        return read(double{}, tensor.double_data());
-      default:
-        return false;
-    }
-  };
-  return is_read() ? std::optional(std::move(content)) : std::nullopt;
-}
-
-// The same as libonnx wants it; nullopt for types whose content it never looks at.
-std::optional<TensorProto> ProtoOf(const OnnxContent& content) {
-  TensorProto tensor;
-  tensor.set_data_type(content.element);
-  for (const std::int64_t dim : content.dims) tensor.add_dims(dim);
-  switch (content.element) {
-    case TensorProto::INT64:
-      for (const std::int64_t value : content.integers) tensor.add_int64_data(value);
-      return tensor;
-    case TensorProto::INT32:
-    case TensorProto::BOOL:
-      for (const std::int64_t value : content.integers) tensor.add_int32_data(static_cast<std::int32_t>(value));
-      return tensor;
-    case TensorProto::FLOAT:
-      for (const double value : content.numbers) tensor.add_float_data(static_cast<float>(value));
-      return tensor;
-    case TensorProto::DOUBLE:
-      for (const double value : content.numbers) tensor.add_double_data(value);
-      return tensor;
-    default:
-      return std::nullopt;
-  }
-}
 
 OnnxType TypeOf(const TypeProto& type) {
   OnnxType plain;
@@ -433,7 +343,7 @@ OnnxAttr AttrOf(const AttributeProto& attr) {
   }
   plain.texts.insert(plain.texts.end(), attr.strings().begin(), attr.strings().end());
   if (attr.has_t()) {
-    if (auto content = ContentOf(attr.t())) plain.tensors.push_back(std::move(*content));
+    if (auto content = OnnxContentOf(attr.t())) plain.tensors.push_back(std::move(*content));
   }
   return plain;
 }
@@ -522,7 +432,7 @@ class Inference {
       }
       types_[plain.name] = Keep(ProtoOf(plain.element, plain.dims));
       if (!plain.bytes) {
-        if (auto content = ContentOf(tensor)) SetContent(plain.name, std::move(*content));
+        if (auto content = OnnxContentOf(tensor)) SetContent(plain.name, std::move(*content));
       }
       model_.initializers.push_back(std::move(plain));
     };
@@ -566,6 +476,7 @@ class Inference {
       }
       given[shape.name] = &shape;
     }
+    is_resized_ = !shapes.empty();
     for (const auto* const value : inputs) {
       const auto found = given.find(value->name());
       if (found != given.end()) Bind(*value, *found->second);
@@ -745,7 +656,10 @@ class Inference {
       const std::string& name = plain->outputs[i];
       TypeProto type = inferred[i];
       const auto stated = name.empty() ? stated_.end() : stated_.find(name);
-      if (stated != stated_.end()) type = Merged(type, stated->second);
+      if (stated != stated_.end()) {
+        if (!is_resized_) NoteContradiction(name, type, stated->second);
+        type = Merged(type, stated->second);
+      }
       Substitute(&type);
       types.push_back(TypeOf(type));
       if (!name.empty()) types_[name] = Keep(std::move(type));
@@ -767,6 +681,19 @@ class Inference {
       // What the value is stays unknown.
     }
   }
+  void NoteContradiction(const std::string& name, const TypeProto& inferred, const TypeProto& stated) {
+    const OnnxType own = TypeOf(inferred);
+    const OnnxType other = TypeOf(stated);
+    if (!own.dims || !other.dims) return;
+    const auto differs = [](std::int64_t a, std::int64_t b) { return a >= 0 && b >= 0 && a != b; };
+    bool contradicts = own.dims->size() != other.dims->size();
+    for (std::size_t i = 0; !contradicts && i < own.dims->size(); ++i)
+      contradicts = differs((*own.dims)[i], (*other.dims)[i]);
+    if (!contradicts) return;
+    model_.contradictions.push_back(
+        fmt::format("\"{}\": [{}], not [{}]", name, fmt::join(*own.dims, ","), fmt::join(*other.dims, ",")));
+  }
+
   static bool AgreesWith(const OnnxType& type, const OnnxContent& content) {
     if (type.element != kOnnxUnknown && type.element != content.element) return false;
     return !type.HasShape() || *type.dims == content.dims;
@@ -1002,7 +929,7 @@ class Inference {
     for (const AttributeProto& attr : node.attribute()) {
       OnnxContent content;
       if (attr.name() == "value" && attr.has_t()) {
-        auto stored = ContentOf(attr.t());
+        auto stored = OnnxContentOf(attr.t());
         if (!stored) continue;
         content = std::move(*stored);
       } else if (attr.name() == "value_int" && attr.has_i()) {
@@ -1526,6 +1453,7 @@ class Inference {
   std::unordered_map<std::string, std::vector<std::string>> sequences_;  // the tensors of a list
   std::unordered_set<std::string> initializers_;
   std::unordered_set<std::string> inputs_;
+  bool is_resized_ = false;                               // the user set sizes of inputs, so those stated are others
   std::unordered_set<std::string> read_;                  // values that something reads
   std::unordered_map<std::string, std::size_t> writers_;  // of a value: the node
   std::unordered_map<std::string, std::int64_t> symbols_;
@@ -1595,7 +1523,8 @@ void ParseText(const std::string& text, onnx::ModelProto* proto) {
   if (!proto->ParseFromString(read->SerializeAsString())) throw std::runtime_error("its messages are too long");
 }
 
-OnnxParsed ParseOnnx(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs) {
+OnnxParsed ParseOnnx(const std::string& bytes, bool is_text, const std::vector<InputShape>& inputs,
+                     const std::string& folder) {
   OnnxParsed parsed;
   try {
     onnx::ModelProto proto;
@@ -1605,7 +1534,10 @@ OnnxParsed ParseOnnx(const std::string& bytes, bool is_text, const std::vector<I
       RefuseModel("is damaged or no ONNX model (a ModelProto expected)");
     }
     if (!proto.has_graph() || proto.graph().node_size() == 0) RefuseModel("holds no graph with nodes");
+    const auto missing =
+        folder.empty() ? std::map<std::string, std::size_t>() : ReadSmallOnnxFiles(folder, proto.mutable_graph());
     parsed.model = Inference(proto).Run(inputs);
+    parsed.model.missing = missing;
   } catch (const Refused& refused) {
     parsed.problem = refused.problem;
   } catch (const std::exception& error) {

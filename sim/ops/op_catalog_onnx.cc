@@ -76,12 +76,24 @@ OpWork OnnxLrn(const Graph& graph, OpId op) {
 }
 
 // Filter [K, C / groups, ...] for any number of spatial dimensions; an output element sums the products of one row.
-// `kFilter`, `kBias`: which inputs these are.
-template <std::size_t kFilter, std::size_t kBias>
+// `kFilter`, `kBias`: which inputs these are. `kInGroups`: the attribute `group` says in how many (1 where it is
+// absent).
+template <std::size_t kFilter, std::size_t kBias, bool kInGroups = true>
 OpWork OnnxConv(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   const ShapeView w = view.in(kFilter);
+  const ShapeView x = view.in(0);
   view.Expect(w.size() >= 3 && view.out(0).size() == w.size(), "filter and output have rank 3 or more");
+  const std::vector<std::int64_t> window = view.Integers("kernel_shape");
+  view.Expect(window.empty() || std::equal(window.begin(), window.end(), w.begin() + 2, w.end()),
+              "kernel_shape is that of the filter");
+  if (kInGroups) {
+    const std::int64_t groups = view.Integer("group", 1);
+    view.Expect(groups > 0 && w[0] % groups == 0, "the filters divide into groups");
+    view.Expect(
+        x.size() == w.size() && static_cast<double>(x[1]) == static_cast<double>(w[1]) * static_cast<double>(groups),
+        "the filter has as many channels as a group of the data");
+  }
   const double bias = view.num_inputs() > kBias ? Elements(view.out(0)) : 0;
   return MakeWork(OpClass::kConvolution, 2 * Elements(view.out(0)) * Elements(w.subspan(1)) + bias, view.AllBytes());
 }
@@ -303,7 +315,8 @@ constexpr OpKind kOnnxKinds[] = {
     {"onnx::BitwiseXor", kOnnxElementwise, "(a, b), broadcast: E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::Cast", kOnnxCopy, "(x): 0 flop", OnnxPerOutput<kOnnxCopy, 0>},
     {"onnx::CastLike", kOnnxCopy, "(x, type): 0 flop", OnnxPerOutput<kOnnxCopy, 0>},
-    {"onnx::CausalConvWithState", OpClass::kConvolution, "(x, w, ..): 2 * E * elements of w / K", OnnxConv<1, 99>},
+    {"onnx::CausalConvWithState", OpClass::kConvolution, "(x, w, ..): 2 * E * elements of w / K",
+     OnnxConv<1, 99, false>},
     {"onnx::Ceil", kOnnxElementwise, "(x): E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::Celu", kOnnxElementwise, "(x): 4*E", OnnxPerOutput<kOnnxElementwise, 4>},
     {"onnx::CenterCropPad", kOnnxCopy, "(x): 0 flop", OnnxPerOutput<kOnnxCopy, 0>},

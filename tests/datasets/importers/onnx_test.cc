@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "datasets/importers/importers.h"
@@ -198,10 +203,83 @@ TEST(ImportOnnxTest, OpsWithoutFlopAreListed) {
        .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3", "5"})},
        .outputs = {OnnxValueBytes("f", kOnnxF32, {"2", "3"}), OnnxValueBytes("a", kOnnxF32, {"2", "3", "5"})}},
       23));
-  EXPECT_THAT(imported.notes, ::testing::Contains("2 of 3 nodes (66.7 %) have a shape, but count 0 FLOP, as roofline "
-                                                  "does not know them: my.ops::Fancy, onnx::Attention"));
+  EXPECT_THAT(imported.notes, ::testing::Contains(StartsWith(
+                                  "2 of 3 nodes (66.7 %) have a shape, but count 0 FLOP, as roofline does not know "
+                                  "them: my.ops::Fancy, onnx::Attention (a: as an op of kind onnx::Attention, its")));
   EXPECT_THAT(imported.notes.back(), HasSubstr("3 of 3 nodes have shapes (100.0 %), 1 have a kind that roofline"));
   EXPECT_EQ(OnnxFlopOf(imported.graph), 6);
+}
+
+TEST(ImportOnnxTest, ConvolutionsWhoseShapesContradictHaveNoFlop) {
+  const auto note = [](const std::vector<std::int64_t>& filter, const std::vector<std::string>& attrs) {
+    const datasets::Imported imported =
+        ImportModel(OnnxModelBytes({.nodes = {OnnxNodeBytes("Conv", {"x", "w"}, {"y"}, attrs)},
+                                    .initializers = {OnnxTensorBytes("w", kOnnxF32, filter)},
+                                    .inputs = {OnnxValueBytes("x", kOnnxF32, {"1", "4", "8", "8"})},
+                                    .outputs = {}}));
+    return OnnxFlopOf(imported.graph) > 0 ? "" : imported.notes[0];
+  };
+  EXPECT_EQ(note({6, 4, 3, 3}, {}), "");
+  EXPECT_EQ(note({6, 2, 3, 3}, {OnnxIntBytes("group", 2), OnnxIntsBytes("kernel_shape", {3, 3})}), "");
+  EXPECT_THAT(note({6, 3, 3, 3}, {}), HasSubstr("(the filter has as many channels as a group of the data)"));
+  EXPECT_THAT(note({6, 4, 3, 3}, {OnnxIntBytes("group", 2)}), HasSubstr("as a group of the data)"));
+  EXPECT_THAT(note({5, 2, 3, 3}, {OnnxIntBytes("group", 2)}), HasSubstr("(the filters divide into groups)"));
+  EXPECT_THAT(note({6, 4, 3, 3}, {OnnxIntsBytes("kernel_shape", {5, 5})}), HasSubstr("(kernel_shape is that of the"));
+}
+
+TEST(ImportOnnxTest, AStatedShapeThatContradictsTheInputsIsAWarning) {
+  const auto model = [](const std::string& columns) {
+    return OnnxModelBytes({.nodes = {OnnxNodeBytes("Relu", {"x"}, {"y"})},
+                           .initializers = {},
+                           .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+                           .outputs = {OnnxValueBytes("y", kOnnxF32, {"batch", columns})}});
+  };
+  const datasets::Imported imported = ImportModel(model("7"));
+  EXPECT_EQ(imported.notes[0],
+            "warning: the file states another shape than follows from a node's inputs, which was "
+            "taken: \"y\": [2,3], not [-1,7]");
+  EXPECT_THAT(ShapeOf(imported.graph, "y"), ElementsAre(2, 3));
+  EXPECT_THAT(ImportModel(model("3")).notes[0], StartsWith("weights"));
+  EXPECT_THAT(ImportModel(model("7"), {"x=2x3"}).notes[0], StartsWith("weights"));
+}
+
+TEST(ReadOnnxTest, SmallTensorsAreReadFromOtherFiles) {
+  const std::string folder = ::testing::TempDir();
+  const std::vector<std::int64_t> dims = {3, 2};
+  std::ofstream(folder + "/shapes.bin", std::ios::binary)
+      << "skip" << std::string_view(reinterpret_cast<const char*>(dims.data()), sizeof(std::int64_t) * dims.size());
+  const auto model = [](const std::string& location, const std::string& offset) {
+    const auto entry = [](const std::string& key, const std::string& value) {
+      return BytesField(13, BytesField(1, key) + BytesField(2, value));
+    };
+    return OnnxModelBytes(
+        {.nodes = {OnnxNodeBytes("Reshape", {"x", "s"}, {"y"})},
+         .initializers = {OnnxTensorBytes("s", kOnnxI64, {2},
+                                          IntegerField(14, 1) + entry("location", location) + entry("offset", offset))},
+         .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+         .outputs = {}});
+  };
+  const auto read = [&](const std::string& bytes, const std::string& below) {
+    std::istringstream in(bytes);
+    return datasets::ReadOnnx(in, {}, below);
+  };
+  EXPECT_EQ(read(model("shapes.bin", "4"), folder).types.at("y").dims, dims);
+  // Nowhere, beyond the end, not below the folder, and not there.
+  EXPECT_FALSE(read(model("shapes.bin", "4"), "").types.at("y").HasShape());
+  EXPECT_TRUE(read(model("shapes.bin", "4"), "").missing.empty());
+  const std::string above = "../" + std::filesystem::path(folder).lexically_normal().parent_path().filename().string();
+  for (const auto& [location, offset] : {std::pair<std::string, std::string>{"shapes.bin", "5"},
+                                         {"shapes.bin", "-4"},
+                                         {folder + "/shapes.bin", "4"},
+                                         {above + "/shapes.bin", "4"},
+                                         {"none.bin", "0"},
+                                         {"", "0"}}) {
+    const datasets::OnnxModel unread = read(model(location, offset), folder);
+    EXPECT_FALSE(unread.types.at("y").HasShape()) << location;
+    EXPECT_EQ(unread.missing, (std::map<std::string, std::size_t>{{location, 1}}));
+    EXPECT_THAT(datasets::MakeOnnxGraph(unread).notes,
+                ::testing::Contains(StartsWith("warning: \"" + location + "\" cannot be read, which holds")));
+  }
 }
 
 TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
@@ -353,8 +431,8 @@ TEST(ImportOnnxTest, OfAnUnknownConditionTheLargerBranchIsTaken) {
   EXPECT_EQ(OnnxFlopOf(imported.graph), 18);
   EXPECT_EQ(
       imported.notes[0],
-      "2 of 3 nodes (66.7 %) are of an If or a Loop whose condition is known only when the model runs; taken: the "
-      "branch with more nodes, all iterations (If \"y\": else)");
+      "2 of 3 nodes (66.7 %) are of an If or a Loop whose condition does not follow from shapes and constants as the "
+      "import follows them; taken: the branch with more nodes, all iterations (If \"y\": else)");
 }
 
 // Three products, whose sums the scan output holds.

@@ -34,8 +34,10 @@ constexpr double kGpuMicros = 1.25;  // of latency, at each GPU and at each netw
 constexpr double kCpuMicros = 6.75;
 constexpr double kMostMbit = 10'000'000;  // of a network port: no card is as fast
 
-// Of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed.
-double LaneRate(std::string_view speed) {
+constexpr double kUnknownLane = 60;  // as generation 3
+
+// Of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed; none: not known.
+std::optional<double> LaneRate(std::string_view speed) {
   constexpr std::pair<std::string_view, double> kRates[] = {{"2.5", 15}, {"5", 30},   {"8", 60},
                                                             {"16", 120}, {"32", 240}, {"64", 480}};
   std::string_view number = speed.substr(0, speed.find(' '));
@@ -43,7 +45,7 @@ double LaneRate(std::string_view speed) {
   for (const auto& [name, rate] : kRates) {
     if (number == name) return rate;
   }
-  return 60;  // unknown or not said: as generation 3
+  return std::nullopt;
 }
 
 // A node of the file, with its place for messages.
@@ -194,6 +196,7 @@ class SystemReader {
                        "not valid XML: " + std::string(parsed.description()));
     const pugi::xml_node system = document.child("system");
     if (!system) throw InputError(file_, "has no <system> (a topology of NCCL's)");
+    if (system.next_sibling("system")) throw InputError(file_, "has several <system> (one node; --nodes repeats it)");
     has_gpus = !system.select_node(".//gpu").node().empty();
     has_ports_ = !system.select_node(".//net").node().empty();
     for (const pugi::xml_node cpu : system.children("cpu")) ReadCpu(Element(cpu, file_));
@@ -230,6 +233,9 @@ class SystemReader {
   std::size_t to_themselves = 0;   // links of GPUs to themselves
   std::size_t cards_as_ports = 0;  // network cards without a <net>
   std::size_t too_fast = 0;        // ports that say more than kMostMbit
+  std::size_t without_speed = 0;   // ports
+  std::size_t without_count = 0;   // links of NVLink's or XGMI's that do not say how many they are
+  std::size_t unknown_lanes = 0;   // PCIe links without a speed that is known
 
  private:
   static std::string NumaOf(const Cpu& cpu) { return fmt::format("numa:{}", cpu.numa); }
@@ -262,7 +268,9 @@ class SystemReader {
     // Unknown: 0, or 255 as Linux has it.
     const std::int64_t given_width = pci.Integer("link_width", 0, 255, 0);
     const double width = given_width == 0 || given_width > 32 ? 16 : static_cast<double>(given_width);
-    const double rate = width * LaneRate(pci.Text("link_speed")) / 80;
+    const std::optional<double> lane = LaneRate(pci.Text("link_speed"));
+    unknown_lanes += lane ? 0 : 1;
+    const double rate = width * lane.value_or(kUnknownLane) / 80;
     const std::string bus = pci.Text("busid");
     if (bus.empty()) pci.Refuse("busid", "is missing (such as 0000:07:00.0)");
     const pugi::xml_node gpu = pci.node().child("gpu");
@@ -314,6 +322,7 @@ class SystemReader {
       const bool is_nvlink = std::string_view(child.name()) == "nvlink";
       if (!is_nvlink && std::string_view(child.name()) != "xgmi") continue;
       const auto count = static_cast<double>(link.Integer("count", 1, 1024, 1));
+      without_count += link.Text("count").empty() ? 1 : 0;
       const std::string target = link.Text("target");
       if (target.empty()) link.Refuse("target", "is missing (a bus id)");
       // Class 0x068000 is a switch of NVLink's, 0x068001 the GPU's CPU.
@@ -334,6 +343,7 @@ class SystemReader {
       // A card that does not know its speed says 0 or -1: taken as 10 Gbit/s.
       const std::int64_t given = net.Integer("speed", -1, std::numeric_limits<std::int32_t>::max(), 0);
       const double mbit = given <= 0 ? 10'000 : static_cast<double>(given);
+      without_speed += given <= 0 ? 1 : 0;
       too_fast += mbit > kMostMbit ? 1 : 0;
       has_net = true;
       joins.push_back({above, "net", mbit / 8000, kGpuMicros});
@@ -527,6 +537,17 @@ void AddNcclNotes(const SystemReader& node, const ImportOptions& options, const 
     notes->push_back(fmt::format("{} network cards have no port with a speed: taken to be as fast as their PCIe links",
                                  node.cards_as_ports));
   }
+  if (node.without_count > 0) {
+    notes->push_back(
+        fmt::format("{} links between GPUs or to their switch have no count: taken as one each", node.without_count));
+  }
+  if (node.unknown_lanes > 0) {
+    notes->push_back(
+        fmt::format("{} PCIe links have no known link_speed: taken as generation 3, 8 GT/s", node.unknown_lanes));
+  }
+  if (node.without_speed > 0 && options.nodes > 1) {
+    notes->push_back(fmt::format("{} network ports have no speed: taken as 10 Gbit/s", node.without_speed));
+  }
   if (node.too_fast > 0 && options.nodes > 1) {
     notes->push_back(
         fmt::format("{} network ports say more than 10 Tbit/s: only their PCIe links limit them", node.too_fast));
@@ -556,6 +577,13 @@ Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& 
   for (const Gpu& gpu : node.gpus) kinds.insert(gpu.kind);
   imported.notes.push_back(fmt::format("GPUs are taken as {}, CPUs as cpu-core", fmt::join(kinds, " and ")));
   AddNcclNotes(node, options, added, &imported.notes);
+  std::string renumbered;
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+    if (node.gpus[i].name != fmt::format("gpu:{}", i)) {
+      renumbered += fmt::format("{}gpu:{} is dev {}", renumbered.empty() ? "" : ", ", i, node.gpus[i].name.substr(4));
+    }
+  }
+  if (!renumbered.empty()) imported.notes.push_back("GPUs are numbered without holes: " + renumbered);
   imported.notes.push_back(
       "memory sizes and op gaps are not in such a file (memory_gib, op_gap_us); latencies are estimates");
   return imported;

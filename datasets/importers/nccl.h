@@ -24,7 +24,10 @@
 // Within a node no route leads through `net`. A link to a GPU that is not in the file, or to the GPU itself, is left
 // out, and a note says so. Templates of clouds have no NVLink, which a note says: ImportOptions::nvlink adds it.
 //
-// Throws InputError where the text is not XML, no system, or has no CPU or no GPU, and where a number is none.
+// Notes also say where a link has no count or speed, and where numbers of GPUs have holes.
+//
+// Throws InputError where the text is not XML, no system or several, or has no CPU or no GPU, and where a number is
+// none.
 
 #include <string_view>
 

@@ -63,6 +63,26 @@ std::vector<std::string> NamesOf(const Cluster& cluster) {
   return names;
 }
 
+TEST(NcclTest, WhatTheFileDoesNotSayIsNamed) {
+  std::string text = TwoSockets();
+  const auto change = [&text](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  change("count=\"10\" ", "");
+  change(" speed=\"400000\"", "");
+  change("link_speed=\"16 GT/s\"", "link_speed=\"Unknown speed\"");
+  change("dev=\"1\" sm", "dev=\"7\" sm");
+  const datasets::Imported imported = Import(text, 2);
+  EXPECT_THAT(imported.notes,
+              ::testing::IsSupersetOf({"1 links between GPUs or to their switch have no count: taken as one each",
+                                       "1 PCIe links have no known link_speed: taken as generation 3, 8 GT/s",
+                                       "1 network ports have no speed: taken as 10 Gbit/s",
+                                       "GPUs are numbered without holes: gpu:1 is dev 2, gpu:2 is dev 7"}));
+  EXPECT_THAT(Import(TwoSockets(), 2).notes, ::testing::SizeIs(2));
+  text += "<system version=\"1\"><cpu numaid=\"0\"/></system>";
+  EXPECT_EQ(ErrorOf([&] { Import(text); }), "topo.xml: has several <system> (one node; --nodes repeats it)");
+}
+
 TEST(NcclTest, ANodeHasItsDevicesByNumberAndItsLinksByGeneration) {
   const datasets::Imported imported = Import(TwoSockets());
   const Cluster& cluster = *imported.cluster;

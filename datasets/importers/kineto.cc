@@ -324,18 +324,24 @@ std::string_view ShortName(std::string_view name) {
 std::string KindOfGpu(std::string_view name) {
   std::string kind;
   std::vector<std::string> words;
-  std::string word;
+  std::string letters;
   for (const char c : std::string(name) + " ") {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-    } else if (!word.empty()) {
-      words.push_back(std::move(word));
-      word.clear();
+      letters.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    } else if (!letters.empty()) {
+      words.push_back(std::move(letters));
+      letters.clear();
     }
   }
   for (const std::string& candidate : words) {
     for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200", "mi300x"}) {
-      if (candidate.starts_with(known)) return std::string(known);
+      if (!candidate.starts_with(known)) continue;
+      // The catalogue's are SXM; the other cards of that name have three quarters of their rate or less.
+      const bool has_others = known == "h100" || known == "h200";
+      for (const std::string& word : words) {
+        if (has_others && (word == "pcie" || word == "nvl")) return fmt::format("{}-{}", known, word);
+      }
+      return std::string(known);
     }
     // Not "A10G" or "L40", which are other cards.
     for (const std::string_view known : {"a10", "l4", "l40s"}) {

@@ -20,7 +20,8 @@ inline constexpr std::string_view kTraceThreadKind = "host-cpu";
 std::string WithoutColons(std::string_view text);
 // The first 100 bytes at most, not cut inside of a character: names of kernels have up to thousands.
 std::string_view ShortName(std::string_view name);
-// "NVIDIA H100 80GB HBM3" is "h100", as in the catalogue; of a name without such a word, its words.
+// "NVIDIA H100 80GB HBM3" is "h100", as in the catalogue, and "NVIDIA H100 PCIe" the kind "h100-pcie", which is not in
+// it; of a name without such a word, its words.
 std::string KindOfGpu(std::string_view name);
 
 // The step of a trace, or of several ranks' traces, as a graph on its own cluster (trace_step.h has the rules):

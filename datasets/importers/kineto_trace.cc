@@ -339,6 +339,7 @@ class TraceReader : public JsonEvents {
     if (frames_.size() >= kMostLevelsOfTrace) {
       Refuse(fmt::format("is nested too deeply (at most {} levels)", kMostLevelsOfTrace));
     }
+    if (frames_.size() == 2) gpu_ = std::nullopt;
     frames_.push_back({.is_list = is_list});
   }
 
@@ -408,8 +409,20 @@ class TraceReader : public JsonEvents {
       if (key == "world_size") trace_.world_size = IntegerFrom(text);
     }
     if (depth == 3 && first == "deviceProperties") {
-      if (key == "id") gpu_ = IntegerFrom(text);
-      if (key == "name" && gpu_) trace_.gpus[*gpu_] = text;
+      // A name without an id has a number that no device has.
+      constexpr std::int64_t kNoGpu = -1;
+      const std::int64_t known = gpu_.value_or(kNoGpu - static_cast<std::int64_t>(trace_.gpus.size()));
+      if (key == "name") {
+        trace_.gpus[known] = text;
+        gpu_ = known;
+      }
+      if (const auto id = key == "id" ? IntegerFrom(text) : std::nullopt) {
+        if (auto named = trace_.gpus.extract(known)) {
+          named.key() = *id;
+          trace_.gpus.insert(std::move(named));
+        }
+        gpu_ = id;
+      }
     }
   }
 

@@ -57,6 +57,25 @@ TEST(KindOfGpuTest, IsTheCataloguesNameOfACard) {
   EXPECT_EQ(datasets::KindOfGpu("NVIDIA GeForce RTX 4090"), "rtx-4090");
   EXPECT_EQ(datasets::KindOfGpu("GeForce RTX 2080 Ti"), "rtx-2080-ti");
   EXPECT_EQ(datasets::KindOfGpu("AMD Instinct MI300X"), "mi300x");
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA H100 80GB HBM3"), "h100");
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA H100 PCIe"), "h100-pcie") << "another card";
+  EXPECT_EQ(datasets::KindOfGpu("NVIDIA H200 NVL"), "h200-nvl") << "another card";
+}
+
+TEST(ImportKinetoTest, PropertiesOfADeviceComeInAnyOrderAndWithoutAnId) {
+  const auto kind = [](const std::string& properties) {
+    std::string text = kKinetoSample;
+    const std::size_t start = text.find("\"deviceProperties\"");
+    const std::size_t end = text.find(']', start);
+    text.replace(start, end + 1 - start, "\"deviceProperties\": [" + properties + "]");
+    const datasets::Imported imported = ImportTrace(text);
+    return std::string(FindOp(imported.graph, "0000000 aten.mm").kind_times[0].kind);
+  };
+  EXPECT_EQ(kind(R"({"id": 0, "name": "NVIDIA A100"}, {"id": 1, "name": "NVIDIA H100"})"), "a100");
+  EXPECT_EQ(kind(R"({"name": "NVIDIA A100", "id": 0}, {"name": "NVIDIA H100", "id": 1})"), "a100");
+  EXPECT_EQ(kind(R"({"name": "NVIDIA A100"}, {"name": "NVIDIA A100"})"), "a100");
+  EXPECT_EQ(kind(R"({"name": "NVIDIA A100"}, {"id": 0, "name": "NVIDIA H100"})"), "h100");
+  EXPECT_EQ(kind(R"({"name": "NVIDIA A100"}, {"name": "NVIDIA H100"})"), "gpu");  // either
 }
 
 TEST(ImportKinetoTest, AStepIsAGraphOnItsThreadsAndStreams) {

@@ -231,13 +231,18 @@ void KeepAttribute(const std::string& name, const AttributeValue& value, ChakraN
     node->is_cpu = integer != 0;
     node->says_cpu = true;
   }
-  if (integer < 0) return;
+  constexpr std::string_view kSizes[] = {"comm_size", "num_bytes", "tensor_size"};
+  if (integer < 0) {
+    node->has_negative = node->has_negative || name == "duration_ns" || name == "num_ops" ||
+                         std::find(std::begin(kSizes), std::end(kSizes), name) != std::end(kSizes);
+    return;
+  }
   keep("duration_ns", &node->nanos);
   keep("num_ops", &node->flop);
   if (name == "pg_size" || name == "group_size") {
     SetGroups(node, [&](ChakraNodeGroups* groups) { groups->size = integer; });
   }
-  for (const std::string_view size : {"comm_size", "num_bytes", "tensor_size"}) keep(size, &node->bytes);
+  for (const std::string_view size : kSizes) keep(size, &node->bytes);
 }
 
 // False if the message is broken.
@@ -371,6 +376,7 @@ bool NeedsTime(const ChakraNode& node) {
 constexpr std::string_view kTimedAs[] = {"all_reduce",     "broadcast", "all_gather", "all_gather",
                                          "reduce_scatter", "broadcast", "all_to_all", "reduce_scatter",
                                          "reduce_scatter", "all_reduce"};
+constexpr std::int64_t kChakraBarrier = 9;
 std::string_view TimedAs(const ChakraNode& node) {
   const std::int64_t type = node.collective.value_or(-1);
   return type >= 0 && static_cast<std::size_t>(type) < std::size(kTimedAs) ? kTimedAs[type] : std::string_view();
@@ -567,10 +573,13 @@ class ChakraGraphMaker {
                                    first.groups ? ShownGroup(first.groups->name) : "");
     collective.kind = TimedAs(first);
     collective.num_ranks = found.nodes.size();
+    bool is_alike = true;
     for (const std::uint32_t node : found.nodes) {
+      is_alike = is_alike && all_[node].node.bytes == first.bytes;
       collective.bytes = std::max(collective.bytes, all_[node].node.bytes.value_or(0));
       collective_of_[node] = static_cast<std::uint32_t>(collectives_.size() - 1);
     }
+    unlike_ += is_alike ? 0 : 1;
   }
 
   static std::string ShownGroup(const std::string& group) {
@@ -787,6 +796,9 @@ class ChakraGraphMaker {
     std::size_t untimed = 0;
     std::size_t worked = 0;
     std::size_t unknown = 0;
+    std::size_t untyped = 0;
+    std::size_t unsized = 0;
+    std::size_t negative = 0;
     std::size_t ends = 0;
     std::size_t on_shared_cpu = 0;
     double gpu_micros = 0;
@@ -795,7 +807,11 @@ class ChakraGraphMaker {
       // What emplace wrote has exact times, and messages that take none.
       untimed += HasTime(node) || NeedsTime(node) ? 0 : 1;
       worked += NeedsTime(node) ? 1 : 0;
-      unknown += IsUnknown(i) ? 1 : 0;
+      const bool has_type = node.type != ChakraNode::Type::kCollective || !TimedAs(node).empty();
+      (has_type ? unknown : untyped) += IsUnknown(i) ? 1 : 0;
+      const bool sends_nothing = node.collective == kChakraBarrier || !IsCommunication(node);
+      unsized += NeedsTime(node) && !sends_nothing && node.bytes.value_or(0) == 0 ? 1 : 0;
+      negative += node.has_negative ? 1 : 0;
       on_shared_cpu += options_.cluster != nullptr && ranks_.size() > 1 && node.is_cpu && HasTime(node) ? 1 : 0;
       if (node.is_cpu) continue;
       gpu_micros += MicrosOf(node);
@@ -831,6 +847,20 @@ class ChakraGraphMaker {
                       "times them (the traces of all ranks)",
                       unknown));
     }
+    if (untyped > 0) {
+      notes_.push_back(fmt::format(
+          "{} of these are collectives without a comm_type that is known (0 to 9): nothing times them", untyped));
+    }
+    if (unsized > 0) {
+      notes_.push_back(fmt::format(
+          "{} collectives and messages have no size (comm_size) and no duration: they move 0 bytes", unsized));
+    }
+    if (unlike_ > 0) {
+      notes_.push_back(fmt::format("{} collectives have unlike sizes on their ranks: the largest is taken", unlike_));
+    }
+    if (negative > 0) {
+      notes_.push_back(fmt::format("{} nodes have a negative size, work or duration: left out", negative));
+    }
     if (on_shared_cpu > 0) {
       notes_.push_back(fmt::format("{} nodes of the ranks' CPUs share one CPU of the cluster", on_shared_cpu));
     }
@@ -864,6 +894,7 @@ class ChakraGraphMaker {
   std::size_t missing_ = 0;
   std::size_t messages_ = 0;
   std::size_t unsent_ = 0;
+  std::size_t unlike_ = 0;  // collectives whose ranks say different sizes
   std::size_t unreadable_groups_ = 0;
 };
 

@@ -41,6 +41,7 @@ struct ChakraNode {
   // CPU; of a workload all are of an accelerator.
   bool is_cpu = true;
   bool says_cpu = false;                                // it has the attribute
+  bool has_negative = false;                            // a size, work or duration that is left out
   std::optional<std::int64_t> thread = {};              // attribute tid: a thread, or a stream
   std::optional<std::int64_t> collective = {};          // attribute comm_type
   std::optional<std::int64_t> bytes = {};               // attribute comm_size, num_bytes or tensor_size

@@ -285,6 +285,35 @@ TEST(MakeChakraGraphTest, ARateTimesWorkAndTheClusterItsCollectives) {
   EXPECT_FALSE(datasets::MakeChakraGraph(WorkloadRanks(4)).cluster);
 }
 
+TEST(MakeChakraGraphTest, WhatAWorkloadDoesNotSayIsNoted) {
+  const Cluster cluster = datasets::LoadCluster("dgx-h100");
+  const auto notes = [&](auto change) {
+    std::vector<datasets::ChakraRank> workload = WorkloadRanks(2);
+    for (datasets::ChakraRank& rank : workload) change(rank.rank, &rank.nodes[1]);
+    return datasets::MakeChakraGraph(workload, {.groups = {}, .cluster = &cluster}).notes;
+  };
+  using Node = datasets::ChakraNode;
+  using ::testing::Contains;
+  EXPECT_THAT(notes([](std::int64_t, Node*) {}), ::testing::SizeIs(3));
+  EXPECT_THAT(notes([](std::int64_t, Node* node) { node->bytes.reset(); }),
+              Contains("2 collectives and messages have no size (comm_size) and no duration: they move 0 bytes"));
+  EXPECT_THAT(notes([](std::int64_t, Node* node) {
+                node->collective = 9;
+                node->bytes.reset();
+              }),
+              ::testing::SizeIs(3));  // a barrier has none
+  EXPECT_THAT(notes([](std::int64_t rank, Node* node) { node->bytes = 100 + rank; }),
+              Contains("1 collectives have unlike sizes on their ranks: the largest is taken"));
+  EXPECT_THAT(notes([](std::int64_t, Node* node) { node->collective.reset(); }),
+              Contains("2 of these are collectives without a comm_type that is known (0 to 9): nothing times them"));
+  EXPECT_THAT(notes([](std::int64_t, Node* node) {
+                constexpr int kSint64 = 17;  // -1 is 1 there
+                *node = ReadChakraNode(ChakraInteger(1, 2) + ChakraInteger(3, 4) +
+                                       ChakraAttributeField("num_ops", ChakraInteger(kSint64, 1)));
+              }),
+              Contains("2 nodes have a negative size, work or duration: left out"));
+}
+
 TEST(MakeChakraGraphTest, ACollectiveOfRanksThatAreNotGivenHasNoTime) {
   const Cluster cluster = datasets::LoadCluster("dgx-h100");
   const auto make = [&](int ranks, const datasets::ChakraGroups& groups) {

@@ -122,6 +122,10 @@ std::string InOurWords(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("unknown: {}", fmt::join(app.remaining(true), " "));
   }
   std::string text = error.what();
+  // An option that is missing may be one that is misspelt.
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.remaining_size(true) > 0) {
+    return fmt::format("{}; unknown: {}", text, fmt::join(app.remaining(true), " "));
+  }
   constexpr std::string_view kOnce = ": At Most 1 required but received ";
   if (const std::size_t found = text.find(kOnce); found != std::string::npos) {
     text = fmt::format("{}: is given {} times (once)", text.substr(0, found), text.substr(found + kOnce.size()));

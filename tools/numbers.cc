@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <string>
 #include <system_error>
 
@@ -25,6 +26,10 @@ CLI::Validator IntegerFrom(std::uint64_t low, std::uint64_t high) {
   const auto check = [low, high](std::string& text) -> std::string {
     std::uint64_t number = 0;
     if (!IsNumberFrom(text, low, high, &number)) {
+      const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+      if (!is_number && high == std::numeric_limits<std::uint64_t>::max()) {
+        return fmt::format("is {} (an integer of {} or more)", Quoted(text), low);
+      }
       return fmt::format("is {} (an integer from {} to {})", Quoted(text), low, high);
     }
     text = std::to_string(number);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -44,7 +45,12 @@ void* OpenLibrary(const Plugin& part) {
   for (const fs::path& path : PlacesOf(part)) {
     if (!fs::exists(path, error)) continue;
     if (void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    throw InputError(path.string(), std::string("cannot be loaded (") + dlerror() + ")");
+    const std::string why = dlerror();
+    // The loader names no reason where the address space is used up.
+    if (why.ends_with("failed to map segment from shared object") || why.ends_with("annot allocate memory")) {
+      throw std::bad_alloc();
+    }
+    throw InputError(path.string(), "cannot be loaded (" + why + ")");
   }
   throw InputError(part.file, std::string("is not beside the program (") + part.what + ")");
 }

@@ -197,6 +197,11 @@ TEST_F(AttackTest, WithoutMemoryTheStatusIs71) {
   GTEST_SKIP() << "sanitizers need more memory than is left here";
 #endif
   ASSERT_EQ(Emplace("generate rnnlm --set hidden=64 steps=200 layers=4 -o large.json").status, 0);
+  const Ran without_room = Shell(
+      "ulimit -v 200000; $emplace place --graph g.json --cluster c.yaml --agent hierarchical --evaluations 9 -o "
+      "p2.json");
+  EXPECT_EQ(without_room.status, 71) << without_room.err;  // LibTorch cannot be loaded
+  EXPECT_EQ(without_room.err, "emplace: out of memory\n");
   const Ran ran = Shell("ulimit -d 4000; $emplace inspect large.json");
   EXPECT_EQ(ran.status, 71) << ran.err;
   EXPECT_EQ(ran.err, "emplace: out of memory\n");

@@ -38,8 +38,8 @@ std::string ColumnOf(const experiments::ExperimentCell& cell) {
 std::string DescribeTrial(const experiments::ExperimentSpec& experiment, const experiments::PlannedTrial& trial) {
   const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
   const std::string column = ColumnOf(cell);
-  return fmt::format("{}, {}{}{}, seed {}", cell.agent.label, column, column.empty() ? "" : ", ", trial.graph,
-                     trial.seed);
+  return Shortened(Printable(fmt::format("{}, {}{}{}, seed {}", cell.agent.label, column, column.empty() ? "" : ", ",
+                                         trial.graph, trial.seed)));
 }
 
 std::string TimeForPeople(double seconds) {

@@ -177,6 +177,19 @@ TEST_F(AttackTest, ALongKeyIsALineOfOrdinaryLength) {
   }
 }
 
+TEST_F(AttackTest, ProgressOfASweepIsALineForATrialWhateverItsGraphIsCalled) {
+  Write("n.json", R"({"schema": "emplace.graph", "version": 1, "name": "a\nb\u001b[2J", "ops": [)"
+                  R"({"name": "x", "kind": "k", "time_us": 1}]})");
+  Write("n.yaml",
+        "schema: emplace.experiment\nversion: 1\nname: n\ngraphs: {files: [n.json]}\n"
+        "cluster: {name: p2.8xlarge, gpus: 1}\ncosts: measured\nagent: {name: random}\n"
+        "budget: {evaluations: 2}\nseeds: [1]\n");
+  const Ran ran = Emplace("sweep n.yaml -o r");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_THAT(ran.err, ::testing::HasSubstr("[1/1] random, a\\nb\\u001b[2J, seed 1: 1 us"));
+  EXPECT_EQ(ran.err.find('\x1b'), std::string::npos);
+}
+
 TEST_F(AttackTest, WithoutThreadsTheCallerDoesTheWork) {
 #ifdef EMPLACE_SANITIZED
   GTEST_SKIP() << "sanitizers need more memory than is left here";

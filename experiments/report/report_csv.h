@@ -13,7 +13,8 @@ namespace emplace::experiments {
 // is relative to the first placement. Times are in µs unless a heading says seconds; empty: no value.
 void WriteTrialsCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 
-// One line for each cell of a report's tables, including averages. Step times in µs. Throws InputError like MakeReport.
+// One line for each cell of a report's tables, including averages. Step times in µs; trials_found and trials_wanted are
+// CellTrials' (report_tables.h). Throws InputError like MakeReport.
 void WriteTableCsv(std::ostream& out, const std::vector<ExperimentRuns>& experiments);
 
 // One line for each two agents that share pairs, over all trials and within each dataset. `difference` is better minus

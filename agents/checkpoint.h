@@ -32,7 +32,7 @@ struct GraphState {
 
 // Times measured during a search, in s. They are not part of any result.
 struct SearchTimes {
-  double policy = 0;     // CPU time of the agent: proposing, learning
+  double policy = 0;     // CPU time of the agent: proposing, learning; of a process of its own all, its start included
   double simulator = 0;  // CPU time of evaluations, of all threads
   double wall = 0;       // wall-clock time of the search
   bool operator==(const SearchTimes&) const = default;

@@ -185,13 +185,14 @@ class GraphSearch {
     EMPLACE_CHECK(!batch.empty());
     batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
     const double proposed = CpuSeconds();
+    times->policy += proposed - started;
     const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
     // Before the agent sees them, so that they count also where it never answers.
     for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], proposal.may_be_best);
     const double evaluated = CpuSeconds();
-    for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
-    times->policy += proposed - started + CpuSeconds() - evaluated;
     times->simulator += evaluated - proposed;
+    for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
+    times->policy += CpuSeconds() - evaluated;
     in_episode_ = proposal.episode_continues && !Spent();
   }
 
@@ -675,10 +676,9 @@ std::string RewardWarning(const GraphResult& result) {
   const double best_micros = result.best ? result.best_result.step_time_micros : 0;
   if (result.invalid_micros && *result.invalid_micros < best_micros && result.fitting < result.evaluations) {
     return fmt::format(
-        "{} of {} placements did not fit, and the reward counted each as a step of {:.6g} s, which is less than the "
-        "best "
-        "that fits, {:.6g} s, so the agent was led away from what fits (--reward NAME:invalid={:.0f}, or "
-        "memory_penalty)",
+        "{} of {} placements did not fit, and the reward counted each as a step of {:.6g} s: less than the {:.6g} s of "
+        "the best that fits, so an agent that follows the reward is led away from what fits (a larger `invalid`, such "
+        "as invalid={:.0f}, or --reward memory_penalty)",
         result.evaluations - result.fitting, result.evaluations, *result.invalid_micros * 1e-6, best_micros * 1e-6,
         std::ceil(10 * best_micros * 1e-6));
   }

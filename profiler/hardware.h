@@ -121,6 +121,9 @@ class HardwareBackend {
   // "cpu:N", N below the number of cores that this process may use; "cuda:N"; "privateuseone:N", a device of a library
   // that has been loaded and has made itself known to LibTorch under that name. Throws InputError(name) for others.
   virtual std::unique_ptr<HardwareDevice> Open(const std::string& name) = 0;
+  // The kind of the device that Open would return, which Open alone makes ready; as CUDA's context takes memory. Throws
+  // as Open.
+  virtual std::string KindOf(const std::string& name) = 0;
   // For the profile: cpu, torch, cuda, driver, as far as they are there.
   virtual std::map<std::string, std::string> Describe() const = 0;
   // The kinds that Prepare has beside aten ones, sorted.

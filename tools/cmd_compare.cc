@@ -330,6 +330,7 @@ int Run(const CompareOptions& options) {
     LoadCluster(problem);  // refuses a number before the first search
   }
   std::vector<Cell> cells;
+  std::string unanswered;  // what was said last of an agent that never answered
   SearchStop stop(options.search.seconds);
   for (const std::optional<std::size_t>& gpus : sizes) {
     ProblemOptions problem = options.problem;
@@ -346,14 +347,15 @@ int Run(const CompareOptions& options) {
       try {
         cells.push_back(Try(options, instance, agent, &stop));
       } catch (const agents::AgentDoesNotAnswer& error) {
-        if (options.agents.size() == 1) throw;
-        Say(fmt::format("left out: {}", error.what()));
+        unanswered = error.what();
+        Say(fmt::format("left out: {}", unanswered));
       } catch (const InputError& error) {
         if (!All(options) || !agents::FindAgent(agent).refuses_some) throw;
         Say(fmt::format("left out: {}", error.what()));
       }
     }
   }
+  if (cells.empty() && !unanswered.empty()) return kBadInput;
   if (stop.Interrupted()) {
     Say(fmt::format("stopped by {}: the table has the agents that were done, and the one that was searching",
                     stop.Cause()));

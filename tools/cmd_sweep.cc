@@ -13,8 +13,13 @@
 
 #include "experiments/report/report_results.h"
 #include "experiments/run/plan_file.h"
+#include "experiments/run/run_folder.h"
 #include "experiments/spec/experiment.h"
+#include "experiments/spec/hardware_choice.h"
+#include "experiments/spec/problem.h"
 #include "experiments/spec/trial_plan.h"
+#include "sim/base/json_struct.h"
+#include "sim/base/json_text.h"
 #include "sim/base/printable.h"
 #include "sim/base/table.h"
 #include "tools/commands.h"
@@ -109,9 +114,24 @@ std::string NoteOfOthers(const PlannedSweep& sweep) {
                      Counted(others, "trial"));
 }
 
+// Trials on real devices that are left must find these here. Throws InputError.
+void CheckRealDevices(const PlannedSweep& sweep) {
+  std::set<std::string> checked;
+  for (std::size_t i = 0; i < sweep.plan.trials.size(); ++i) {
+    const experiments::TrialChoice& choice = sweep.plan.trials[i].choice;
+    if (!choice.hardware || experiments::IsFinished(sweep.folders[i])) continue;
+    if (!checked.insert(JsonText({FieldsToJson(choice.cluster)})).second) continue;
+    AtPlace(sweep.experiment.path, [&] {
+      experiments::CheckRealDevices(
+          experiments::KeepChosen(experiments::LoadWholeCluster(choice.cluster), choice.cluster));
+    });
+  }
+}
+
 int Run(const SweepOptions& options) {
   const PlannedSweep sweep = PlanSweep(options.experiment, options.output);
   CheckJobs(options.jobs, sweep);
+  if (!options.plan) CheckRealDevices(sweep);
   if (options.dry_run) return DryRun(options, sweep);
   if (options.plan) {
     WritePlannedSweep(sweep);

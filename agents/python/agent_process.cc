@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -96,8 +97,8 @@ double CpuSecondsOfTree(pid_t root) {
   std::vector<pid_t> processes = {root};
   for (std::size_t i = 0; i < processes.size() && i < kMostProcesses; ++i) {
     const fs::path folder = fmt::format("/proc/{}", processes[i]);
-    std::string text;
-    std::getline(std::ifstream(folder / "stat"), text);
+    std::ifstream stat(folder / "stat");
+    const std::string text{std::istreambuf_iterator<char>(stat), {}};
     std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));  // behind the program's name
     std::string skipped;
     constexpr int kBeforeTimes = 11;  // state to cmajflt
@@ -213,8 +214,12 @@ std::string AgentProcess::ReadLine() {
 }
 
 double AgentProcess::CpuSeconds() const {
-  if (process_ >= 0) cpu_seconds_ = std::max(cpu_seconds_, CpuSecondsOfTree(process_));
-  return cpu_seconds_;
+  if (process_ < 0) return gone_seconds_ + tree_seconds_;
+  // What a process took that ended without being waited for is in no later sum.
+  const double seconds = CpuSecondsOfTree(process_);
+  gone_seconds_ += std::max(tree_seconds_ - seconds, 0.0);
+  tree_seconds_ = seconds;
+  return gone_seconds_ + tree_seconds_;
 }
 
 JsonValue AgentProcess::Ask(JsonObject question) {

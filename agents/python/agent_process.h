@@ -41,8 +41,9 @@ class AgentProcess {
   std::function<bool()> stop_;
   pid_t process_ = -1;
   int socket_ = -1;
-  mutable double cpu_seconds_ = 0;  // at the last look: a process that has ended has no clock
-  std::string read_;                // behind the last line
+  mutable double tree_seconds_ = 0;  // at the last look: a process that has ended has no clock
+  mutable double gone_seconds_ = 0;  // of processes that are in no later look
+  std::string read_;                 // behind the last line
 };
 
 }  // namespace emplace::agents

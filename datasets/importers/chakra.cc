@@ -30,6 +30,7 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
+#include "sim/base/printable.h"
 
 namespace emplace::datasets {
 namespace {
@@ -856,10 +857,12 @@ class ChakraGraphMaker {
           "{} collectives and messages have no size (comm_size) and no duration: they move 0 bytes", unsized));
     }
     if (unlike_ > 0) {
-      notes_.push_back(fmt::format("{} collectives have unlike sizes on their ranks: the largest is taken", unlike_));
+      notes_.push_back(
+          fmt::format("{} with different sizes on the ranks: the largest is taken", Counted(unlike_, "collective")));
     }
     if (negative > 0) {
-      notes_.push_back(fmt::format("{} nodes have a negative size, work or duration: left out", negative));
+      notes_.push_back(
+          fmt::format("{} with a negative size, work or duration, which is left out", Counted(negative, "node")));
     }
     if (on_shared_cpu > 0) {
       notes_.push_back(fmt::format("{} nodes of the ranks' CPUs share one CPU of the cluster", on_shared_cpu));

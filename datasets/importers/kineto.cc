@@ -336,7 +336,7 @@ std::string KindOfGpu(std::string_view name) {
   for (const std::string& candidate : words) {
     for (const std::string_view known : {"k40", "k80", "p100", "v100", "a100", "h100", "h200", "b200", "mi300x"}) {
       if (!candidate.starts_with(known)) continue;
-      // The catalogue's are SXM; the other cards of that name have three quarters of their rate or less.
+      // The catalogue's are SXM; other cards of that name are slower.
       const bool has_others = known == "h100" || known == "h200";
       for (const std::string& word : words) {
         if (has_others && (word == "pcie" || word == "nvl")) return fmt::format("{}-{}", known, word);

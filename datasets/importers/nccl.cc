@@ -20,6 +20,7 @@
 #include "datasets/importers/importers.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/printable.h"
 #include "sim/network/topology.h"
 
 namespace emplace::datasets {
@@ -539,14 +540,15 @@ void AddNcclNotes(const SystemReader& node, const ImportOptions& options, const 
   }
   if (node.without_count > 0) {
     notes->push_back(
-        fmt::format("{} links between GPUs or to their switch have no count: taken as one each", node.without_count));
+        fmt::format("{} of a GPU without a count: taken as one each", Counted(node.without_count, "link")));
   }
   if (node.unknown_lanes > 0) {
-    notes->push_back(
-        fmt::format("{} PCIe links have no known link_speed: taken as generation 3, 8 GT/s", node.unknown_lanes));
+    notes->push_back(fmt::format("{} without a known link_speed: taken as generation 3, 8 GT/s",
+                                 Counted(node.unknown_lanes, "PCIe link")));
   }
   if (node.without_speed > 0 && options.nodes > 1) {
-    notes->push_back(fmt::format("{} network ports have no speed: taken as 10 Gbit/s", node.without_speed));
+    notes->push_back(
+        fmt::format("{} without a speed: taken as 10 Gbit/s", Counted(node.without_speed, "network port")));
   }
   if (node.too_fast > 0 && options.nodes > 1) {
     notes->push_back(

@@ -454,24 +454,23 @@ class OnnxGraphMaker {
       const std::size_t shown = std::min(kShown, model_.guesses.size());
       const auto end = model_.guesses.begin() + static_cast<std::ptrdiff_t>(shown);
       const std::size_t more = model_.guesses.size() - shown;
+      imported->notes.push_back(
+          fmt::format("{} are of an If or a Loop whose condition could not be worked out from shapes and constants; "
+                      "taken: the branch with more nodes, all iterations ({}{})",
+                      share(num_guessed), fmt::join(model_.guesses.begin(), end, ", "),
+                      more > 0 ? fmt::format(" and {} more", more) : ""));
+    }
+    if (model_.contradictions > 0) {
+      const std::size_t more = model_.contradictions - 1;
       imported->notes.push_back(fmt::format(
-          "{} are of an If or a Loop whose condition does not follow from shapes and constants as the import follows "
-          "them; taken: the branch with more nodes, all iterations ({}{})",
-          share(num_guessed), fmt::join(model_.guesses.begin(), end, ", "),
-          more > 0 ? fmt::format(" and {} more", more) : ""));
+          "warning: the file states another shape than follows from a node's inputs; the inferred one is taken: {}{}",
+          Printable(model_.first_contradiction), more > 0 ? fmt::format(" and {} more", more) : ""));
     }
-    if (!model_.contradictions.empty()) {
-      const std::size_t more = model_.contradictions.size() - 1;
+    if (model_.unread > 0 && !unshaped.empty()) {
       imported->notes.push_back(
-          fmt::format("warning: the file states another shape than follows from a node's inputs, which was taken: {}{}",
-                      Printable(model_.contradictions.front()), more > 0 ? fmt::format(" and {} more", more) : ""));
-    }
-    for (const auto& [file, tensors] : model_.missing) {
-      imported->notes.push_back(
-          fmt::format("warning: \"{}\" cannot be read, which holds small tensors of the model ({}): shapes that follow "
-                      "from them are not "
-                      "known",
-                      Printable(file), tensors));
+          fmt::format("warning: the content of {} is in files that cannot be read ({}), so shapes that follow from it "
+                      "are not known",
+                      emplace::Counted(model_.unread, "small tensor"), Quoted(model_.unread_file)));
     }
     const Graph& graph = imported->graph;
     double weights = 0;

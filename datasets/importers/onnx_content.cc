@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "datasets/importers/onnx_values.h"
@@ -15,6 +17,9 @@
 namespace emplace::datasets {
 namespace {
 
+using onnx::AttributeProto;
+using onnx::GraphProto;
+using onnx::NodeProto;
 using onnx::TensorProto;
 
 // Bytes of an element whose content is looked at; 0 of others.
@@ -40,32 +45,88 @@ std::size_t ContentBytes(std::int32_t element) {
   }
 }
 
-// Reads the content of a small tensor that is in another file, below `folder`; false if that cannot be done. Source:
+constexpr std::size_t kMostExternal = std::size_t{16} << 20;  // bytes of all small tensors in other files
+constexpr int kDeepestBody = 64;
+
+const std::string* ExternalEntry(const TensorProto& tensor, std::string_view key) {
+  const auto& entries = tensor.external_data();
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.key() == key; });
+  return found == entries.end() ? nullptr : &found->value();
+}
+
+// `text` as a number of bytes; `absent` without one; nullopt where it is no such number.
+std::optional<std::uint64_t> BytesFrom(const std::string* text, std::uint64_t absent) {
+  if (text == nullptr) return absent;
+  std::uint64_t bytes = 0;
+  const char* const end = text->data() + text->size();
+  const auto [rest, error] = std::from_chars(text->data(), end, bytes);
+  const bool is_offset = bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::streamoff>::max());
+  return error == std::errc() && rest == end && is_offset ? std::optional(bytes) : std::nullopt;
+}
+
+// Reads the content of a tensor of so many bytes from its file below `folder`; false if that cannot be done. Source:
 // onnx.proto, external_data: location, offset, length.
 bool ReadExternal(const std::string& folder, std::size_t bytes, TensorProto* tensor) {
   namespace fs = std::filesystem;
-  fs::path location;
-  std::uint64_t offset = 0;
-  for (const auto& entry : tensor->external_data()) {
-    if (entry.key() == "location") location = entry.value();
-    if (entry.key() != "offset") continue;
-    const char* const end = entry.value().data() + entry.value().size();
-    if (std::from_chars(entry.value().data(), end, offset).ptr != end) return false;
-  }
+  const std::string* const named = ExternalEntry(*tensor, "location");
+  const fs::path location = named == nullptr ? "" : *named;
   const bool leaves = std::any_of(location.begin(), location.end(), [](const fs::path& part) { return part == ".."; });
   std::error_code error;
   const fs::path file = fs::path(folder) / location;
-  if (location.empty() || location.is_absolute() || leaves || !fs::is_regular_file(file, error)) return false;
+  if (folder.empty() || location.empty() || location.is_absolute() || leaves) return false;
+  if (!fs::is_regular_file(file, error)) return false;
+  const auto offset = BytesFrom(ExternalEntry(*tensor, "offset"), 0);
+  if (!offset || BytesFrom(ExternalEntry(*tensor, "length"), bytes) != bytes) return false;
   std::ifstream in(file, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(*offset));
   std::string content(bytes, '\0');
-  if (offset > static_cast<std::uint64_t>(std::numeric_limits<std::streamoff>::max())) return false;
-  in.seekg(static_cast<std::streamoff>(offset));
   if (!in.read(content.data(), static_cast<std::streamsize>(bytes))) return false;
   tensor->set_raw_data(std::move(content));
   tensor->clear_external_data();
   tensor->set_data_location(TensorProto::DEFAULT);
   return true;
 }
+
+class ExternalReader {
+ public:
+  explicit ExternalReader(const std::string& folder) : folder_(folder) {}
+
+  void Read(GraphProto* graph, int depth) {
+    for (TensorProto& tensor : *graph->mutable_initializer()) Read(&tensor);
+    for (NodeProto& node : *graph->mutable_node()) Read(&node, depth);
+  }
+  void Read(NodeProto* node, int depth) {
+    if (depth > kDeepestBody) return;
+    for (AttributeProto& attr : *node->mutable_attribute()) {
+      if (attr.has_t()) Read(attr.mutable_t());
+      if (attr.has_g()) Read(attr.mutable_g(), depth + 1);
+      for (GraphProto& inner : *attr.mutable_graphs()) Read(&inner, depth + 1);
+    }
+  }
+  UnreadOnnxFiles unread;
+
+ private:
+  void Read(TensorProto* tensor) {
+    if (tensor->data_location() != TensorProto::EXTERNAL) return;
+    const std::int32_t element = tensor->data_type();
+    const std::int64_t count = OnnxCountOf(*tensor);
+    const std::size_t most = IsOnnxNumber(element) ? kMostKnownNumbers : kMostKnownIntegers;
+    if (ContentBytes(element) == 0 || count < 0 || count > static_cast<std::int64_t>(most)) return;
+    const std::size_t bytes = ContentBytes(element) * static_cast<std::size_t>(count);
+    if (bytes <= left_ && ReadExternal(folder_, bytes, tensor)) {
+      left_ -= bytes;
+      return;
+    }
+    // Shapes, axes and conditions; other small tensors are weights.
+    if (element != TensorProto::INT64 && element != TensorProto::INT32 && element != TensorProto::BOOL) return;
+    const std::string* const location = ExternalEntry(*tensor, "location");
+    if (unread.tensors++ == 0 && location != nullptr) unread.file = *location;
+  }
+
+  const std::string& folder_;
+  std::size_t left_ = kMostExternal;
+};
 
 }  // namespace
 
@@ -157,21 +218,13 @@ std::optional<TensorProto> ProtoOf(const OnnxContent& content) {
   }
 }
 
-std::map<std::string, std::size_t> ReadSmallOnnxFiles(const std::string& folder, onnx::GraphProto* graph) {
-  std::map<std::string, std::size_t> missing;
-  for (TensorProto& tensor : *graph->mutable_initializer()) {
-    if (tensor.data_location() != TensorProto::EXTERNAL) continue;
-    const std::size_t size = ContentBytes(tensor.data_type());
-    const std::int64_t count = OnnxCountOf(tensor);
-    const std::size_t most = IsOnnxNumber(tensor.data_type()) ? kMostKnownNumbers : kMostKnownIntegers;
-    if (size == 0 || count < 0 || count > static_cast<std::int64_t>(most)) continue;
-    if (ReadExternal(folder, size * static_cast<std::size_t>(count), &tensor)) continue;
-    if (IsOnnxNumber(tensor.data_type())) continue;  // a weight
-    const auto location = std::find_if(tensor.external_data().begin(), tensor.external_data().end(),
-                                       [](const auto& entry) { return entry.key() == "location"; });
-    ++missing[location == tensor.external_data().end() ? "" : location->value()];
+UnreadOnnxFiles ReadSmallOnnxFiles(const std::string& folder, onnx::ModelProto* model) {
+  ExternalReader reader(folder);
+  reader.Read(model->mutable_graph(), 0);
+  for (onnx::FunctionProto& function : *model->mutable_functions()) {
+    for (NodeProto& node : *function.mutable_node()) reader.Read(&node, 0);
   }
-  return missing;
+  return reader.unread;
 }
 
 }  // namespace emplace::datasets

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -23,9 +22,14 @@ std::optional<OnnxContent> OnnxContentOf(const onnx::TensorProto& tensor);
 // The same as libonnx wants it; nullopt for types whose content it never looks at.
 std::optional<onnx::TensorProto> ProtoOf(const OnnxContent& content);
 
-// Reads the content of small initializers, which are shapes and conditions, where it is in other files in or below
-// `folder`. Returns the files of integers that could not be read, and of how many tensors.
-std::map<std::string, std::size_t> ReadSmallOnnxFiles(const std::string& folder, onnx::GraphProto* graph);
+// Tensors of a few integers whose content could not be read, and the file of the first.
+struct UnreadOnnxFiles {
+  std::size_t tensors = 0;
+  std::string file;
+};
+// Reads the content of small tensors, which may be shapes and conditions, where it is in other files in or below
+// `folder` ("": nowhere), at most 16 MiB. A link in the folder is followed: caches of models are made of links.
+UnreadOnnxFiles ReadSmallOnnxFiles(const std::string& folder, onnx::ModelProto* model);
 
 }  // namespace emplace::datasets
 

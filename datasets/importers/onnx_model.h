@@ -114,11 +114,13 @@ struct OnnxModel {
   // What the import does not know before the model runs, and what was taken instead: "If \"NAME\": then", "Loop
   // \"NAME\": 8 iterations".
   std::vector<std::string> guesses;
-  // Values of which the file states another shape than follows from their inputs, which was taken: "NAME: [1,2], not
-  // [1,3]".
-  std::vector<std::string> contradictions;
-  // Files with the content of small tensors that could not be read, and how many tensors.
-  std::map<std::string, std::size_t> missing;
+  // Values of which the file states another shape than is inferred. The inferred one was taken. The first as "NAME":
+  // [1,2], not [1,3].
+  std::size_t contradictions = 0;
+  std::string first_contradiction;
+  // Tensors of a few integers, which may be shapes, whose content is in files that could not be read; one of the files.
+  std::size_t unread = 0;
+  std::string unread_file;
   std::vector<std::string> outputs;
 };
 

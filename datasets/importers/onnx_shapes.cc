@@ -18,6 +18,7 @@
 #include <cmath>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -685,13 +686,21 @@ class Inference {
     const OnnxType own = TypeOf(inferred);
     const OnnxType other = TypeOf(stated);
     if (!own.dims || !other.dims) return;
+    if (other.dims->empty()) return;  // written where an exporter does not know
     const auto differs = [](std::int64_t a, std::int64_t b) { return a >= 0 && b >= 0 && a != b; };
-    bool contradicts = own.dims->size() != other.dims->size();
-    for (std::size_t i = 0; !contradicts && i < own.dims->size(); ++i)
-      contradicts = differs((*own.dims)[i], (*other.dims)[i]);
-    if (!contradicts) return;
-    model_.contradictions.push_back(
-        fmt::format("\"{}\": [{}], not [{}]", name, fmt::join(*own.dims, ","), fmt::join(*other.dims, ",")));
+    const bool has_rank = own.dims->size() == other.dims->size();
+    if (has_rank && std::equal(own.dims->begin(), own.dims->end(), other.dims->begin(), std::not_fn(differs))) return;
+    if (model_.contradictions++ > 0) return;
+    model_.first_contradiction = fmt::format("\"{}\": {}, not {}", name, Shown(*own.dims), Shown(*other.dims));
+  }
+  // "[2,?,3]", cut where it is long.
+  static std::string Shown(const std::vector<std::int64_t>& dims) {
+    constexpr std::size_t kMost = 8;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(dims.size(), kMost); ++i) {
+      text += (i == 0 ? "" : ",") + (dims[i] < 0 ? "?" : std::to_string(dims[i]));
+    }
+    return fmt::format("[{}{}]", text, dims.size() > kMost ? ",.." : "");
   }
 
   static bool AgreesWith(const OnnxType& type, const OnnxContent& content) {
@@ -1534,10 +1543,10 @@ OnnxParsed ParseOnnx(const std::string& bytes, bool is_text, const std::vector<I
       RefuseModel("is damaged or no ONNX model (a ModelProto expected)");
     }
     if (!proto.has_graph() || proto.graph().node_size() == 0) RefuseModel("holds no graph with nodes");
-    const auto missing =
-        folder.empty() ? std::map<std::string, std::size_t>() : ReadSmallOnnxFiles(folder, proto.mutable_graph());
+    UnreadOnnxFiles unread = ReadSmallOnnxFiles(folder, &proto);
     parsed.model = Inference(proto).Run(inputs);
-    parsed.model.missing = missing;
+    parsed.model.unread = unread.tensors;
+    parsed.model.unread_file = std::move(unread.file);
   } catch (const Refused& refused) {
     parsed.problem = refused.problem;
   } catch (const std::exception& error) {

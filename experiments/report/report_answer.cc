@@ -148,7 +148,7 @@ std::string UnlikeTrials(const Comparison& comparison) {
     counts.push_back(fmt::format("{} {}", NameInText(contender.label), contender.improvement.observations));
   }
   if (!unlike) return "";
-  return fmt::format(" Agents had unlike numbers of trials of these problems: {}.", fmt::join(counts, ", "));
+  return fmt::format(" Agents had different numbers of trials of these problems: {}.", fmt::join(counts, ", "));
 }
 
 std::string ScopeSentences(const Comparison& comparison) {

@@ -65,10 +65,14 @@ struct HardwareChoice {
   }
 };
 
-// The real devices named in a cluster (cpu:0, cuda:0), and a runner on them.
+// Throws InputError, its place "cluster", if a device of the cluster (cpu:0, cuda:0) is not on this machine, or is of a
+// different kind than in the cluster. No device is made ready for work.
+void CheckRealDevices(const Cluster& cluster);
+
+// The real devices named in a cluster, and a runner on them.
 class ClusterHardware {
  public:
-  // Throws InputError, its place "cluster", if a device does not exist or is of a different kind than in the cluster.
+  // Throws InputError as CheckRealDevices.
   ClusterHardware(const Graph& graph, const Cluster& cluster, const profiler::HardwareOptions& options);
   const profiler::HardwareRunner& runner() const { return *runner_; }
 

@@ -18,7 +18,6 @@
 #include "datasets/families/families.h"
 #include "experiments/library/instances.h"
 #include "experiments/spec/checked_json.h"
-#include "experiments/spec/hardware_choice.h"
 #include "experiments/spec/problem.h"
 #include "sim/base/check.h"
 #include "sim/base/json_struct.h"
@@ -293,13 +292,11 @@ class Planner {
     GraphSource alone = first;
     alone.groups.reset();
     const std::string family = first.dataset.empty() ? JsonText({FieldsToJson(alone)}) : first.dataset;
-    const std::string kind =
-        fmt::format("{} {} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}), cell.engine,
-                    trial.choice.costs, trial.choice.grouping.name,
-                    Proposes(cell) ? JsonText({FieldsToJson(cell.agent)}) : "", cell.hardware.NeedsHardware());
+    const std::string kind = fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}),
+                                         cell.engine, trial.choice.costs, trial.choice.grouping.name,
+                                         Proposes(cell) ? JsonText({FieldsToJson(cell.agent)}) : "");
     if (!checked_.insert(kind).second) return;
     const agents::SearchProblem problem = LoadProblem(first, trial.choice);
-    if (cell.hardware.NeedsHardware()) ClusterHardware(problem.graph, problem.cluster, cell.hardware.options);
     const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
     const Simulator simulator = AtPlace(
         "engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });

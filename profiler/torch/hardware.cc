@@ -32,10 +32,12 @@ namespace {
 
 using Array = torch::Tensor;  // a Tensor of ours is something else
 
+constexpr std::string_view kCoreKind = "cpu-core";
+
 class CpuCore : public TorchDevice {
  public:
   CpuCore(std::string name, int core, std::optional<Bytes> memory)
-      : TorchDevice(std::move(name), "cpu-core", torch::kCPU, memory), core_(core) {}
+      : TorchDevice(std::move(name), std::string(kCoreKind), torch::kCPU, memory), core_(core) {}
 
   void Attach() override {
     cpu_set_t set;
@@ -93,6 +95,15 @@ std::optional<std::size_t> NumberOf(std::string_view name, std::string_view type
   return std::stoul(std::string(name));
 }
 
+// The N of "cuda:N", if there is such a device. Throws InputError.
+int CudaNumber(const std::string& name) {
+  const auto index = NumberOf(name, "cuda:");
+  if (!index) throw InputError(name, "is not a device (cpu:N or cuda:N)");
+  const std::size_t count = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
+  if (*index >= count) throw InputError(name, "LibTorch finds " + std::to_string(count) + " CUDA devices");
+  return static_cast<int>(*index);
+}
+
 class Backend : public HardwareBackend {
  public:
   Backend() {
@@ -114,25 +125,25 @@ class Backend : public HardwareBackend {
 
   std::unique_ptr<HardwareDevice> Open(const std::string& name) override {
     if (const auto core = NumberOf(name, "cpu:")) {
-      if (*core >= cores_.size()) {
-        throw InputError(name, "there are " + std::to_string(cores_.size()) +
-                                   " cores (cpu:0 to cpu:" + std::to_string(cores_.size() - 1) + ")");
-      }
+      CheckCore(name, *core);
       const auto bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
       return std::make_unique<CpuCore>(name, cores_[*core], Bytes{bytes / static_cast<std::int64_t>(cores_.size())});
     }
     if (const auto number = NumberOf(name, "privateuseone:")) return OpenPrivate(name, *number);
-    const auto index = NumberOf(name, "cuda:");
-    if (!index) throw InputError(name, "is not a device (cpu:N or cuda:N)");
-    const std::size_t count = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
-    if (*index >= count) {
-      throw InputError(name, "LibTorch finds " + std::to_string(count) + " CUDA devices");
-    }
-    const int number = static_cast<int>(*index);
+    const int number = CudaNumber(name);
     const CudaDriver& driver = ThisCudaDriver();
     return std::make_unique<Accelerator>(name, CudaKind(driver.DeviceName(number)),
                                          torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(number)),
                                          driver.FreeMemory(number), driver.PciBusId(number));
+  }
+
+  std::string KindOf(const std::string& name) override {
+    if (const auto core = NumberOf(name, "cpu:")) {
+      CheckCore(name, *core);
+      return std::string(kCoreKind);
+    }
+    if (NumberOf(name, "privateuseone:")) return Open(name)->kind();
+    return CudaKind(ThisCudaDriver().DeviceName(CudaNumber(name)));
   }
 
   std::map<std::string, std::string> Describe() const override {
@@ -148,6 +159,12 @@ class Backend : public HardwareBackend {
   std::vector<std::string> Kinds() const override { return TorchOpKinds(); }
 
  private:
+  void CheckCore(const std::string& name, std::size_t core) const {
+    if (core < cores_.size()) return;
+    throw InputError(name, "there are " + std::to_string(cores_.size()) +
+                               " cores (cpu:0 to cpu:" + std::to_string(cores_.size() - 1) + ")");
+  }
+
   static std::unique_ptr<HardwareDevice> OpenPrivate(const std::string& name, std::size_t number) {
     constexpr auto kType = c10::DeviceType::PrivateUse1;
     const std::size_t count = c10::impl::hasDeviceGuardImpl(kType)

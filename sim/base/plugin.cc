@@ -1,6 +1,7 @@
 #include "sim/base/plugin.h"
 
 #include <dlfcn.h>
+#include <sys/statvfs.h>
 
 #include <filesystem>
 #include <new>
@@ -46,10 +47,11 @@ void* OpenLibrary(const Plugin& part) {
     if (!fs::exists(path, error)) continue;
     if (void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     const std::string why = dlerror();
-    // The loader names no reason where the address space is used up.
-    if (why.ends_with("failed to map segment from shared object") || why.ends_with("annot allocate memory")) {
-      throw std::bad_alloc();
-    }
+    // The loader names no reason where the address space is used up, nor on a file system without the right to execute.
+    struct statvfs system {};
+    const bool may_execute = statvfs(path.c_str(), &system) != 0 || (system.f_flag & ST_NOEXEC) == 0;
+    const bool has_no_room = why.ends_with("failed to map segment from shared object") && may_execute;
+    if (has_no_room || why.ends_with("annot allocate memory")) throw std::bad_alloc();
     throw InputError(path.string(), "cannot be loaded (" + why + ")");
   }
   throw InputError(part.file, std::string("is not beside the program (") + part.what + ")");

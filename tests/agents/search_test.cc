@@ -225,7 +225,7 @@ TEST(SearchTest, RewardsThatRankWhatDoesNotFitAboveWhatFitsAreTold) {
     ASSERT_TRUE(misled.best);
     EXPECT_EQ(misled.best_result.step_time_micros, 160e6);
     EXPECT_THAT(agents::RewardWarning(misled),
-                ::testing::HasSubstr("as a step of 100 s, which is less than the best that fits, 160 s"));
+                ::testing::HasSubstr("as a step of 100 s: less than the 160 s of the best that fits"));
     EXPECT_THAT(agents::RewardWarning(misled), ::testing::HasSubstr("invalid=1600"));
     EXPECT_EQ(agents::RewardWarning(search(reward + ":invalid=1600")), "");
   }

@@ -303,7 +303,7 @@ TEST(MakeChakraGraphTest, WhatAWorkloadDoesNotSayIsNoted) {
               }),
               ::testing::SizeIs(3));  // a barrier has none
   EXPECT_THAT(notes([](std::int64_t rank, Node* node) { node->bytes = 100 + rank; }),
-              Contains("1 collectives have unlike sizes on their ranks: the largest is taken"));
+              Contains("1 collective with different sizes on the ranks: the largest is taken"));
   EXPECT_THAT(notes([](std::int64_t, Node* node) { node->collective.reset(); }),
               Contains("2 of these are collectives without a comm_type that is known (0 to 9): nothing times them"));
   EXPECT_THAT(notes([](std::int64_t, Node* node) {
@@ -311,7 +311,7 @@ TEST(MakeChakraGraphTest, WhatAWorkloadDoesNotSayIsNoted) {
                 *node = ReadChakraNode(ChakraInteger(1, 2) + ChakraInteger(3, 4) +
                                        ChakraAttributeField("num_ops", ChakraInteger(kSint64, 1)));
               }),
-              Contains("2 nodes have a negative size, work or duration: left out"));
+              Contains("2 nodes with a negative size, work or duration, which is left out"));
 }
 
 TEST(MakeChakraGraphTest, ACollectiveOfRanksThatAreNotGivenHasNoTime) {

@@ -74,9 +74,9 @@ TEST(NcclTest, WhatTheFileDoesNotSayIsNamed) {
   change("dev=\"1\" sm", "dev=\"7\" sm");
   const datasets::Imported imported = Import(text, 2);
   EXPECT_THAT(imported.notes,
-              ::testing::IsSupersetOf({"1 links between GPUs or to their switch have no count: taken as one each",
-                                       "1 PCIe links have no known link_speed: taken as generation 3, 8 GT/s",
-                                       "1 network ports have no speed: taken as 10 Gbit/s",
+              ::testing::IsSupersetOf({"1 link of a GPU without a count: taken as one each",
+                                       "1 PCIe link without a known link_speed: taken as generation 3, 8 GT/s",
+                                       "1 network port without a speed: taken as 10 Gbit/s",
                                        "GPUs are numbered without holes: gpu:1 is dev 2, gpu:2 is dev 7"}));
   EXPECT_THAT(Import(TwoSockets(), 2).notes, ::testing::SizeIs(2));
   text += "<system version=\"1\"><cpu numaid=\"0\"/></system>";

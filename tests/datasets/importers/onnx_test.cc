@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -236,50 +237,92 @@ TEST(ImportOnnxTest, AStatedShapeThatContradictsTheInputsIsAWarning) {
   };
   const datasets::Imported imported = ImportModel(model("7"));
   EXPECT_EQ(imported.notes[0],
-            "warning: the file states another shape than follows from a node's inputs, which was "
-            "taken: \"y\": [2,3], not [-1,7]");
+            "warning: the file states another shape than follows from a node's inputs; the inferred one is taken: "
+            "\"y\": [2,3], not [?,7]");
   EXPECT_THAT(ShapeOf(imported.graph, "y"), ElementsAre(2, 3));
   EXPECT_THAT(ImportModel(model("3")).notes[0], StartsWith("weights"));
   EXPECT_THAT(ImportModel(model("7"), {"x=2x3"}).notes[0], StartsWith("weights"));
 }
 
-TEST(ReadOnnxTest, SmallTensorsAreReadFromOtherFiles) {
-  const std::string folder = ::testing::TempDir();
-  const std::vector<std::int64_t> dims = {3, 2};
-  std::ofstream(folder + "/shapes.bin", std::ios::binary)
-      << "skip" << std::string_view(reinterpret_cast<const char*>(dims.data()), sizeof(std::int64_t) * dims.size());
-  const auto model = [](const std::string& location, const std::string& offset) {
-    const auto entry = [](const std::string& key, const std::string& value) {
-      return BytesField(13, BytesField(1, key) + BytesField(2, value));
-    };
-    return OnnxModelBytes(
-        {.nodes = {OnnxNodeBytes("Reshape", {"x", "s"}, {"y"})},
-         .initializers = {OnnxTensorBytes("s", kOnnxI64, {2},
-                                          IntegerField(14, 1) + entry("location", location) + entry("offset", offset))},
-         .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
-         .outputs = {}});
-  };
-  const auto read = [&](const std::string& bytes, const std::string& below) {
-    std::istringstream in(bytes);
-    return datasets::ReadOnnx(in, {}, below);
-  };
-  EXPECT_EQ(read(model("shapes.bin", "4"), folder).types.at("y").dims, dims);
-  // Nowhere, beyond the end, not below the folder, and not there.
-  EXPECT_FALSE(read(model("shapes.bin", "4"), "").types.at("y").HasShape());
-  EXPECT_TRUE(read(model("shapes.bin", "4"), "").missing.empty());
-  const std::string above = "../" + std::filesystem::path(folder).lexically_normal().parent_path().filename().string();
-  for (const auto& [location, offset] : {std::pair<std::string, std::string>{"shapes.bin", "5"},
-                                         {"shapes.bin", "-4"},
-                                         {folder + "/shapes.bin", "4"},
-                                         {above + "/shapes.bin", "4"},
-                                         {"none.bin", "0"},
-                                         {"", "0"}}) {
-    const datasets::OnnxModel unread = read(model(location, offset), folder);
-    EXPECT_FALSE(unread.types.at("y").HasShape()) << location;
-    EXPECT_EQ(unread.missing, (std::map<std::string, std::size_t>{{location, 1}}));
-    EXPECT_THAT(datasets::MakeOnnxGraph(unread).notes,
-                ::testing::Contains(StartsWith("warning: \"" + location + "\" cannot be read, which holds")));
+// A model that reshapes x to what two integers say, from byte 4 of a file.
+std::string ReshapedByFile(const std::vector<std::pair<std::string, std::string>>& entries,
+                           std::int32_t element = kOnnxI64) {
+  std::string content = IntegerField(14, 1);
+  for (const auto& [key, value] : entries) content += BytesField(13, BytesField(1, key) + BytesField(2, value));
+  return OnnxModelBytes({.nodes = {OnnxNodeBytes("Reshape", {"x", "s"}, {"y"})},
+                         .initializers = {OnnxTensorBytes("s", element, {2}, content)},
+                         .inputs = {OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+                         .outputs = {}});
+}
+
+class OnnxFilesTest : public ::testing::Test {
+ protected:
+  OnnxFilesTest() {
+    const std::int64_t dims[] = {3, 2};
+    std::ofstream(folder_ + "/shapes.bin", std::ios::binary)
+        << "skip" << std::string_view(reinterpret_cast<const char*>(dims), sizeof(dims));
   }
+  static datasets::OnnxModel Read(const std::string& bytes, const std::string& folder) {
+    std::istringstream in(bytes);
+    return datasets::ReadOnnx(in, {}, folder);
+  }
+
+  std::string folder_ = ::testing::TempDir();
+};
+
+TEST_F(OnnxFilesTest, SmallTensorsAreReadFromFilesBesideTheModel) {
+  using Dims = std::vector<std::int64_t>;
+  const std::string model = ReshapedByFile({{"location", "shapes.bin"}, {"offset", "4"}, {"length", "16"}});
+  EXPECT_EQ(Read(model, folder_).types.at("y").dims, (Dims{3, 2}));
+  // Those of constants and of bodies too.
+  const std::string constant =
+      BytesField(1, "value") +
+      BytesField(5, OnnxTensorBytes("", kOnnxI64, {2},
+                                    IntegerField(14, 1) +
+                                        BytesField(13, BytesField(1, "location") + BytesField(2, "shapes.bin")) +
+                                        BytesField(13, BytesField(1, "offset") + BytesField(2, "4")))) +
+      IntegerField(20, 4);
+  const std::string body = OnnxGraphBytes(
+      {.nodes = {OnnxNodeBytes("Constant", {}, {"s"}, {constant}), OnnxNodeBytes("Reshape", {"x", "s"}, {"t"})},
+       .initializers = {},
+       .inputs = {},
+       .outputs = {OnnxValueBytes("t", kOnnxF32, {})}});
+  const std::string with_body = OnnxModelBytes(
+      {.nodes = {OnnxNodeBytes("If", {"c"}, {"y"},
+                               {OnnxGraphAttrBytes("then_branch", body), OnnxGraphAttrBytes("else_branch", body)})},
+       .initializers = {},
+       .inputs = {OnnxValueBytes("c", kOnnxBool, {}), OnnxValueBytes("x", kOnnxF32, {"2", "3"})},
+       .outputs = {}});
+  const datasets::OnnxModel inner = Read(with_body, folder_);
+  EXPECT_TRUE(std::any_of(inner.types.begin(), inner.types.end(), [](const auto& value) {
+    return value.second.dims == Dims{3, 2};
+  }));
+  EXPECT_EQ(inner.unread, 0U);
+}
+
+TEST_F(OnnxFilesTest, WhatCannotBeReadIsToldWhereAShapeIsMissing) {
+  const std::string above = "../" + std::filesystem::path(folder_).lexically_normal().parent_path().filename().string();
+  using Entries = std::vector<std::pair<std::string, std::string>>;
+  const std::vector<Entries> unreadable = {
+      {{"location", "shapes.bin"}, {"offset", "5"}},                        // beyond the end
+      {{"location", "shapes.bin"}, {"offset", "-4"}},                       // no number
+      {{"location", "shapes.bin"}, {"offset", "99999999999999999999999"}},  // none either
+      {{"location", "shapes.bin"}, {"offset", "4"}, {"length", "8"}},       // not as many as its shape says
+      {{"location", folder_ + "/shapes.bin"}, {"offset", "4"}},             // not below the folder
+      {{"location", above + "/shapes.bin"}, {"offset", "4"}},               //
+      {{"location", "none.bin"}},                                           //
+      {{"location", "."}},                                                  // a folder
+  };
+  for (const Entries& entries : unreadable) {
+    const datasets::OnnxModel model = Read(ReshapedByFile(entries), folder_);
+    EXPECT_FALSE(model.types.at("y").HasShape()) << entries[0].second;
+    EXPECT_THAT(datasets::MakeOnnxGraph(model).notes,
+                ::testing::Contains("warning: the content of 1 small tensor is in files that cannot be read (\"" +
+                                    entries[0].second + "\"), so shapes that follow from it are not known"));
+  }
+  EXPECT_EQ(Read(ReshapedByFile({{"location", "shapes.bin"}}), "").unread, 1U);  // a model without a folder
+  EXPECT_EQ(Read(ReshapedByFile({}, kOnnxF32), "").unread, 0U);                  // weights
+  EXPECT_EQ(Read(ReshapedByFile({}), folder_).unread_file, "");
 }
 
 TEST(ImportOnnxTest, NewerOpsetsThanTheLibrarysAreRead) {
@@ -431,8 +474,8 @@ TEST(ImportOnnxTest, OfAnUnknownConditionTheLargerBranchIsTaken) {
   EXPECT_EQ(OnnxFlopOf(imported.graph), 18);
   EXPECT_EQ(
       imported.notes[0],
-      "2 of 3 nodes (66.7 %) are of an If or a Loop whose condition does not follow from shapes and constants as the "
-      "import follows them; taken: the branch with more nodes, all iterations (If \"y\": else)");
+      "2 of 3 nodes (66.7 %) are of an If or a Loop whose condition could not be worked out from shapes and constants; "
+      "taken: the branch with more nodes, all iterations (If \"y\": else)");
 }
 
 // Three products, whose sums the scan output holds.

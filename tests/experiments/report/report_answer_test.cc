@@ -54,8 +54,8 @@ TEST(ReportAnswerTest, FewerSeedsOfAnAgentAreTold) {
     }
     return samples;
   };
-  EXPECT_THAT(Notes(Answer(trials(2))), HasSubstr("unlike numbers of trials of these problems: a 6, b 2."));
-  EXPECT_THAT(Notes(Answer(trials(6))), Not(HasSubstr("unlike numbers")));
+  EXPECT_THAT(Notes(Answer(trials(2))), HasSubstr("different numbers of trials of these problems: a 6, b 2."));
+  EXPECT_THAT(Notes(Answer(trials(6))), Not(HasSubstr("different numbers")));
 }
 
 TEST(ReportAnswerTest, ALeadOnOneGraphIsOfThatGraph) {

@@ -32,8 +32,9 @@ TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {
   EXPECT_THAT(ErrorOf([&] { experiments::ClusterHardware(graph, testing::MakeCluster(1), {}); }),
               HasSubstr("cluster: gpu:0: is not a device"));
   const Cluster other = Cluster::Uniform("c", {{.name = "cpu:0", .kind = "k80", .memory = {}}}, {});
-  EXPECT_EQ(ErrorOf([&] { experiments::ClusterHardware(graph, other, {}); }),
-            "cluster: device cpu:0 is of kind k80, the real one is cpu-core");
+  const std::string problem = "cluster: device cpu:0 is of kind k80, the real one is cpu-core";
+  EXPECT_EQ(ErrorOf([&] { experiments::ClusterHardware(graph, other, {}); }), problem);
+  EXPECT_EQ(ErrorOf([&] { experiments::CheckRealDevices(other); }), problem);
 }
 
 }  // namespace

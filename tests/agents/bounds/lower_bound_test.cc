@@ -34,6 +34,7 @@ TEST(LowerBoundTest, QuickBoundsAreAtLeastTheSimpleOne) {
 TEST(LowerBoundTest, OneThreadIssuesAllOps) {
   // Ten ops of 1 us that need nothing of each other, issued in 3 us each by one thread, or by one of each device.
   std::vector<OpSpec> ops;
+  ops.reserve(10);
   for (int i = 0; i < 10; ++i) ops.push_back(testing::MakeOp("op" + std::to_string(i), 1));
   const Graph graph = testing::Build(ops);
   std::vector<Device> devices = testing::MakeCluster(2).devices();

@@ -9,7 +9,6 @@
 namespace emplace::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

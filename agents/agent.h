@@ -126,6 +126,7 @@ struct AgentEntry {
   std::size_t max_ops = 0;                 // graphs with more ops use merge_and_colocate by default; 0: no limit
   std::size_t default_evaluations = 1;     // default budget; 1 for a heuristic with one placement
   bool needs_cpu = false;                  // Propose() fails on a cluster without a CPU
+  bool may_end = false;                    // often ends before its budget: it has nothing more to try
   bool refuses_some = false;               // Propose() throws InputError on graphs that are too hard for it
   std::string_view reward = "runtime";     // default objective
   std::size_t batch = 1;                   // placements of a proposal, which threads evaluate side by side

@@ -622,7 +622,8 @@ class Search {
     SearchResult result;
     static_cast<GraphResult&>(result) = graphs_[0]->Result();
     for (std::size_t i = 1; i < graphs_.size(); ++i) result.also.push_back(graphs_[i]->Result());
-    result.note = unanswered_.empty() ? agent_->Note() : unanswered_;
+    result.was_stopped = !unanswered_.empty();
+    result.note = result.was_stopped ? unanswered_ : agent_->Note();
     if (agent_->HasPolicy()) {
       std::ostringstream out;
       agent_->SavePolicy(out);

@@ -130,7 +130,8 @@ struct GraphResult {
 struct SearchResult : GraphResult {   // of the first graph, and:
   std::vector<GraphResult> also;      // of spec.also
   std::vector<GraphResult> transfer;  // of spec.transfer
-  std::string note;                   // Agent::Note
+  std::string note;                   // Agent::Note, or why the agent was stopped
+  bool was_stopped = false;           // the agent did not answer; the best is of what it had proposed
   std::string policy;                 // output of Agent::SavePolicy; "" if the agent has no policy
   SearchTimes times;                  // measured, summed over all runs of the search
 };

@@ -92,6 +92,10 @@ std::span<const OpId> Graph::control_consumers(OpId id) const {
 const Graph::Adjacency& Graph::adjacency() const { return data_->adjacency; }
 OpId Graph::colocation_class(OpId id) const { return data_->colocation_class[Index(id)]; }
 std::span<const Collective> Graph::collectives() const { return data_->collectives; }
+bool Graph::has_ranks() const {
+  return !data_->collectives.empty() ||
+         std::any_of(data_->ops.begin(), data_->ops.end(), [](const Op& op) { return op.kind == "recv"; });
+}
 std::optional<std::size_t> Graph::CollectiveOf(OpId id) const {
   if (data_->collective_of.empty()) return std::nullopt;
   const std::uint32_t collective = data_->collective_of[Index(id)];

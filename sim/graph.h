@@ -140,6 +140,9 @@ class Graph {
 
   // In the order of their first members.
   std::span<const Collective> collectives() const;
+  // Whether each device runs a program of its own, as the ranks of a job do: there are collectives, or ops that receive
+  // messages (kind "recv"). O(n).
+  bool has_ranks() const;
   // The position in collectives() of the one that the op is a member of; none: of none.
   std::optional<std::size_t> CollectiveOf(OpId id) const;
 

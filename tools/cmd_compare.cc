@@ -18,6 +18,7 @@
 #include "agents/agent.h"
 #include "agents/bounds/lower_bound.h"
 #include "agents/objective.h"
+#include "agents/python/python_agent.h"
 #include "agents/search.h"
 #include "agents/throughput/max_load_bound.h"
 #include "agents/throughput/stage_costs.h"
@@ -60,6 +61,7 @@ struct Cell {
   std::optional<double> overflow_bytes;
   std::optional<double> one_device_micros;  // everything on one accelerator where it fits
   bool worse_than_one_device = false;
+  std::string stopped = {};    // why the agent was, if it did not answer
   std::string placement = {};  // placement.json of the best; "": not asked for, or none
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
@@ -144,6 +146,7 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
   const agents::SearchResult result =
       agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+  if (result.was_stopped) Say("warning: " + result.note);
   Cell cell{.agent = agent,
             .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
@@ -152,7 +155,8 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
             .report = std::nullopt,
             .overflow_bytes = result.smallest_overflow_bytes,
             .one_device_micros = result.one_device_micros,
-            .worse_than_one_device = result.WorseThanOneDevice()};
+            .worse_than_one_device = result.WorseThanOneDevice(),
+            .stopped = result.was_stopped ? result.note : ""};
   if (result.best) {
     cell.report = ReportOf(problem, options.search, graph, cluster, costs, *result.best, result.best_result);
     if (!lower_bound.method.empty()) {
@@ -192,7 +196,8 @@ Table MakeTable(const CompareOptions& options, const std::vector<Cell>& cells) {
   Table table({"gpus", "agent", "groups", "evaluations", IsMaxLoad(options) ? "max load ms" : "step time ms",
                "x lower bound", "gap to best %", "busiest", "busy %", "peak memory MiB", "tensors sent", "fits"});
   for (const Cell& cell : cells) {
-    std::vector<std::string> row = {cell.gpus ? std::to_string(*cell.gpus) : "all", cell.agent,
+    std::vector<std::string> row = {cell.gpus ? std::to_string(*cell.gpus) : "all",
+                                    cell.agent + (cell.stopped.empty() ? "" : " (stopped)"),
                                     std::to_string(cell.groups), std::to_string(cell.evaluations)};
     if (!cell.report) {
       row.insert(row.end(), {"-", "-", "-", "-", "-", "-", "-", "no"});
@@ -222,6 +227,7 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     if (cell.gpus) row["gpus"] = *cell.gpus;
     row["groups"] = cell.groups;
     row["evaluations"] = cell.evaluations;
+    if (!cell.stopped.empty()) row["stopped"] = cell.stopped;
     if (is_max_load) {
       row["max_load_bound_us"] = cell.lower_bound.micros;
     } else if (!options.search.schedule.any()) {
@@ -330,7 +336,7 @@ int Run(const CompareOptions& options) {
     LoadCluster(problem);  // refuses a number before the first search
   }
   std::vector<Cell> cells;
-  std::string unanswered;  // what was said last of an agent that never answered
+  std::string unanswered;  // the last error of an agent in Python, which never answered or raised
   SearchStop stop(options.search.seconds);
   for (const std::optional<std::size_t>& gpus : sizes) {
     ProblemOptions problem = options.problem;
@@ -350,7 +356,9 @@ int Run(const CompareOptions& options) {
         unanswered = error.what();
         Say(fmt::format("left out: {}", unanswered));
       } catch (const InputError& error) {
-        if (!All(options) || !agents::FindAgent(agent).refuses_some) throw;
+        const bool may_refuse = All(options) && agents::FindAgent(agent).refuses_some;
+        if (!may_refuse && !agents::IsPythonAgent(agent)) throw;
+        if (!may_refuse) unanswered = error.what();
         Say(fmt::format("left out: {}", error.what()));
       }
     }

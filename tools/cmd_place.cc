@@ -164,6 +164,7 @@ int Run(const PlaceOptions& options) {
                     result.best ? "the best so far is kept" : "there is nothing to keep"));
   }
   if (const std::string warning = agents::RewardWarning(result); !warning.empty()) Say("warning: " + warning);
+  if (result.was_stopped && options.show.json) Say("warning: " + result.note);
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
     files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});

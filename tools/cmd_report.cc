@@ -1,5 +1,7 @@
 // emplace report: the results of runs as Markdown, CSV and one HTML page.
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,8 +17,10 @@
 #include "experiments/spec/trial_choice.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
+#include "sim/base/printable.h"
 #include "tools/commands.h"
 #include "tools/problem.h"
+#include "tools/terminal.h"
 
 namespace emplace::tools {
 namespace {
@@ -57,6 +61,11 @@ int Run(const ReportOptions& options) {
   for (const std::string& file : options.of) experiments::LeaveOutAbandoned(file, &experiments);
   for (experiments::ExperimentRuns& runs : experiments) experiments::FillSingleDeviceTimes(&runs.trials);
   experiments::KeepTrials(conditions, "--where", &experiments);
+  for (const experiments::ExperimentRuns& runs : experiments) {
+    if (runs.unfinished.empty()) continue;
+    Say(fmt::format("{}: {} of {} trials are not finished or failed: the report is of the others", Printable(runs.name),
+                    runs.unfinished.size(), runs.unfinished.size() + runs.trials.size()));
+  }
   // Everything is made before the first file is written, and all files are written before the first one is renamed into
   // place.
   const experiments::ReportDocument document = experiments::MakeReport(experiments, ProblemOf);

@@ -90,7 +90,7 @@ int DryRun(const SweepOptions& options, const PlannedSweep& sweep) {
                            TimeForPeople(low / each), TimeForPeople(high / each), Counted(processes, "process"));
   if (!untimed.empty()) {
     std::cout << Printable(
-                     fmt::format("without the time of {}, whose only answer may take long", fmt::join(untimed, ", ")))
+                     fmt::format("without the time of {}, which may take long to answer", fmt::join(untimed, ", ")))
               << '\n';
   }
   return kDone;

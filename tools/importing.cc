@@ -37,7 +37,8 @@ std::string UnexplainedText(double simulated_micros, double measured_micros) {
   const double percent = experiments::UnexplainedPercent(simulated_micros, measured_micros);
   return fmt::format("{}the simulated step takes {}, the measured one {}: {:.2f} % of it is not explained",
                      std::abs(percent) > datasets::kWarnUnexplained ? "warning: " : "",
-                     MicrosForPeople(simulated_micros), MicrosForPeople(measured_micros), percent);
+                     MicrosForPeople(simulated_micros), MicrosForPeople(measured_micros),
+                     std::round(percent * 100) / 100 + 0.0);  // no -0.00
 }
 
 void RepeatUnexplained(const Graph& graph, const std::string& file) {

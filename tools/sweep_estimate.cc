@@ -82,8 +82,10 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const experiments::Gra
   return cost;
 }
 
-SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec& trial, std::size_t budget) {
+SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(agents::SearchSpec trial, std::size_t budget) {
   const Clock::time_point started = Clock::now();
+  // An agent in Python that does not answer is stopped: AgentDoesNotAnswer.
+  trial.stop = [&] { return Since(started) > kMostSecondsOfASearch; };
   // Times at the end of the first batch, which includes what is done once, and at the end of the last batch.
   double first_seconds = 0;
   double last_seconds = 0;
@@ -91,7 +93,7 @@ SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec
   std::size_t last = 0;
   bool is_whole = true;
   try {
-    agents::RunSearch(trial, [&](const agents::SearchProgress& now) {
+    const agents::SearchResult result = agents::RunSearch(trial, [&](const agents::SearchProgress& now) {
       last = now.evaluations;
       last_seconds = Since(started);
       if (first == 0) {
@@ -101,6 +103,7 @@ SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(const agents::SearchSpec
       if (last > first && last_seconds - first_seconds > kMostSeconds) throw TriedLongEnough();
       if (last_seconds > kMostSecondsOfASearch) throw TriedLongEnough();
     });
+    if (result.was_stopped) throw agents::AgentDoesNotAnswer("", result.note);
   } catch (const TriedLongEnough&) {
     is_whole = false;
   }
@@ -127,13 +130,17 @@ SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const experiments::Tria
   const std::size_t groups = agents::MakeGrouping(trial.problem, entry).num_groups();
   trial.episodes = std::min(cell.budget.episodes, kTriedEpisodes);
   if (cell.budget.episodes == 0 && entry.searches()) {
-    trial.evaluations = std::min({cell.budget.evaluations, 4 * (groups + 1), kMostTrialEvaluations});
+    // Where a search ends by itself is only seen with all of its budget.
+    trial.evaluations = entry.may_end ? cell.budget.evaluations
+                                      : std::min({cell.budget.evaluations, 4 * (groups + 1), kMostTrialEvaluations});
   }
   const auto measured = [&] {
     return MeasuredCost(trial, experiments::BudgetChoice{trial.evaluations, trial.episodes}.Evaluations(groups));
   };
   try {
     return measured();
+  } catch (const agents::AgentDoesNotAnswer&) {
+    throw;
   } catch (const InputError&) {  // an agent may reject a budget shorter than its first episode
     trial.episodes = cell.budget.episodes;
     trial.evaluations = cell.budget.evaluations;
@@ -141,7 +148,7 @@ SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const experiments::Tria
   try {
     return measured();
   } catch (const InputError& error) {
-    throw error.In("budget").In(experiment_.path);
+    throw error.In(agents::IsPythonAgent(cell.agent.name) ? "agent" : "budget").In(experiment_.path);
   }
 }
 
@@ -163,7 +170,11 @@ std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const exp
                             [&](const auto& a, const auto& b) { return ratio(a) < ratio(b); });
   };
   if (known.empty() || (measure && ratio(*nearest()) > 2)) {
-    known[groups] = MeasurePolicy(spec, cell);
+    try {
+      known[groups] = MeasurePolicy(spec, cell);
+    } catch (const agents::AgentDoesNotAnswer&) {
+      return std::nullopt;  // nobody knows how long it takes
+    }
     known[groups].simulated = problem.seconds_per_evaluation;
   }
   const auto& [measured, cost] = *nearest();
@@ -208,8 +219,7 @@ TrialEstimate SweepEstimator::Estimate(const experiments::PlannedTrial& trial) {
   for (const experiments::GraphSource& graph : trial.choice.graphs()) add(graph, true);
   for (const experiments::GraphSource& graph : trial.choice.transfer) add(graph, false);
   // Some searches end before their budget, at a placement that nothing improves.
-  const bool may_end = cell.agent.name == "local_search" || agents::IsPythonAgent(cell.agent.name);
-  estimate.low_seconds = low / (may_end ? kEarlyEnd : kSpread);
+  estimate.low_seconds = low / (entry.may_end ? kEarlyEnd : kSpread);
   estimate.high_seconds = high * kSpread + kStartSeconds;
   return estimate;
 }

@@ -54,7 +54,7 @@ class SweepEstimator {
                                          const ProblemCost& problem, bool measure);
   PolicyCost MeasurePolicy(const experiments::TrialChoice& spec, const experiments::ExperimentCell& cell);
   // `budget`: evaluations of `trial`.
-  static PolicyCost MeasuredCost(const agents::SearchSpec& trial, std::size_t budget);
+  static PolicyCost MeasuredCost(agents::SearchSpec trial, std::size_t budget);
 
   const experiments::ExperimentSpec& experiment_;
   std::map<std::string, ProblemCost> problems_;

@@ -31,9 +31,10 @@ std::size_t Grid(std::size_t num_ops) { return num_ops <= 2'000 ? 64 : num_ops <
 std::int64_t IssueBound(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   std::set<std::string_view> named;
   std::int64_t lanes = 0;
+  const bool has_ranks = cluster.has_issue_lanes() && graph.has_ranks();
   for (const Device& device : cluster.devices()) {
     if (!device.issue) continue;
-    const bool is_shared = !device.issue->lane.empty() && graph.collectives().empty();
+    const bool is_shared = !device.issue->lane.empty() && !has_ranks;
     if (!is_shared || named.insert(device.issue->lane).second) ++lanes;
   }
   std::int64_t total = 0;

@@ -272,7 +272,8 @@ const AgentEntry& FindPythonAgent(std::string_view name) {
                      .source = "the user",
                      .make = MakePythonAgent,
                      .grouping = "merge_and_colocate",
-                     .default_evaluations = 1000};
+                     .default_evaluations = 1000,
+                     .may_end = true};
   }
   return found->second;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
@@ -1033,6 +1034,28 @@ Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks, const ChakraOptio
   return maker.Make(std::move(numbers));
 }
 
+namespace {
+
+// Whether bytes are those of a GlobalMetadata with an attribute: perhaps a version, then the attribute's name.
+bool StartsWithMetadata(std::string_view bytes) {
+  constexpr std::uint32_t kFirst = 0x0a;  // the tags of fields 1 and 2
+  constexpr std::uint32_t kSecond = 0x12;
+  constexpr std::uint32_t kLongest = 256;
+  CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  std::uint32_t length = 0;
+  std::string text;
+  const auto read_text = [&] {
+    return stream.ReadVarint32(&length) && length <= kLongest && stream.ReadString(&text, static_cast<int>(length));
+  };
+  std::uint32_t tag = stream.ReadTag();
+  if (tag == kFirst) tag = read_text() ? stream.ReadTag() : 0;
+  if (tag != kSecond || !stream.ReadVarint32(&length)) return false;
+  if (stream.ReadTag() != kFirst || !read_text() || text.empty()) return false;
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isgraph(c) != 0; });
+}
+
+}  // namespace
+
 bool LooksLikeChakra(std::string_view head) {
   if (StartsAnObject(head)) return head.find("\"workload_graph\"") != std::string_view::npos;
   // GlobalMetadata begins with its version or an attribute, a Node with its id or, because proto3 leaves out an id of
@@ -1042,6 +1065,8 @@ bool LooksLikeChakra(std::string_view head) {
   if (!stream.ReadVarint32(&length) || length > kMaxMessage) return false;
   std::string message;
   if (length > 0) {
+    const std::string_view rest = head.substr(static_cast<std::size_t>(stream.CurrentPosition()));
+    if (rest.size() < length) return StartsWithMetadata(rest);  // a file that is cut, or more than the head
     if (!stream.ReadString(&message, static_cast<int>(length))) return false;
     if (message[0] != '\x0a' && message[0] != '\x12') return false;
   }

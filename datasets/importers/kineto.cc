@@ -413,7 +413,7 @@ Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attri
   imported.notes.push_back(fmt::format(
       "{}simulated: {:.3f} ms of {:.3f} ms that were measured, {:.2f} % is not explained",
       std::abs(unexplained) > kWarnUnexplained ? "warning: " : "", imported.measured->simulated_time_micros / 1000,
-      imported.measured->step_time_micros / 1000, unexplained));
+      imported.measured->step_time_micros / 1000, std::round(unexplained * 100) / 100 + 0.0));  // no -0.00
   return imported;
 }
 

@@ -157,11 +157,9 @@ std::string ScopeSentences(const Comparison& comparison) {
                                : "A problem is a graph in one column of the tables.";
   std::string text;
   if (comparison.unfinished > 0) {
-    text = fmt::format(
-        "{} of agents in the figure {} not finished, so this is no final answer. {} so far: those that "
-        "every agent in the figure solved. {}",
-        Counted(comparison.unfinished, "trial"), comparison.unfinished == 1 ? "is" : "are",
-        Counted(comparison.problems, "problem") + (comparison.problems == 1 ? " counts" : " count"), what);
+    text =
+        fmt::format("{} so far: those that every agent in the figure solved. {}",
+                    Counted(comparison.problems, "problem") + (comparison.problems == 1 ? " counts" : " count"), what);
   } else if (comparison.problems == comparison.all_problems) {
     text = comparison.problems == 1
                ? "One problem counts, which every agent in the figure solved. "
@@ -388,6 +386,10 @@ AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparis
           "There is no improvement to compare. No placement was found, or the step time of one device is not known.";
     }
     return block;
+  }
+  if (comparison->unfinished > 0) {
+    add(fmt::format("{} of these agents {} not finished, so this is no final answer.",
+                    Counted(comparison->unfinished, "trial"), comparison->unfinished == 1 ? "is" : "are"));
   }
   add(WinnerSentence(*comparison));
   add(LeadSentences(*comparison));

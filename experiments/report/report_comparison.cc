@@ -167,7 +167,8 @@ std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& all_tria
   const Labels with_unfinished = LabelsWithout(all_grid, unfinished, /*are_failed=*/false);
   Labels failed = with_failed;
   failed.insert(with_unfinished.begin(), with_unfinished.end());
-  if (failed.size() >= all_grid.labels.size()) failed = with_failed;
+  // With one agent left there is nothing to compare: then those that are not finished count with what they have.
+  if (failed.size() + 1 >= all_grid.labels.size()) failed = with_failed;
   std::vector<TrialRecord> kept;
   if (!failed.empty()) {
     std::copy_if(all_trials.begin(), all_trials.end(), std::back_inserter(kept),

@@ -50,8 +50,8 @@ bool IsControl(const TrialRecord& trial);
 // Compares the improvement, on graphs not trained on if every agent was applied to some. The columns are those with the
 // most (agent, column) pairs of agents that tried all of them. The agent that solved the fewest problems is left out
 // until at least half of the problems are solved by every agent. nullopt if the improvement of an agent's placement is
-// not known, or nothing was found. Agents with a failed or unfinished trial are left out, unless every agent has one:
-// they did not solve what the others did, so they can neither lead nor be led.
+// not known, or nothing was found. Agents with a failed or unfinished trial are left out: they did not solve what the
+// others did, so they can neither lead nor be led. But where that leaves one agent or none, unfinished ones count.
 std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                         const std::vector<UnfinishedTrial>& unfinished = {});
 

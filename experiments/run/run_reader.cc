@@ -144,7 +144,13 @@ std::string DescribeGraph(const JsonValue& graph) {
 TrialRecord ReadFinishedTrial(const std::string& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   const fs::path named = path.has_filename() ? path : path.parent_path();
-  TrialRecord trial = ReadFile(fs::path(folder) / "trial.json", [&named](const JsonNode& root) {
+  const std::string file = (fs::path(folder) / "trial.json").string();
+  try {
+    ReadJsonFile(file);
+  } catch (const InputError& error) {
+    throw InputError("", fmt::format("{} (remove the file, and the same sweep runs the trial again)", error.what()));
+  }
+  TrialRecord trial = ReadFile(file, [&named](const JsonNode& root) {
     TrialRecord record = ReadTrialRecord(root);
     if (record.id != named.filename().string()) {
       throw InputError("trial", fmt::format("is {}, but the folder {}", record.id, named.filename().string()));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -319,9 +320,21 @@ class Planner {
   // Proposes once before it asks for a policy, whose shape depends on its first problem.
   static void CheckProposes(const ExperimentCell& cell, const agents::Environment& environment) {
     const std::size_t budget = cell.budget.Evaluations(environment.observation().num_groups());
-    const auto agent = agents::MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1});
+    // An agent in Python that does not answer for a minute may do so in a trial, or be stopped there.
+    constexpr std::chrono::seconds kPatience(60);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    const auto stop = [end] { return std::chrono::steady_clock::now() > end; };
     Rng rng(0);
-    AtPlace("agent", [&] { return agent->Propose(environment, agents::Mode::kExplore, rng); });
+    std::unique_ptr<agents::Agent> agent;
+    AtPlace("agent", [&] {
+      agent =
+          agents::MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1, .stop = stop});
+      try {
+        agent->Propose(environment, agents::Mode::kExplore, rng);
+      } catch (const agents::AgentDoesNotAnswer&) {
+        return;
+      }
+    });
     if (!MustLearn(cell) || agent->HasPolicy()) return;
     if (cell.transfer) {
       throw InputError("transfer", fmt::format("agent {} has no policy to transfer (exclude it)", cell.agent.name));

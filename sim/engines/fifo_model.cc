@@ -180,10 +180,12 @@ std::int64_t LongestRun(const Graph& graph, const CostTable& costs, const Model&
 void FillIssue(const Graph& graph, const Cluster& cluster, const CostTable& costs, Model* model) {
   std::map<std::string_view, std::uint32_t> named;
   std::uint32_t lanes = 0;
+  const bool has_ranks = graph.has_ranks();  // each issues its own ops: K14
   for (const Device& device : cluster.devices()) {
     Model::Issue& issue = model->issue.emplace_back();
     if (!device.issue) continue;
-    issue.lane = device.issue->lane.empty() ? lanes : named.try_emplace(device.issue->lane, lanes).first->second;
+    const bool is_shared = !device.issue->lane.empty() && !has_ranks;
+    issue.lane = !is_shared ? lanes : named.try_emplace(device.issue->lane, lanes).first->second;
     lanes += issue.lane == lanes ? 1 : 0;
     issue.host_time = DurationFromMicros(device.issue->host_micros).count();
     issue.latency = DurationFromMicros(device.issue->launch_latency_micros).count();

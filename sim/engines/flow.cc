@@ -75,6 +75,7 @@ struct Problem {
   // Members of a collective are processes of their own, and so are their lanes (docs/model.md, K14).
   void FindLanes() {
     std::map<std::string, std::uint32_t> named;
+    const bool has_ranks = graph.has_ranks();
     for (const Device& device : cluster.devices()) {
       const auto number = static_cast<std::uint32_t>(lane.size());
       lane.push_back(kNone);
@@ -85,7 +86,7 @@ struct Problem {
                                      "with collectives do not support (one of them)",
                                      device.name));
       }
-      const bool is_shared = !device.issue->lane.empty() && graph.collectives().empty();
+      const bool is_shared = !device.issue->lane.empty() && !has_ranks;
       const auto next = static_cast<std::uint32_t>(fed_by.size());
       lane.back() = is_shared ? named.try_emplace(device.issue->lane, next).first->second : next;
       if (lane.back() == next) fed_by.emplace_back();

@@ -267,5 +267,12 @@ TEST(GraphTest, TypesAndPassesAreFoundByTheirNames) {
   EXPECT_EQ(PassFromName("sideways"), std::nullopt);
 }
 
+TEST(GraphTest, RanksMeetInCollectivesOrMessages) {
+  EXPECT_FALSE(testing::MakeChain(3, 1, 8).has_ranks());
+  std::vector<OpSpec> ops = {MakeOp("s", 1, {}, {8}), MakeOp("r", 1, {"s:0"})};
+  ops[1].kind = "recv";
+  EXPECT_TRUE(testing::Build(ops).has_ranks());
+}
+
 }  // namespace graph_test
 }  // namespace emplace

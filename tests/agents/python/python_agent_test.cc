@@ -141,6 +141,7 @@ TEST_F(PythonAgentTest, WhatWasEvaluatedCountsWhereTheAgentNeverAnswersAgainLeng
   const agents::SearchResult result = Search("agents_of_a_test:Hangs", [] { return true; });
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.evaluations, 1U);
+  EXPECT_TRUE(result.was_stopped);
   EXPECT_THAT(result.note, ::testing::HasSubstr("did not answer for 5 s"));
 }
 

@@ -394,6 +394,12 @@ TEST(MakeChakraGraphTest, WhatHasADurationKeepsItInAWorkload) {
 }
 
 TEST(ImportChakraTest, TracesAreRecognised) {
+  // A first message that is cut.
+  const std::string metadata = ChakraBytes(2, ChakraBytes(1, "schema") + ChakraBytes(8, std::string(3000, 'x')));
+  const std::string whole = ChakraBytes(1, metadata).substr(1);  // its length, and itself
+  EXPECT_TRUE(datasets::LooksLikeChakra(whole.substr(0, 500)));
+  EXPECT_FALSE(datasets::LooksLikeChakra(whole.substr(0, 6)));
+  EXPECT_FALSE(datasets::LooksLikeChakra(std::string("\xda\xd0\x01 no metadata at all")));
   // proto3 leaves out an id of 0, and a name that is empty.
   EXPECT_TRUE(datasets::LooksLikeChakra(Message(ChakraBytes(1, "0.0.4")) +
                                         Message(ChakraBytes(2, "gemm") + ChakraInteger(3, 4))));

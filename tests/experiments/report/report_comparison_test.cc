@@ -128,21 +128,33 @@ TEST(ReportComparisonTest, AgentsWithoutAllTrialsAreLeftOutUnlessAllAre) {
   EXPECT_THAT(Labels(failed), ElementsAre("a"));
   ASSERT_EQ(failed.left_out.size(), 1U);
   EXPECT_TRUE(failed.left_out[0].failed);
+  // One alone compares with nothing: those that are not finished count with what they have.
   const experiments::Comparison unfinished = CompareWithout({"b"}, "");
-  EXPECT_THAT(Labels(unfinished), ElementsAre("a"));
-  ASSERT_EQ(unfinished.left_out.size(), 1U);
-  EXPECT_TRUE(unfinished.left_out[0].unfinished);
-  EXPECT_FALSE(unfinished.left_out[0].failed);
-  EXPECT_EQ(unfinished.unfinished, 0U);
-  EXPECT_THAT(experiments::MakeAnswer("?", unfinished).notes,
+  EXPECT_THAT(Labels(unfinished), ElementsAre("b", "a"));
+  EXPECT_EQ(unfinished.unfinished, 1U);
+  const experiments::AnswerBlock answer = experiments::MakeAnswer("?", unfinished);
+  EXPECT_THAT(answer.answer, ::testing::StartsWith("1 trial of these agents is not finished, so this is no final"));
+  EXPECT_THAT(answer.notes, ::testing::Contains(HasSubstr("1 problem counts so far")));
+  EXPECT_EQ(CompareWithout({"a", "b"}, "").unfinished, 2U);
+}
+
+TEST(ReportComparisonTest, OfSeveralAgentsThoseThatAreNotFinishedAreLeftOut) {
+  std::vector<experiments::TrialRecord> trials = MakeRecords({{.label = "a"}, {.label = "b"}, {.label = "c"}});
+  experiments::UnfinishedTrial trial{.id = "x"};
+  trial.spec = MakeRecord({.label = "b", .index = 1}).spec;
+  trials.push_back(MakeRecord({.label = "a", .index = 1}));
+  trials.push_back(MakeRecord({.label = "c", .index = 1}));
+  const experiments::ExperimentRuns runs{.name = "demo", .trials = trials, .unfinished = {trial}};
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(experiments::WithMissingTrials(runs));
+  const auto comparison = experiments::CompareAgents(runs.trials, grid, runs.unfinished);
+  ASSERT_TRUE(comparison);
+  EXPECT_THAT(Labels(*comparison), ::testing::UnorderedElementsAre("a", "c"));
+  ASSERT_EQ(comparison->left_out.size(), 1U);
+  EXPECT_TRUE(comparison->left_out[0].unfinished);
+  EXPECT_FALSE(comparison->left_out[0].failed);
+  EXPECT_EQ(comparison->unfinished, 0U);
+  EXPECT_THAT(experiments::MakeAnswer("?", comparison).notes,
               ::testing::Contains(HasSubstr("because trials are not finished: b.")));
-  const experiments::Comparison both = CompareWithout({"a", "b"}, "");
-  EXPECT_THAT(Labels(both), ElementsAre("b", "a"));
-  EXPECT_EQ(both.unfinished, 2U);
-  EXPECT_THAT(experiments::MakeAnswer("?", both).notes,
-              ::testing::Contains(
-                  HasSubstr("2 trials of agents in the figure are not finished, so this is no final answer. 1 problem "
-                            "counts so far")));
 }
 
 TEST(ReportComparisonTest, AppliedPoliciesAreComparedOnGraphsNotTrainedOn) {

@@ -145,13 +145,16 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   const fs::path named = path.has_filename() ? path : path.parent_path();
   const std::string file = (fs::path(folder) / "trial.json").string();
-  try {
-    ReadJsonFile(file);
-  } catch (const InputError& error) {
-    throw InputError("", fmt::format("{} (remove the file, and the same sweep runs the trial again)", error.what()));
-  }
-  TrialRecord trial = ReadFile(file, [&named](const JsonNode& root) {
-    TrialRecord record = ReadTrialRecord(root);
+  const auto parsed = [&file] {
+    try {
+      return ReadJsonFile(file);
+    } catch (const InputError& error) {
+      throw InputError("", fmt::format("{} ({})", error.what(), kRunAgain));
+    }
+  };
+  const JsonValue root = parsed();
+  TrialRecord trial = AtPlace(file, [&] {
+    TrialRecord record = ReadTrialRecord(JsonNode(root));
     if (record.id != named.filename().string()) {
       throw InputError("trial", fmt::format("is {}, but the folder {}", record.id, named.filename().string()));
     }

@@ -17,7 +17,6 @@ constexpr std::string_view kTimingSchema = "emplace.timing";
 constexpr int kNewest = 2;
 
 // Advice for a file whose checksum does not match.
-constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 
 // The file as JSON: its schema and version, the fields of `record` and a checksum.
 template <typename Record>

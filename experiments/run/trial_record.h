@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "sim/base/json_value.h"
 
 namespace emplace::experiments {
+
+// What to do about a damaged trial.json.
+inline constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 
 // The content of trial.json and timing.json, for writing and reading. Each struct has one list of its fields for both
 // (json_struct.h). Times in µs unless a name says seconds; counts are stored as doubles.

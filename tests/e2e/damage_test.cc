@@ -146,10 +146,12 @@ TEST_F(DamageTest, ATrialThatIsNotWhatWasWrittenIsRefusedUntilItRunsAgainLengthy
   refusals(Replaced(whole, "\"fitting\":100", "\"fitting\":101"),
            "checksum: is not that of the rest of the file, which is damaged or was changed" + advice);
   refusals(Replaced(whole, "\"fitting\"", "\"fiting\""),
-           "graphs[0].fiting: unknown key (graph, num_ops, num_groups, num_devices, single_device_step_time_us, "
+           "graphs[0].fiting: unknown key (graph, num_ops, num_groups, num_devices, "
+           "single_device_step_time_us, "
            "start_step_time_us, best_step_time_us, improvement_percent, beaten_by_one_device_us, lower_bound_us, "
-           "lower_bound_method, evaluations, fitting, saturated, warning, trace, episodes)");
-  refusals(whole + '\0', "line 2, column 1: not valid JSON: a NUL byte (nothing but white space behind the document)");
+           "lower_bound_method, evaluations, fitting, saturated, warning, trace, episodes); did you mean fitting?");
+  refusals(whole + '\0',
+           "line 2, column 1: not valid JSON: a NUL byte (nothing but white space behind the document)" + advice);
   Shell("rm " + trial + "trial.json " + trial + "timing.json");
   EXPECT_EQ(Emplace("sweep x.yaml -o runs").status, 0);
   EXPECT_EQ(Read(trial + "trial.json"), whole);

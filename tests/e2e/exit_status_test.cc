@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
@@ -145,6 +146,34 @@ class Last:
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("by SIGTERM: the best so far is kept\n"));
   EXPECT_TRUE(Exists("best.json"));
+}
+
+TEST_F(ExitStatusTest, AnAgentInPythonThatHangsOrRaisesDoesNotCostTheOthersLengthy) {
+  Write("agents_here.py", R"(
+import time
+class Hangs:
+    def propose(self, problem, rng):
+        return [[problem.num_devices - 1] * problem.num_groups]
+    def observe(self, problem, placements, results):
+        time.sleep(600)
+class Raises(Hangs):
+    def propose(self, problem, rng):
+        raise ValueError("no idea")
+)");
+  const std::string of = "PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 $emplace ";
+  const std::string problem = " --graph g.json --cluster c.yaml --seconds 0.2 ";
+  const Ran compared = Shell(of + "compare" + problem + "--agents agents_here:Hangs,agents_here:Raises,metis --json");
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  EXPECT_THAT(compared.err, HasSubstr("warning: agents_here:Hangs: did not answer for 5 s"));
+  EXPECT_THAT(compared.err, HasSubstr("left out: agents_here:Raises: "));
+  const nlohmann::json rows = nlohmann::json::parse(compared.out).at("results");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_THAT(rows[0].at("stopped").get<std::string>(), HasSubstr("did not answer"));
+  EXPECT_FALSE(rows[1].contains("stopped"));
+  const Ran placed = Shell(of + "place" + problem + "--agent agents_here:Hangs --json -o p2.json");
+  EXPECT_EQ(placed.status, 0);
+  EXPECT_THAT(placed.err, HasSubstr("warning: agents_here:Hangs: did not answer for 5 s"));
+  EXPECT_EQ(Shell(of + "compare" + problem + "--agents agents_here:Raises").status, 2);  // nobody was judged
 }
 
 TEST_F(ExitStatusTest, NoGpusAreNotTheCpu) {

@@ -30,8 +30,9 @@ Cluster LoadCluster(const std::string& name_or_path) {
   try {
     in = OpenForReading(name_or_path, InputKind::kCluster);
   } catch (const InputError& error) {
-    throw InputError(
-        "", std::string(error.what()) + "; it is not a shipped cluster either (" + Listed(AllShippedClusters()) + ")");
+    throw InputError("", std::string(error.what()) + "; it is not a shipped cluster either (" +
+                             Listed(AllShippedClusters()) + ")" +
+                             DidYouMean(name_or_path, NamesOf(AllShippedClusters())));
   }
   return ReadCluster(*in, name_or_path);
 }

@@ -64,7 +64,7 @@ double GapPercent(const agents::BoundReport& report) {
 void PrintText(const BoundCommandOptions& options, const Graph& graph, const Cluster& cluster,
                const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
-  std::cout << fmt::format("{} on {}, engine fifo\n", Printable(graph.name()), Printable(cluster.name()));
+  std::cout << HeadLine(graph.name(), cluster.name(), "fifo", CostsText(options.problem)) << '\n';
   std::cout << fmt::format("lower bound  {} ({})\n", MicrosForPeople(Micros(best.nanos)), best.method);
   if (report.optimal) {
     std::cout << fmt::format("optimal      {}: no placement that fits is faster\n",

@@ -48,8 +48,7 @@ class DiffPrinter {
       : out_(out), d_(difference), graph_(graph), cluster_(cluster), by_layer_(by_layer) {}
 
   void Print(const std::string& name_a, const std::string& name_b) {
-    out_ << fmt::format("{} on {}, engine {}\n", Printable(d_.report_a.graph), Printable(d_.report_a.cluster),
-                        d_.report_a.engine);
+    out_ << HeadLine(d_.report_a) << '\n';
     if (d_.pieces.moved_ops == 0) {
       out_ << fmt::format("{} and {} are the same placement: {}\n", Printable(name_a), Printable(name_b),
                           MicrosForPeople(a_micros()));

@@ -60,7 +60,7 @@ class Printer {
 
   void PrintHead() {
     const StepReport& report = e_.report;
-    out_ << fmt::format("{} on {}, engine {}\n", Printable(report.graph), Printable(report.cluster), report.engine);
+    out_ << HeadLine(report) << '\n';
     out_ << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
                         report.fits_memory ? "" : "   DOES NOT FIT in memory");
     out_ << fmt::format("lower bound  {} ({})\n", MicrosForPeople(report.lower_bound_micros),

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/base/suggestion.h"
 #include "sim/base/vector_targets.h"
 #include "tools/commands.h"
 #include "tools/numbers.h"
@@ -91,40 +93,57 @@ void DescribeDefaults(CLI::App* command) {
 
 // The parts of a command: as CheckCommand.
 void CheckPart(int argc, char** argv, const CLI::App& command) {
-  std::string known;
+  std::vector<std::string> known;
   for (const CLI::App* const part : command.get_subcommands({})) {
     if (argc > 2 && part->get_name() == argv[2]) return;
-    known.append(known.empty() ? "" : ", ").append(part->get_name());
+    known.push_back(part->get_name());
   }
   const std::string& name = command.get_name();
   if (known.empty() || (argc > 2 && argv[2][0] == '-')) return;
-  if (argc < 3)
-    throw InputError("", fmt::format("{}: a command is missing ({}; emplace {} --help)", name, known, name));
-  throw InputError("", fmt::format("{}: unknown command \"{}\" ({})", name, argv[2], known));
+  if (argc < 3) {
+    throw InputError(
+        "", fmt::format("{}: a command is missing ({}; emplace {} --help)", name, fmt::join(known, ", "), name));
+  }
+  throw InputError("", fmt::format("{}: unknown command {} ({}){}", name, Quoted(argv[2]), fmt::join(known, ", "),
+                                   DidYouMean(argv[2], known)));
 }
 
 // CLI11's own message only says that a sub-command is required.
 void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Command& command : commands) {
     if (argc > 1 && command.app->get_name() == argv[1]) return CheckPart(argc, argv, *command.app);
     if (command.app->get_group().empty()) continue;  // hidden
-    known.append(known.empty() ? "" : ", ").append(command.app->get_name());
+    known.push_back(command.app->get_name());
   }
-  if (argc < 2) throw InputError("", "a command is missing (" + known + "; emplace --help)");
-  if (argv[1][0] != '-') throw InputError("", fmt::format("unknown command \"{}\" ({})", argv[1], known));
+  if (argc < 2) throw InputError("", fmt::format("a command is missing ({}; emplace --help)", fmt::join(known, ", ")));
+  if (argv[1][0] == '-') return;
+  throw InputError("", fmt::format("unknown command {} ({}){}", Quoted(argv[1]), fmt::join(known, ", "),
+                                   DidYouMean(argv[1], known)));
+}
+
+// What was not understood, and the option that the first one may be.
+std::string UnknownText(const CLI::App& app, const CLI::App* chosen) {
+  const std::vector<std::string> unknown = app.remaining(true);  // the parser lists them from the last to the first
+  std::vector<std::string> known;
+  while (chosen != nullptr && !chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  for (const CLI::Option* const option :
+       chosen != nullptr ? chosen->get_options() : std::vector<const CLI::Option*>()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const auto first = std::find_if(unknown.begin(), unknown.end(),
+                                  [](const std::string& argument) { return argument.starts_with("--"); });
+  const std::string name = first == unknown.end() ? "" : first->substr(0, first->find('='));
+  return fmt::format("unknown: {}{}", fmt::join(unknown, " "), DidYouMean(name, known));
 }
 
 // The parser's own message, in the terms of the other messages.
-std::string InOurWords(const CLI::App& app, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    // The parser's own message lists them from the last to the first.
-    return fmt::format("unknown: {}", fmt::join(app.remaining(true), " "));
-  }
+std::string InOurWords(const CLI::App& app, const CLI::App* chosen, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return UnknownText(app, chosen);
   std::string text = error.what();
   // An option that is missing may be one that is misspelt.
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.remaining_size(true) > 0) {
-    return fmt::format("{}; unknown: {}", text, fmt::join(app.remaining(true), " "));
+    return fmt::format("{}; {}", text, UnknownText(app, chosen));
   }
   constexpr std::string_view kOnce = ": At Most 1 required but received ";
   if (const std::size_t found = text.find(kOnce); found != std::string::npos) {
@@ -159,8 +178,9 @@ int RunProgram(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
-    const std::string command = chosen() == commands.end() ? "emplace" : "emplace " + chosen()->app->get_name();
-    return Complain(kBadInput, InOurWords(app, error) + (" (see " + command + " --help)"));
+    const CLI::App* const command = chosen() == commands.end() ? nullptr : chosen()->app;
+    const std::string name = command == nullptr ? "emplace" : "emplace " + command->get_name();
+    return Complain(kBadInput, InOurWords(app, command, error) + (" (see " + name + " --help)"));
   }
   const int status = chosen()->run();
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
@@ -171,6 +191,13 @@ int Main(int argc, char** argv) {
   try {
     HoldStandardDescriptors();
     ChooseVectorTargetByEnvironment();
+    if (argc > 1 && std::string_view(argv[1]) == "help") {  // help COMMAND is COMMAND --help
+      std::vector<char*> asked = {argv[0]};
+      asked.insert(asked.end(), argv + 2, argv + argc);
+      std::string help = "--help";
+      asked.push_back(help.data());
+      return RunProgram(static_cast<int>(asked.size()), asked.data());
+    }
     return RunProgram(argc, argv);
   } catch (const InputError& error) {
     // Readers name their file, which is "-" for standard input.

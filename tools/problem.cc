@@ -231,9 +231,20 @@ void PrintLoadReport(std::ostream& out, const StepReport& report) {
 
 }  // namespace
 
+std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine,
+                     std::string_view costs) {
+  const std::string_view estimated = costs.starts_with("roofline") ? " (estimates)" : "";
+  return fmt::format("{} on {}, engine {}{}{}{}", Printable(graph), Printable(cluster), engine,
+                     costs.empty() ? "" : ", costs ", Printable(costs), estimated);
+}
+
+std::string HeadLine(const StepReport& report) {
+  return HeadLine(report.graph, report.cluster, report.engine, report.costs);
+}
+
 void PrintReport(std::ostream& out, const StepReport& report) {
   if (report.is_max_load) return PrintLoadReport(out, report);
-  out << fmt::format("{} on {}, engine {}\n", Printable(report.graph), Printable(report.cluster), report.engine);
+  out << HeadLine(report) << '\n';
   out << fmt::format("step time    {}{}\n", MicrosForPeople(report.step_time_micros),
                      report.fits_memory ? "" : "   DOES NOT FIT in memory");
   out << fmt::format("lower bound  {}", MicrosForPeople(report.lower_bound_micros));

@@ -61,6 +61,9 @@ OptionMap ParseSettings(const std::vector<std::string>& settings);
 // result. Also throws if a result's folder does not exist. Called before a long search. "" means no file.
 void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
+// "nmt on p2.8xlarge, engine fifo, costs roofline (estimates)"; `costs` is a text of CostsText, or "".
+std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs);
+std::string HeadLine(const StepReport& report);
 // The options that show the result of a placement.
 struct ShowOptions {
   bool json = false;

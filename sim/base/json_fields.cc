@@ -96,7 +96,8 @@ JsonFields::JsonFields(const JsonNode& node, std::span<const std::string_view> k
     : node_(node), members_(node.Object()) {
   for (const JsonMember& member : members_) {
     if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
-    throw InputError(PlaceOfKey(node.Place(), member.key), "unknown key (" + Listed(known) + ")");
+    throw InputError(PlaceOfKey(node.Place(), member.key),
+                     "unknown key (" + Listed(known) + ")" + DidYouMean(member.key, NamesOf(known)));
   }
 }
 

@@ -115,15 +115,11 @@ void OptionReader::Read(std::string_view key, std::string* value, const std::vec
 
 void OptionReader::Finish() const {
   for (const auto& [key, value] : values_) {
-    bool known = false;
-    std::string keys;
-    for (const Declared& option : declared_) {
-      known = known || option.key == key;
-      keys.append(keys.empty() ? "" : ", ").append(option.key);
-    }
-    if (!known) {
-      throw InputError(owner_ + "." + key, "unknown option (" + (keys.empty() ? owner_ + " has none" : keys) + ")");
-    }
+    std::vector<std::string> known;
+    for (const Declared& option : declared_) known.emplace_back(option.key);
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    throw InputError(owner_ + "." + key, "unknown option (" + (known.empty() ? owner_ + " has none" : Listed(known)) +
+                                             ")" + DidYouMean(key, known));
   }
 }
 

@@ -5,24 +5,33 @@
 #include <ranges>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/suggestion.h"
 
 namespace emplace {
 
-// The names of `rows`, or the rows themselves if they are text, for messages: "a, b, c".
+// The names of `rows`, or the rows themselves if they are text.
+template <typename Rows>
+std::vector<std::string> NamesOf(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) {
+    if constexpr (requires { row.name; }) {
+      names.emplace_back(row.name);
+    } else {
+      names.emplace_back(row);
+    }
+  }
+  return names;
+}
+
+// The same for messages: "a, b, c".
 template <typename Rows>
 std::string Listed(const Rows& rows) {
   std::string listed;
-  for (const auto& row : rows) {
-    if (!listed.empty()) listed += ", ";
-    if constexpr (requires { row.name; }) {
-      listed += row.name;
-    } else {
-      listed += row;
-    }
-  }
+  for (const std::string& name : NamesOf(rows)) listed += (listed.empty() ? "" : ", ") + name;
   return listed;
 }
 
@@ -31,7 +40,8 @@ template <std::ranges::borrowed_range Rows>
 const auto& FindByName(Rows&& rows, std::string_view name, const std::string& what, const std::string& place = "") {
   const auto found = std::ranges::find_if(rows, [name](const auto& row) { return row.name == name; });
   if (found != std::ranges::end(rows)) return *found;
-  throw InputError(place, "unknown " + what + " " + Quoted(name) + " (" + Listed(rows) + ")");
+  throw InputError(
+      place, "unknown " + what + " " + Quoted(name) + " (" + Listed(rows) + ")" + DidYouMean(name, NamesOf(rows)));
 }
 
 }  // namespace emplace

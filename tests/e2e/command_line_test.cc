@@ -44,7 +44,7 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
       "diff, profile, "
       "validate, place, "
       "compare, sweep, worker, submit, status, dashboard, replay, "
-      "report, reproduce, library, list)");
+      "report, reproduce, library, list); did you mean place?");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, export, generate, transform, dataset, inspect, simulate, bound, "
                 "explain, diff, profile, "
@@ -203,9 +203,18 @@ TEST_F(CommandLineTest, AnEmptyValueIsRefusedWhateverTheOptionLengthy) {
                 "--graph: is empty (a value) (see emplace simulate --help)");
 }
 
+TEST_F(CommandLineTest, HelpOfACommandIsItsHelp) {
+  EXPECT_EQ(Emplace("help place").out, Emplace("place --help").out);
+  EXPECT_EQ(Emplace("help library list").out, Emplace("library list --help").out);
+  EXPECT_EQ(Emplace("help").out, Emplace("--help").out);
+  EXPECT_EQ(Emplace("help place").status, 0);
+  ExpectRefused(Emplace("help plce"),
+                Emplace("plce").err.substr(0, Emplace("plce").err.size() - 1));  // which asks for place
+}
+
 TEST_F(CommandLineTest, AMisspeltOptionIsNamedBesideTheOneThatIsMissing) {
   ExpectRefused(Emplace("place --grph g.json --cluster c.yaml --agent random -o out.json"),
-                "--graph is required; unknown: --grph g.json (see emplace place --help)");
+                "--graph is required; unknown: --grph g.json; did you mean --graph? (see emplace place --help)");
 }
 
 TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowedLengthy) {

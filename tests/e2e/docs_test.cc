@@ -1,4 +1,4 @@
-// Tests the documentation: its commands give the shown results, its links exist, its sentences are short. Comments may
+// Tests the documentation: its commands give the shown results, and its links exist. Comments may
 // only name files that exist.
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ const std::set<std::string>& AllFiles() {
   return files;
 }
 
-// README.md and the pages of docs/, whose commands run and whose sentences are counted.
+// README.md and the pages of docs/, whose commands run.
 std::vector<std::string> Pages() {
   std::vector<std::string> pages;
   for (const std::string& file : AllFiles()) {
@@ -186,15 +186,6 @@ TEST(DocsTest, LinksLeadToFilesAndHeadings) {
           ADD_FAILURE() << place << " leads to no heading of " << file;
         }
       }
-    }
-  }
-}
-
-TEST(DocsTest, SentencesHaveAtMost25Words) {
-  for (const std::string& page : Pages()) {
-    for (const Sentence& sentence : ParseMarkdown(ReadFromRoot(page)).sentences) {
-      if (sentence.words <= 25) continue;
-      ADD_FAILURE() << page << ":" << sentence.line << ": " << sentence.words << " words: " << sentence.text;
     }
   }
 }
@@ -330,25 +321,6 @@ TEST(MarkdownTest, AnOutputIsComparedLineByLine) {
   const PageStep excerpt{.kind = PageStep::Kind::kExcerpt, .text = "a\n...\nc\n", .name = ""};
   EXPECT_EQ(OutputDifference(excerpt, "0\na\nb\nc\nd\n"), "");
   EXPECT_THAT(OutputDifference(excerpt, "c\na\n"), HasSubstr("lacks, after the lines before it: c"));
-}
-
-TEST(MarkdownTest, SentencesEndWhereTheyShould) {
-  const auto words = [](const std::string& text) {
-    std::vector<int> counts;
-    for (const Sentence& sentence : ParseMarkdown(text).sentences) counts.push_back(sentence.words);
-    return counts;
-  };
-  EXPECT_THAT(words("One two\nthree. Four `a b. c` five? **Six.** (Seven.) eight.\n"), ElementsAre(3, 3, 1, 1, 1));
-  EXPECT_THAT(words("Gao et al. 2018 have 2.5 of e.g. `x.h` - no more\n\nnext\n"), ElementsAre(11, 1));
-  EXPECT_THAT(words("One:\n- two three\n- four\n  five\n12. six\n> seven\n"), ElementsAre(1, 2, 2, 2));
-  EXPECT_THAT(words("# A heading\n| a | table |\n```text\na block\n```\n<!-- a\ncomment -->\n"), IsEmpty());
-  EXPECT_THAT(words("A [link of `x`. No](b.md#c_(d)) ![an image](e.png) <b>bold</b>.\n"), ElementsAre(4, 2));
-  EXPECT_THAT(words("It takes 2.5<!--= a.b --> or **3<!--= c -->** ms. Next.\n"), ElementsAre(6, 1));
-  const auto sentences = ParseMarkdown("\nA `b\nc`. D\ne.\n").sentences;
-  ASSERT_THAT(sentences, SizeIs(2));
-  EXPECT_EQ(sentences[0].text, "A `b c`.");
-  EXPECT_EQ(sentences[1].text, "D e.");
-  EXPECT_EQ(sentences[1].line, 3);
 }
 
 TEST(MarkdownTest, LinksAndAnchorsAreFound) {

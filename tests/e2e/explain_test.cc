@@ -56,7 +56,7 @@ TEST_F(ExplainTest, WritesAPageWholeOrNotAtAll) {
 }
 
 TEST_F(ExplainTest, AnswersForEveryEngineAndNamesUnknownOnes) {
-  EXPECT_THAT(Explain("--engine flow").out, HasSubstr("engine flow\n"));
+  EXPECT_THAT(Explain("--engine flow").out, HasSubstr("engine flow, costs measured\n"));
   EXPECT_EQ(Explain("--engine placeto-reference").status, 0);
   ExpectRefused(Explain("--engine steam"), "--engine: unknown engine \"steam\" (fifo, flow, placeto-reference)");
 }

@@ -84,7 +84,8 @@ TEST_F(LibraryCommandTest, BadInputIsRefusedLengthy) {
   EXPECT_TRUE(IsOneLine(unknown.err));
   EXPECT_THAT(unknown.err, HasSubstr("unknown instance \"chain-8-equal-9\" (the nearest are chain-8-equal-2, "));
   ExpectRefused(Emplace("library"), "library: a command is missing (list, show, check, score; emplace library --help)");
-  ExpectRefused(Emplace("library lst"), "library: unknown command \"lst\" (list, show, check, score)");
+  ExpectRefused(Emplace("library lst"),
+                "library: unknown command \"lst\" (list, show, check, score); did you mean list?");
   ExpectRefused(Emplace("library list --tier big"),
                 "--tier: unknown tier \"big\" (tiny, small, medium, large or huge)");
   ExpectRefused(Emplace("library check none.json"), "none.json: cannot be read (No such file or directory)");

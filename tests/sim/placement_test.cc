@@ -63,7 +63,7 @@ TEST(PlacementTest, NamesThePlaceOfEveryFault) {
   EXPECT_EQ(error_with(R"("diamond")", "1"), "p.json: graph: is the number 1 (a string)");
   EXPECT_EQ(error_with(R"("test")", "[]"), "p.json: cluster: is a list of 0 elements (a string)");
   EXPECT_EQ(error_with(R"("cluster")", R"("clusters")"),
-            "p.json: clusters: unknown key (schema, version, graph, cluster, devices)");
+            "p.json: clusters: unknown key (schema, version, graph, cluster, devices); did you mean cluster?");
   EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1})"); }),
             "p.json: devices: is missing (an object: the device of each op, by name)");
   EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1, "devices": ["gpu:0"]})"); }),

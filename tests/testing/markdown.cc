@@ -1,7 +1,6 @@
 #include "tests/testing/markdown.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <map>
@@ -17,7 +16,6 @@ constexpr std::string_view kSpace = " \t";
 bool IsLetterOrDigit(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || static_cast<unsigned char>(c) >= 0x80;
 }
-bool IsBlank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 std::string Trimmed(const std::string& text) {
   const std::size_t from = text.find_first_not_of(kSpace);
@@ -112,65 +110,6 @@ std::string WithoutLinks(const std::string& text) {
   return out;
 }
 
-bool EndsInAbbreviation(const std::string& before_point) {
-  static constexpr std::array<std::string_view, 8> kKnown = {"e.g", "i.e", "al", "vs", "cf", "Fig", "Sec", "approx"};
-  const std::size_t space = before_point.find_last_of(" \n(");
-  const std::string word = before_point.substr(space == std::string::npos ? 0 : space + 1);
-  return std::find(kKnown.begin(), kKnown.end(), word) != kKnown.end();
-}
-
-// Joins the text to one line, with the code spans inserted again.
-Sentence MakeSentence(const std::string& text, int line, std::vector<std::string>::const_iterator* span) {
-  Sentence sentence;
-  sentence.line = line;
-  bool in_word = false;
-  bool counted = false;
-  for (const char c : text) {
-    if (IsBlank(c)) {
-      in_word = false;
-      if (!sentence.text.empty() && sentence.text.back() != ' ') sentence.text += ' ';
-      continue;
-    }
-    if (!in_word) counted = false;
-    in_word = true;
-    if (!counted && (c == '`' || IsLetterOrDigit(c))) {
-      counted = true;
-      ++sentence.words;
-    }
-    if (c == '`') {
-      sentence.text += *(*span)++;
-    } else {
-      sentence.text += c;
-    }
-  }
-  return sentence;
-}
-
-void AppendSentences(const std::string& paragraph, int line, std::vector<Sentence>* sentences) {
-  std::vector<std::string> spans;
-  const std::string text = WithoutLinks(WithoutCode(paragraph, &spans));
-  auto span = spans.cbegin();
-  std::size_t from = 0;
-  const auto end_at = [&](std::size_t end) {
-    while (from < end && IsBlank(text[from])) line += text[from++] == '\n' ? 1 : 0;
-    const std::string part = text.substr(from, end - from);
-    const Sentence sentence = MakeSentence(part, line, &span);
-    if (sentence.words > 0) sentences->push_back(sentence);
-    line += static_cast<int>(std::count(part.begin(), part.end(), '\n'));
-    from = end;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '.' && text[i] != '!' && text[i] != '?') continue;
-    std::size_t after = i + 1;
-    while (after < text.size() && std::string_view("*_)\"'").find(text[after]) != std::string_view::npos) ++after;
-    if (after < text.size() && !IsBlank(text[after])) continue;
-    if (text[i] == '.' && EndsInAbbreviation(text.substr(from, i - from))) continue;
-    end_at(after);
-    i = after - 1;
-  }
-  end_at(text.size());
-}
-
 // The anchor of a heading, as GitHub makes it.
 std::string Slug(const std::string& heading) {
   std::vector<std::string> spans;
@@ -216,21 +155,6 @@ void AppendLinks(const std::string& line, int number, std::vector<PageLink>* lin
   }
 }
 
-// The length of "- " or "12. " with its indentation, or 0.
-std::size_t ListMark(const std::string& line) {
-  std::size_t at = line.find_first_not_of(kSpace);
-  if (at == std::string::npos) return 0;
-  if (line[at] == '-' || line[at] == '*' || line[at] == '+') {
-    ++at;
-  } else {
-    const std::size_t digits = at;
-    while (at < line.size() && std::isdigit(static_cast<unsigned char>(line[at])) != 0) ++at;
-    if (at == digits || at == line.size() || (line[at] != '.' && line[at] != ')')) return 0;
-    ++at;
-  }
-  return at < line.size() && line[at] == ' ' ? at + 1 : 0;
-}
-
 class PageParser {
  public:
   MarkdownPage Parse(const std::string& text) {
@@ -245,7 +169,6 @@ class PageParser {
       }
     }
     if (!fence_.empty()) throw std::invalid_argument("line " + std::to_string(number_) + ": a block is not closed");
-    EndParagraph();
     return page_;
   }
 
@@ -263,7 +186,6 @@ class PageParser {
   void Outside(const std::string& line) {
     const std::string trimmed = Trimmed(line);
     if (trimmed.starts_with("```") || trimmed.starts_with("~~~")) {
-      EndParagraph();
       const std::size_t language = std::min(trimmed.find_first_not_of(trimmed[0]), trimmed.size());
       fence_ = trimmed.substr(0, language);
       indent_ = line.find_first_not_of(' ');
@@ -273,7 +195,6 @@ class PageParser {
       return;
     }
     if (trimmed.starts_with("<!--")) {
-      EndParagraph();
       if (trimmed.ends_with("-->")) {
         notes_.push_back(Trimmed(trimmed.substr(4, trimmed.size() - 7)));
       } else {
@@ -286,17 +207,7 @@ class PageParser {
     if (const std::size_t at = line.find("id=\""); at != std::string::npos) {
       page_.anchors.push_back(line.substr(at + 4, line.find('"', at + 4) - at - 4));
     }
-    if (trimmed.empty() || trimmed[0] == '|' || trimmed.starts_with("---")) {
-      EndParagraph();
-    } else if (trimmed[0] == '#') {
-      EndParagraph();
-      Heading(trimmed);
-    } else {
-      const std::size_t mark = ListMark(line);
-      if (mark > 0) EndParagraph();
-      if (paragraph_.empty()) paragraph_line_ = number_;
-      paragraph_ += line.substr(std::max(mark, trimmed[0] == '>' ? line.find('>') + 1 : 0)) + "\n";
-    }
+    if (trimmed.starts_with('#')) Heading(trimmed);
   }
 
   void Heading(const std::string& line) {
@@ -307,19 +218,12 @@ class PageParser {
     page_.anchors.push_back(before == 0 ? slug : slug + "-" + std::to_string(before));
   }
 
-  void EndParagraph() {
-    AppendSentences(paragraph_, paragraph_line_, &page_.sentences);
-    paragraph_.clear();
-  }
-
   MarkdownPage page_;
   int number_ = 0;
   std::string fence_;  // of the open block
   std::size_t indent_ = 0;
   bool in_comment_ = false;
   std::vector<std::string> notes_;
-  std::string paragraph_;
-  int paragraph_line_ = 0;
   std::map<std::string, int> slugs_;
 };
 

@@ -14,13 +14,6 @@ struct CodeBlock {
   std::vector<std::string> notes;  // HTML comments on the lines directly before the fence, without their marks
 };
 
-// A sentence of prose. A list item, a heading, a table and a block each end the preceding sentence.
-struct Sentence {
-  int line = 0;      // on which it begins
-  std::string text;  // on one line, with `code` as the page has it
-  int words = 0;     // a code span is one word; a link counts with its text
-};
-
 struct PageLink {
   int line = 0;
   std::string target;  // of a link or an image
@@ -28,7 +21,6 @@ struct PageLink {
 
 struct MarkdownPage {
   std::vector<CodeBlock> blocks;
-  std::vector<Sentence> sentences;  // except of headings and tables
   std::vector<PageLink> links;
   std::vector<std::string> anchors;  // of headings, as GitHub makes them, and of `id="..."`
 };

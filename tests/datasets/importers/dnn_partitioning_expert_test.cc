@@ -63,7 +63,7 @@ TEST(ExpertPlacementTest, WhatIsNoSplitOfTheGraphIsRefused) {
   EXPECT_EQ(Refused("[9]", "[]"),
             "e.json: node 9 (\"_a_b\") is on no device (every node of the graph, or one of its colour class)");
   EXPECT_EQ(Refused("[7, 8]", "\"7\""), "e.json: fpgas[1].nodes: is the text \"7\" (a list of node ids)");
-  EXPECT_EQ(Refused("\"fpgas\"", "\"gpus\""), "e.json: gpus: unknown key (fpgas, cpus, maxLoad)");
+  EXPECT_EQ(Refused("\"fpgas\"", "\"gpus\""), "e.json: gpus: unknown key (fpgas, cpus, maxLoad); did you mean cpus?");
   EXPECT_EQ(Refused(", \"nodes\": [9]", ""), "e.json: cpus[0].nodes: is missing (a list of node ids)");
   EXPECT_EQ(Refused("[{\"load\": -1, \"nodes\": []}", "[{\"nodes\": []}, {\"load\": -1, \"nodes\": []}"),
             "e.json: fpgas[2]: has no device (the cluster has 2 for fpgas)");

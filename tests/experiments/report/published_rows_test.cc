@@ -71,7 +71,7 @@ TEST(PublishedRowsTest, ARowIsFoundByNameOrTitle) {
   EXPECT_EQ(&experiments::FindRow(rows, "nmt-2-gpus", "t"), &rows[0]);
   EXPECT_EQ(&experiments::FindRow(rows, "PTB (large), 4 GPUs", "t"), &rows[1]);
   EXPECT_EQ(ErrorOf([&] { experiments::FindRow(rows, "nmt", "t"); }),
-            "t: unknown row \"nmt\" (nmt-2-gpus, ptb-large-4-gpus)");
+            "t: unknown row \"nmt\" (nmt-2-gpus, ptb-large-4-gpus); did you mean nmt-2-gpus?");
 }
 
 TEST(PublishedRowsTest, TrialsBelongToARowByTheirSpec) {

@@ -33,7 +33,7 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
        "graphs.data: unknown key (dataset, family_seed, split, sample, seed, index, instances, files, model, set, "
        "models, "
        "transform, together, "
-       "grouping)"},
+       "grouping); did you mean dataset?"},
       {"graphs: {dataset: imagenet}", "graphs.dataset: unknown dataset \"imagenet\" (cifar10, ptb, nmt)"},
       {"graphs: {dataset: nmt, model: nmt}", "graphs.model: cannot be used together with dataset (one of them)"},
       {"graphs: {dataset: nmt, split: half}", "graphs.split: is the text \"half\" (all, train, test)"},
@@ -55,7 +55,8 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {models: [{model: nmt}, {model: nmt}]}", "graphs.models[1]: is a duplicate entry (each once)"},
       {"graphs: {models: []}", "graphs.models: is a list of 0 elements (a list of models)"},
       {"graphs: {models: [{set: {layers: 2}}]}", "graphs.models[0].model: is missing (a model)"},
-      {"graphs: {models: [{model: nmt, sets: {}}]}", "graphs.models[0].sets: unknown key (model, set)"},
+      {"graphs: {models: [{model: nmt, sets: {}}]}",
+       "graphs.models[0].sets: unknown key (model, set); did you mean set?"},
       {"graphs: {model: nmt, sample: 2}", "graphs.sample: is for a dataset only"},
       {"graphs: {dataset: nmt, set: {layers: 2}}", "graphs.set: is for a model only"},
       {"graphs: {files: []}", "graphs.files: is a list of 0 elements (a list of graph files)"},

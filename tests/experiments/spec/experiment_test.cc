@@ -37,7 +37,7 @@ TEST(ExperimentTest, WhatIsNoExperimentIsRefused) {
             "collectives, costs, "
             "agent, budget, objective, schedule, micro_batches, reward, start, incumbent, draws, torch_device, "
             "reward_source, validate_every, hardware, seeds, metrics, published, "
-            "sweep, exclude, checksum)");
+            "sweep, exclude, checksum); did you mean budget?");
   EXPECT_EQ(Refusal(std::string(kExperiment) + "engine: fifo\nengine: fifo\n"),
             "x.yaml: engine: duplicate key (each key once)");
 }
@@ -85,7 +85,7 @@ TEST(ExperimentTest, ASweptValueThatIsWrongIsNamedInTheSweep) {
   EXPECT_EQ(refusal("{engine: [fifo, steam]}"),
             "x.yaml: sweep.engine[1]: is the text \"steam\" (fifo, flow, placeto-reference)");
   EXPECT_EQ(refusal("{agent: [{name: random}, {name: random, sets: 1}]}"),
-            "x.yaml: sweep.agent[1].sets: unknown key (label, name, set)");
+            "x.yaml: sweep.agent[1].sets: unknown key (label, name, set); did you mean set?");
   EXPECT_EQ(refusal("{agent.set.final_ratio: [0.1, 7]}"),
             "x.yaml: agent.set: annealing: final_ratio must be 1e-12..1, got 7, where agent.set.final_ratio is 7");
   EXPECT_EQ(refusal("{agent.name: [annealing, random]}"),

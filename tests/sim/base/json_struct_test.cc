@@ -74,7 +74,8 @@ TEST(JsonStructTest, WhatDoesNotFitTheListIsRefused) {
   const std::string scale = R"(,"scale":[2,"mm"])";
   const std::string dots = R"({"title":"t","dots":[{"x":1}])";
   EXPECT_EQ(RefusalOfJson("{}"), "title: is missing");
-  EXPECT_EQ(RefusalOfJson(dots + R"(,"scales":3})"), "scales: unknown key (title, dots, scale, set, ends, count)");
+  EXPECT_EQ(RefusalOfJson(dots + R"(,"scales":3})"),
+            "scales: unknown key (title, dots, scale, set, ends, count); did you mean scale?");
   EXPECT_EQ(RefusalOfJson(R"({"title":3})"), "title: is the number 3 (a string)");
   EXPECT_EQ(RefusalOfJson(R"({"title":"t","dots":[]})"), "dots: is a list of 0 elements (at least one dot)");
   EXPECT_EQ(RefusalOfJson(R"({"title":"t","dots":[{}]})"), "dots[0].x: is missing (a number)");

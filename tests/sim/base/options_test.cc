@@ -67,7 +67,7 @@ TEST(OptionsTest, SaysWhatIsWrongAndWhatIsAllowed) {
   }
   EXPECT_EQ(error("greedy", "yes"), "agent.greedy: is \"yes\" (true or false)");
   EXPECT_EQ(error("mode", "Fast"), "agent.mode: is \"Fast\" (fast, slow)");
-  EXPECT_EQ(error("stepz", "1"), "agent.stepz: unknown option (steps, rate, greedy, mode, label)");
+  EXPECT_EQ(error("stepz", "1"), "agent.stepz: unknown option (steps, rate, greedy, mode, label); did you mean steps?");
 }
 
 TEST(OptionsTest, SaysThatThereAreNone) {

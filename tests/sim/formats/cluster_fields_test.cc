@@ -186,7 +186,8 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultInTheDevices) {
       {R"("devices": [{"name": "a"}])", "devices[0].kind: is missing (a device kind)"},
       {R"("devices": [{"name": "a", "kind": null}])", "devices[0].kind: is null (a string that is not empty)"},
       {R"("devices": [{"name": "a", "kind": "k", "memory": 1}])",
-       "devices[0].memory: unknown key (name, kind, memory_gib, count, op_gap_us, copy_engine, issue)"},
+       "devices[0].memory: unknown key (name, kind, memory_gib, count, op_gap_us, copy_engine, issue); did you mean "
+       "memory_gib?"},
       {R"("devices": [{"name": "a", "kind": "k", "copy_engine": 1}])",
        "devices[0].copy_engine: is the number 1 (true or false)"},
       {R"("devices": [{"name": "a", "kind": "k", "issue": true}])", "devices[0].issue: is true (an object)"},
@@ -308,7 +309,8 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultInAKind) {
             "kinds[0].compute_efficiency: is the number 1 (an object: a number for each class of op)");
   EXPECT_EQ(error(R"("launch_us": 3)", R"("launch": 3)"),
             "kinds[0].launch: unknown key (name, class, summary, source, peak_tflop_per_s, memory_bandwidth_gb_per_s, "
-            "launch_us, time_scale, memory_gib, compute_efficiency, bandwidth_efficiency, precisions)");
+            "launch_us, time_scale, memory_gib, compute_efficiency, bandwidth_efficiency, precisions); "
+            "did you mean launch_us?");
   EXPECT_EQ(
       error("}}]", R"(}}, {"name": "k", "class": "cpu", "peak_tflop_per_s": 1, "memory_bandwidth_gb_per_s": 1}])"),
       "kinds[1].name: duplicate kind \"k\" (each name once)");

@@ -1,6 +1,7 @@
 #include "tests/testing/markdown.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <map>

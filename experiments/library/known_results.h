@@ -72,6 +72,9 @@ const KnownResult* FindKnownResult(std::string_view instance);  // null if there
 // unknown or repeated instance, a step time below its bound, and a status that the numbers contradict.
 std::vector<KnownResult> ReadKnownResults(std::istream& in, const std::string& file);
 
+// A search that found nothing counts in means as if it took this multiple of the best known step time.
+inline constexpr double kRatioOfNothing = 10;
+
 // What the library says of a placement.
 struct PlacementVerdict {
   std::int64_t step_time_ns = 0;

@@ -5,7 +5,7 @@
 #include <iosfwd>
 
 #include "agents/explain/moves.h"
-#include "experiments/report/report_document.h"
+#include "experiments/report/document.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/formats/result_json.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/report/report_grid.h"
+#include "experiments/report/grid.h"
 #include "experiments/run/run_reader.h"
 
 namespace emplace::experiments {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/report/report_grid.h"
-#include "experiments/report/report_metrics.h"
+#include "experiments/report/grid.h"
+#include "experiments/report/metrics.h"
 #include "experiments/report/statistics.h"
 #include "experiments/run/run_reader.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "experiments/report/report_metrics.h"
+#include "experiments/report/metrics.h"
 #include "experiments/shipped_tables.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

@@ -7,15 +7,15 @@
 #include <string>
 #include <utility>
 
+#include "experiments/report/answer.h"
+#include "experiments/report/charts.h"
+#include "experiments/report/comparison.h"
+#include "experiments/report/grid.h"
+#include "experiments/report/hardware.h"
+#include "experiments/report/provenance.h"
 #include "experiments/report/published.h"
-#include "experiments/report/report_answer.h"
-#include "experiments/report/report_charts.h"
-#include "experiments/report/report_comparison.h"
-#include "experiments/report/report_grid.h"
-#include "experiments/report/report_hardware.h"
-#include "experiments/report/report_ran.h"
-#include "experiments/report/report_results.h"
-#include "experiments/report/report_tests.h"
+#include "experiments/report/results.h"
+#include "experiments/report/test_tables.h"
 
 namespace emplace::experiments {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "experiments/report/report_document.h"
-#include "experiments/report/report_pictures.h"
+#include "experiments/report/document.h"
+#include "experiments/report/pictures.h"
 #include "experiments/run/run_reader.h"
 
 namespace emplace::experiments {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "experiments/report/report_grid.h"
-#include "experiments/report/report_tables.h"
+#include "experiments/report/grid.h"
+#include "experiments/report/tables.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/statistics.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/report/metrics.h"
 #include "experiments/report/published.h"
 #include "experiments/report/published_rows.h"
-#include "experiments/report/report_metrics.h"
 #include "experiments/report/statistics.h"
 #include "experiments/run/run_reader.h"
 #include "sim/base/json_value.h"

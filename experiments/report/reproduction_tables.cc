@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "experiments/report/report_document.h"
+#include "experiments/report/document.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
 

@@ -7,10 +7,10 @@
 #include <set>
 #include <sstream>
 
+#include "experiments/plan/experiment.h"
+#include "experiments/plan/trial_plan.h"
+#include "experiments/report/grid.h"
 #include "experiments/report/published.h"
-#include "experiments/report/report_grid.h"
-#include "experiments/spec/experiment.h"
-#include "experiments/spec/trial_plan.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "agents/checkpoint.h"
+#include "experiments/plan/hardware_choice.h"
 #include "experiments/run/trial_record.h"
-#include "experiments/spec/hardware_choice.h"
 #include "sim/evaluator.h"
 
 namespace emplace::experiments {

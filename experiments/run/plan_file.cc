@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "experiments/spec/checked_json.h"
+#include "experiments/plan/checked_json.h"
 #include "experiments/version.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/spec/trial_plan.h"
+#include "experiments/plan/trial_plan.h"
 
 namespace emplace::experiments {
 

@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "agents/search.h"
+#include "experiments/plan/checked_json.h"
+#include "experiments/plan/hardware_choice.h"
+#include "experiments/plan/problem.h"
 #include "experiments/run/hardware_reward.h"
 #include "experiments/run/line_file.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/trial_crashes.h"
 #include "experiments/run/trial_json.h"
-#include "experiments/spec/checked_json.h"
-#include "experiments/spec/hardware_choice.h"
-#include "experiments/spec/problem.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "experiments/plan/experiment.h"
+#include "experiments/plan/trial_plan.h"
 #include "experiments/run/trial_claim.h"
-#include "experiments/spec/experiment.h"
-#include "experiments/spec/trial_plan.h"
 
 namespace emplace::experiments {
 

@@ -7,9 +7,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "experiments/plan/checked_json.h"
+#include "experiments/plan/experiment_fields.h"
 #include "experiments/run/plan_file.h"
-#include "experiments/spec/checked_json.h"
-#include "experiments/spec/experiment_fields.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/json_fields.h"

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "experiments/spec/checked_json.h"
+#include "experiments/plan/checked_json.h"
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "datasets/shipped_clusters.h"
-#include "experiments/spec/problem.h"
+#include "experiments/plan/problem.h"
 #include "python/src/bindings.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"

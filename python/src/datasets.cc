@@ -13,7 +13,7 @@
 #include "datasets/transform/transform.h"
 #include "experiments/library/instances.h"
 #include "experiments/library/known_results.h"
-#include "experiments/report/report_results.h"
+#include "experiments/report/results.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/version.h"
 #include "python/src/batch_evaluator.h"

@@ -484,4 +484,52 @@ void WriteFile(const std::string& path, const std::function<void(std::ostream&)>
   WriteFiles({{path, write}});
 }
 
+namespace {
+
+// Whether both names refer to the same data file. (Two results may go to /dev/null.)
+bool SameFile(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || a == "-" || b == "-") return false;
+  std::error_code ignored;
+  if (std::filesystem::exists(a, ignored) && !std::filesystem::is_regular_file(a, ignored)) return false;
+  return std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored) ||
+         std::filesystem::equivalent(a, b, ignored);
+}
+
+void CheckWritable(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  std::error_code ignored;
+  std::error_code unusable;  // e.g. a name that is too long, a link to itself
+  if (std::filesystem::status(path, unusable).type() == std::filesystem::file_type::none) {
+    throw InputError(path, "cannot be written (" + unusable.message() + ")");
+  }
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (!parent.empty() && !std::filesystem::is_directory(parent, ignored)) {
+    throw InputError(path, "cannot be written (there is no folder " + parent.string() + ")");
+  }
+  if (std::filesystem::is_directory(path, ignored)) throw InputError(path, "cannot be written (it is a folder)");
+  // Whether the user may write there shows when it is tried, and not after hours of work.
+  CheckCanBeWritten(path);
+}
+
+}  // namespace
+
+void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  if (std::count(inputs.begin(), inputs.end(), "-") > 1) {
+    throw InputError("-", "is used for two inputs (one may be standard input)");
+  }
+  if (std::count(outputs.begin(), outputs.end(), "-") > 1) {
+    throw InputError("-", "is used for two results (one may be standard output)");
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    CheckWritable(outputs[i]);
+    for (const std::string& input : inputs) {
+      if (SameFile(outputs[i], input))
+        throw InputError(outputs[i], "would be written over, but is read (another name)");
+    }
+    for (std::size_t k = 0; k < i; ++k) {
+      if (SameFile(outputs[i], outputs[k])) throw InputError(outputs[i], "is used for two results (one file each)");
+    }
+  }
+}
+
 }  // namespace emplace

@@ -67,6 +67,10 @@ struct FileToWrite {
 // pipes included, and then they appear in this order. Their folders are synced once.
 void WriteFiles(const std::vector<FileToWrite>& files);
 
+// Throws InputError if "-" is used for two inputs or two outputs, or if a result would overwrite an input or another
+// result. Also throws if a result's folder does not exist. Called before a long search. "" means no file.
+void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_BASE_FILE_IO_H_

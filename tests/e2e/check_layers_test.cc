@@ -35,15 +35,15 @@ TEST_F(CheckLayersTest, IncludesGoDownwards) {
 TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersTooSlow) {
   EXPECT_EQ(Check("experiments/report/a.cc", "experiments/run/b.h").status, 0);
   EXPECT_EQ(Check("experiments/run/a.cc", "experiments/validation/b.h").status, 0);
-  EXPECT_EQ(Check("experiments/validation/a.cc", "experiments/spec/b.h").status, 0);
-  EXPECT_EQ(Check("experiments/spec/a.cc", "experiments/version.h").status, 0);
-  EXPECT_EQ(Check("experiments/spec/a.cc", "experiments/library/b.h").status, 0);
-  EXPECT_EQ(Check("experiments/library/a.cc", "experiments/spec/b.h").status, 0);
-  for (const auto& [file, target] : {std::pair("experiments/spec/a.cc", "experiments/validation/b.h"),
+  EXPECT_EQ(Check("experiments/validation/a.cc", "experiments/plan/b.h").status, 0);
+  EXPECT_EQ(Check("experiments/plan/a.cc", "experiments/version.h").status, 0);
+  EXPECT_EQ(Check("experiments/plan/a.cc", "experiments/library/b.h").status, 0);
+  EXPECT_EQ(Check("experiments/library/a.cc", "experiments/plan/b.h").status, 0);
+  for (const auto& [file, target] : {std::pair("experiments/plan/a.cc", "experiments/validation/b.h"),
                                      std::pair("experiments/validation/a.cc", "experiments/run/b.h"),
                                      std::pair("experiments/run/a.cc", "experiments/report/b.h"),
                                      std::pair("experiments/library/a.cc", "experiments/report/b.h"),
-                                     std::pair("experiments/version.cc", "experiments/spec/b.h")}) {
+                                     std::pair("experiments/version.cc", "experiments/plan/b.h")}) {
     const Ran ran = Check(file, target);
     EXPECT_NE(ran.status, 0) << file;
     EXPECT_THAT(ran.out, HasSubstr(std::string(file) +

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <string>
 
+#include "experiments/report/charts.h"
+#include "experiments/report/html.h"
 #include "experiments/report/placement_picture.h"
-#include "experiments/report/report_charts.h"
-#include "experiments/report/report_html.h"
 #include "tests/e2e/samples.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/runs.h"

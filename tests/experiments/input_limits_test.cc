@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "datasets/importers/registry.h"
-#include "experiments/report/library_score.h"
+#include "experiments/library/score/library_score.h"
+#include "experiments/plan/checked_json.h"
+#include "experiments/plan/experiment.h"
 #include "experiments/report/published.h"
-#include "experiments/spec/checked_json.h"
-#include "experiments/spec/experiment.h"
 #include "sim/base/file_io.h"
 #include "sim/base/json_text.h"
 #include "sim/formats/cluster_yaml.h"

@@ -5,7 +5,7 @@
 #include "agents/agent.h"
 #include "agents/named_placement.h"
 #include "experiments/library/instances.h"
-#include "experiments/spec/experiment.h"
+#include "experiments/plan/experiment.h"
 #include "tests/fuzz/round_trip.h"
 
 #ifdef EMPLACE_FUZZ

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "tests/fuzz/round_trip.h"
-#include "tools/http/http_request.h"
+#include "tools/cli/dashboard/http/http_request.h"
 
 namespace {
 

@@ -11,16 +11,16 @@
 #include <optional>
 #include <utility>
 
+#include "experiments/plan/checked_json.h"
+#include "experiments/plan/experiment.h"
+#include "experiments/plan/problem.h"
+#include "experiments/plan/trial_choice.h"
 #include "experiments/run/plan_file.h"
 #include "experiments/run/run_folder.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/run_state.h"
 #include "experiments/run/trial_claim.h"
 #include "experiments/run/trial_crashes.h"
-#include "experiments/spec/checked_json.h"
-#include "experiments/spec/experiment.h"
-#include "experiments/spec/problem.h"
-#include "experiments/spec/trial_choice.h"
 #include "sim/base/fingerprint.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "experiments/spec/experiment.h"
+#include "experiments/plan/experiment.h"
 #include "tests/testing/errors.h"
 
 namespace emplace::testing {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "experiments/spec/checked_json.h"
+#include "experiments/plan/checked_json.h"
 #include "sim/base/json_text.h"
 
 namespace emplace::testing {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "experiments/report/difference.h"
-#include "experiments/report/report_html.h"
+#include "experiments/report/html.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/plan/experiment.h"
+#include "experiments/plan/trial_plan.h"
 #include "experiments/shipped_tables.h"
-#include "experiments/spec/experiment.h"
-#include "experiments/spec/trial_plan.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/runs.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/spec/trial_plan.h"
+#include "experiments/plan/trial_plan.h"
 #include "sim/base/json_text.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/runs.h"

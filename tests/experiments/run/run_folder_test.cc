@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "experiments/plan/problem.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/trial_claim.h"
 #include "experiments/run/trial_crashes.h"
-#include "experiments/spec/problem.h"
 #include "experiments/version.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"

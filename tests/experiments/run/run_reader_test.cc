@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/spec/checked_json.h"
+#include "experiments/plan/checked_json.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/json_text.h"

@@ -11,11 +11,11 @@
 #include <sstream>
 #include <string>
 
+#include "experiments/plan/checked_json.h"
 #include "experiments/run/plan_file.h"
 #include "experiments/run/run_folder.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/trial_crashes.h"
-#include "experiments/spec/checked_json.h"
 #include "sim/base/json_text.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/experiments.h"

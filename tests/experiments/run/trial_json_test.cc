@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "experiments/spec/checked_json.h"
+#include "experiments/plan/checked_json.h"
 #include "sim/base/fingerprint.h"
 #include "sim/base/json_text.h"
 #include "tests/testing/errors.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "experiments/spec/checked_json.h"
+#include "experiments/plan/checked_json.h"
 #include "sim/base/json_text.h"
 
 namespace emplace::testing {

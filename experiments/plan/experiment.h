@@ -1,0 +1,80 @@
+#ifndef EMPLACE_EXPERIMENTS_PLAN_EXPERIMENT_H_
+#define EMPLACE_EXPERIMENTS_PLAN_EXPERIMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/plan/sweep_axes.h"
+#include "experiments/plan/trial_choice.h"
+#include "sim/base/json_value.h"
+
+namespace emplace::experiments {
+
+// `graphs:` or `transfer:`. Exactly one of dataset, instances, files, model and models is given.
+struct GraphChoice {
+  std::string dataset;  // a family; "": none
+  std::uint64_t family_seed = 42;
+  std::string split = "all";             // all, train or test
+  std::optional<std::size_t> sample;     // number of members to sample by `seed`; independent of other settings
+  std::uint64_t seed = 42;               // of the sample
+  std::vector<std::size_t> index;        // these members instead of a split and a sample; empty: not given
+  std::vector<std::string> instances;    // of the library, with their clusters and op times; empty: none
+  std::vector<std::string> files;        // paths of graph.json, as written; empty: none
+  std::vector<GraphSource> models;       // that of `model` and `set`, or those of `models`; empty: none
+  datasets::TransformOptions transform;  // of each of them
+  bool together = false;                 // one agent trains on all of them: one trial
+  std::string grouping;                  // a grouper; "": the agent's default
+  std::optional<std::size_t> groups;     // none: the number of the family's member, else 256
+};
+
+// One combination of the swept values, checked as far as possible without opening files.
+struct ExperimentCell {
+  SweepCell values;
+  GraphChoice graphs;
+  std::optional<GraphChoice> transfer;
+  ClusterChoice cluster;
+  std::string engine = "fifo";
+  std::string collectives;                    // "": by the model
+  CostsChoice costs = {.model = "measured"};  // a model or a profile
+  AgentChoice agent;
+  BudgetChoice budget;
+  std::string objective;          // "": step_time
+  std::string schedule;           // by name; "": none
+  std::size_t micro_batches = 0;  // of the schedule
+  std::string reward;
+  std::string start;                 // by name (agents/named_placement.h); "": none
+  std::string incumbent;             // the same
+  bool draws_per_graph = false;      // graphs have random numbers of their own
+  std::string torch_device = "cpu";  // of learning agents: cpu or cuda
+  HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`
+  std::vector<std::uint64_t> seeds;
+};
+
+// An experiment: experiment.yaml, `emplace.experiment` version 1.
+struct ExperimentSpec {
+  std::string path;      // of the file
+  std::string name;      // of the folder of its runs: letters, digits, '-', '_' and '.'
+  std::string question;  // its first comment line, or the key `question`
+  std::vector<std::string> metrics;
+  std::string published;  // a table of experiments/published, or a file; "": none
+  JsonValue root;         // the file
+  std::vector<ExperimentCell> cells;
+  std::size_t excluded = 0;  // cells that `exclude` left out
+};
+
+// Reads an experiment and expands the cross product of its sweep. Agents, their options, rewards, engines, cost models,
+// groupers, datasets, models and shipped clusters are checked. No file is opened except the table of published numbers.
+// Throws InputError("FILE: PATH: what is wrong (what is allowed)"). The path starts with sweep["KEY.PATH"][i] if a
+// swept value is wrong.
+ExperimentSpec ReadExperiment(std::istream& in, const std::string& file);
+
+// Resolves `path`, written in the experiment file `file`, relative to that file's folder. Absolute.
+std::string ResolvePath(const std::string& path, const std::string& file);
+
+}  // namespace emplace::experiments
+
+#endif  // EMPLACE_EXPERIMENTS_PLAN_EXPERIMENT_H_

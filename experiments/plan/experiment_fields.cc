@@ -1,0 +1,447 @@
+#include "experiments/plan/experiment_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "agents/agent.h"
+#include "agents/named_placement.h"
+#include "agents/objective.h"
+#include "agents/reward.h"
+#include "datasets/families/families.h"
+#include "datasets/models/registry.h"
+#include "datasets/shipped_clusters.h"
+#include "experiments/library/instances.h"
+#include "experiments/plan/checked_json.h"
+#include "sim/base/check.h"
+#include "sim/base/json_options.h"
+#include "sim/base/json_struct.h"
+#include "sim/base/json_text.h"
+#include "sim/cost_model.h"
+#include "sim/grouping.h"
+#include "sim/schedule/schedule.h"
+#include "sim/simulator.h"
+
+namespace emplace::experiments {
+namespace {
+
+constexpr std::int64_t kMostEvaluations = std::int64_t{1} << 40;
+constexpr std::size_t kSomeBudget = 1 << 20;  // used if only an agent's options are checked
+constexpr std::int64_t kMostEpisodes = 1'000'000'000;
+constexpr std::int64_t kMostGroups = 1 << 20;
+constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
+
+// The name of the row that `find` returns for the node's text.
+template <typename Find>
+std::string ReadNameOf(const JsonNode& node, Find find) {
+  const std::string text = node.NonEmptyText();
+  return AtPlace(node.Place(), [&] { return std::string(find(text).name); });
+}
+
+std::string ReadWord(const JsonNode& node, const std::vector<std::string_view>& known) {
+  const std::string allowed = fmt::format("{}", fmt::join(known, ", "));
+  const std::string& word = node.Text(allowed);
+  if (std::find(known.begin(), known.end(), word) == known.end()) node.Refuse(allowed);
+  return word;
+}
+
+std::size_t ReadCount(const JsonNode& node, std::int64_t least, std::int64_t most) {
+  return static_cast<std::size_t>(node.Integer(least, most));
+}
+
+std::uint64_t ReadSeed(const JsonNode& node) { return static_cast<std::uint64_t>(node.Integer(0, kLargestSeed)); }
+
+// A list of distinct elements, at least one.
+template <typename Read>
+auto ReadDistinct(const JsonNode& node, std::string_view allowed, Read read) {
+  std::vector<decltype(read(node))> values;
+  const JsonList& list = node.List(allowed);
+  if (list.empty()) node.Refuse(allowed);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonNode element(node, i, list[i]);
+    auto value = read(element);
+    if (std::find(values.begin(), values.end(), value) != values.end()) {
+      throw InputError(element.Place(), "is a duplicate entry (each once)");
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+std::string ReadText(const JsonNode& node) { return node.NonEmptyText(); }
+
+std::vector<std::size_t> ReadIndex(const JsonNode& node) {
+  const auto read = [](const JsonNode& n) {
+    return ReadCount(n, 0, static_cast<std::int64_t>(datasets::kFamilySize) - 1);
+  };
+  if (node.value().As<JsonList>() == nullptr) return {read(node)};
+  std::vector<std::size_t> index = ReadDistinct(node, "a number of a graph, or a list of them", read);
+  std::sort(index.begin(), index.end());
+  return index;
+}
+
+// Throws if two of `keys` are given.
+void RefuseTogether(const JsonFields& fields, std::initializer_list<std::string_view> keys) {
+  std::optional<JsonNode> first;
+  std::string_view first_key;
+  for (const std::string_view key : keys) {
+    const auto field = fields.Find(key);
+    if (!field) continue;
+    if (first)
+      throw InputError(field->Place(), fmt::format("cannot be used together with {} (one of them)", first_key));
+    first.emplace(*field);
+    first_key = key;
+  }
+}
+
+void ReadGroupingFields(const JsonNode& node, GraphChoice* choice) {
+  const JsonFields fields(node, {"name", "groups"});
+  if (const auto field = fields.Find("name")) {
+    choice->grouping = ReadNameOf(*field, FindGrouper);
+  }
+  if (const auto field = fields.Find("groups")) choice->groups = ReadCount(*field, 1, kMostGroups);
+}
+
+void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
+  if (const auto field = fields.Find("family_seed")) choice->family_seed = ReadSeed(*field);
+  if (const auto field = fields.Find("split")) choice->split = ReadWord(*field, {"all", "train", "test"});
+  if (const auto field = fields.Find("seed")) choice->seed = ReadSeed(*field);
+  if (const auto field = fields.Find("index")) choice->index = ReadIndex(*field);
+  if (const auto field = fields.Find("sample")) {
+    const auto most =
+        static_cast<std::int64_t>(choice->split == "all" ? datasets::kFamilySize : datasets::kFamilySize / 2);
+    choice->sample = ReadCount(*field, 1, most);
+  }
+}
+
+// The possible sources of graphs, of which one must be given.
+const std::initializer_list<std::string_view> kGraphSources = {"dataset", "instances", "files", "model", "models"};
+
+// Rejects keys that are valid only for graphs of a family, or only for a model.
+void CheckSource(const JsonFields& fields, const JsonNode& node) {
+  const bool has_dataset = fields.Find("dataset").has_value();
+  const bool has_model = fields.Find("model").has_value();
+  if (std::none_of(kGraphSources.begin(), kGraphSources.end(), [&](auto key) { return fields.Find(key); })) {
+    throw InputError(node.Place(), "names no graphs (dataset, instances, files, model or models)");
+  }
+  for (const char* const key : {"family_seed", "split", "sample", "seed", "index"}) {
+    const auto field = fields.Find(key);
+    if (field && !has_dataset) throw InputError(field->Place(), "is for a dataset only");
+  }
+  if (const auto field = fields.Find("set"); field && !has_model)
+    throw InputError(field->Place(), "is for a model only");
+}
+
+GraphSource ReadModel(const JsonNode& node) {
+  const JsonFields fields(node, {"model", "set"});
+  GraphSource source{.model = ReadNameOf(fields.Get("model", "a model"), datasets::FindModel)};
+  if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
+  return source;
+}
+
+std::string ReadInstance(const JsonNode& node) {
+  const std::string& name = node.Text("an instance of `emplace library list`");
+  return AtPlace(node.Place(), [&] { return FindInstance(name).name; });
+}
+
+GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
+  const JsonFields fields(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "instances", "files",
+                                 "model", "set", "models", "transform", "together", "grouping"});
+  GraphChoice choice;
+  RefuseTogether(fields, kGraphSources);
+  RefuseTogether(fields, {"index", "split"});
+  RefuseTogether(fields, {"index", "sample"});
+  if (complete) CheckSource(fields, node);
+  if (const auto field = fields.Find("dataset")) {
+    choice.dataset = ReadNameOf(*field, datasets::FindFamily);
+  }
+  ReadFamily(fields, &choice);
+  if (const auto field = fields.Find("instances")) {
+    choice.instances = ReadDistinct(*field, "a list of instances", ReadInstance);
+  }
+  if (const auto field = fields.Find("files")) {
+    choice.files = ReadDistinct(*field, "a list of graph files", ReadText);
+  }
+  GraphSource source;
+  if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
+  if (const auto field = fields.Find("model")) {
+    source.model = ReadNameOf(*field, datasets::FindModel);
+    choice.models = {std::move(source)};
+  }
+  if (const auto field = fields.Find("models")) {
+    choice.models = ReadDistinct(*field, "a list of models", ReadModel);
+  }
+  if (const auto field = fields.Find("transform")) choice.transform = ReadFields<datasets::TransformOptions>(*field);
+  if (const auto field = fields.Find("together")) choice.together = field->Flag();
+  if (const auto field = fields.Find("grouping")) ReadGroupingFields(*field, &choice);
+  return choice;
+}
+
+bool HasAny(const JsonObject& members, std::initializer_list<std::string_view> keys) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](std::string_view key) { return FindMember(members, key) != nullptr; });
+}
+
+// The fields of `transfer`, completed by those of `graphs` that it neither has nor contradicts.
+JsonValue InheritGraphs(const JsonObject& transfer, const JsonObject& graphs) {
+  std::set<std::string_view> not_inherited = {"together"};
+  if (HasAny(transfer, kGraphSources)) {
+    not_inherited.insert(kGraphSources);
+    not_inherited.insert({"set", "family_seed", "split", "sample", "seed", "index"});
+  }
+  if (HasAny(transfer, {"split", "sample"})) not_inherited.insert("index");
+  if (HasAny(transfer, {"index"})) not_inherited.insert({"split", "sample"});
+  JsonObject merged = transfer;
+  for (const JsonMember& member : graphs) {
+    if (FindMember(transfer, member.key) == nullptr && !not_inherited.contains(member.key)) merged.push_back(member);
+  }
+  return {std::move(merged)};
+}
+
+GraphChoice ReadTransfer(const JsonNode& root, const JsonNode& node, const JsonValue* graphs, bool complete) {
+  // Checks its own fields first, so that errors are not about inherited ones.
+  const JsonFields own(node, {"dataset", "family_seed", "split", "sample", "seed", "index", "files", "model", "set",
+                              "models", "transform"});
+  const auto* inherited = graphs == nullptr ? nullptr : graphs->As<JsonObject>();
+  const JsonValue merged =
+      InheritGraphs(*node.value().As<JsonObject>(), inherited == nullptr ? JsonObject{} : *inherited);
+  return ReadGraphs(JsonNode(root, "transfer", merged), complete);
+}
+
+ClusterChoice ReadClusterFields(const JsonNode& node, bool complete) {
+  const JsonFields fields(node, {"name", "file", "devices", "gpus", "memory"});
+  RefuseTogether(fields, {"name", "file"});
+  RefuseTogether(fields, {"devices", "gpus"});
+  if (complete && !fields.Find("name") && !fields.Find("file")) {
+    throw InputError(node.Place(), "names no cluster (name or file)");
+  }
+  ClusterChoice choice;
+  if (const auto field = fields.Find("name")) {
+    std::vector<std::string_view> known;
+    for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) known.push_back(shipped.name);
+    choice.name = ReadWord(*field, known);
+  }
+  if (const auto field = fields.Find("file")) choice.file = field->NonEmptyText();
+  if (const auto field = fields.Find("devices")) {
+    choice.devices = ReadDistinct(*field, "a list of device names", ReadText);
+  }
+  if (const auto field = fields.Find("gpus")) choice.gpus = ReadCount(*field, 0, 1 << 20);
+  if (const auto field = fields.Find("memory")) {
+    ReadWord(*field, {"unlimited"});
+    choice.unlimited_memory = true;
+  }
+  return choice;
+}
+
+CostsChoice ReadCosts(const JsonNode& node) {
+  CostsChoice costs;
+  std::vector<std::string_view> known;
+  for (const CostModelEntry& entry : AllCostModels()) {
+    if (entry.make != nullptr) known.push_back(entry.name);
+  }
+  if (node.value().As<JsonObject>() != nullptr) {
+    const JsonFields fields(node, {"profile"});
+    costs.profile = fields.Get("profile", "a profile.json").NonEmptyText();
+  } else {
+    const std::string allowed = fmt::format("{} or {}FILE", fmt::join(known, ", "), kProfilePrefix);
+    const std::string& text = node.Text(allowed);
+    if (text.starts_with(kProfilePrefix) && text.size() > kProfilePrefix.size()) {
+      costs.profile = text.substr(kProfilePrefix.size());
+    } else if (std::find(known.begin(), known.end(), text) != known.end()) {
+      costs.model = text;
+    } else {
+      node.Refuse(allowed);
+    }
+  }
+  return costs;
+}
+
+AgentChoice ReadAgent(const JsonNode& node, bool complete) {
+  const JsonFields fields(node, {"label", "name", "set"});
+  AgentChoice choice;
+  const auto name = complete ? std::optional(fields.Get("name", "an agent")) : fields.Find("name");
+  if (name) choice.name = ReadNameOf(*name, agents::FindAgent);
+  choice.label = choice.name;
+  if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
+  if (const auto field = fields.Find("set")) {
+    choice.set = OptionsFromFields(field->value(), field->Place());
+    if (complete)
+      AtPlace(field->Place(), [&] { return agents::MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
+  }
+  return choice;
+}
+
+BudgetChoice ReadBudget(const JsonNode& node) {
+  BudgetChoice budget;
+  const JsonFields fields(node, {"evaluations", "episodes"});
+  RefuseTogether(fields, {"evaluations", "episodes"});
+  if (const auto field = fields.Find("evaluations")) budget.evaluations = ReadCount(*field, 1, kMostEvaluations);
+  if (const auto field = fields.Find("episodes")) budget.episodes = ReadCount(*field, 1, kMostEpisodes);
+  return budget;
+}
+
+std::string ReadEngine(const JsonNode& node) {
+  std::vector<std::string_view> known;
+  for (const EngineEntry& entry : AllEngines()) known.push_back(entry.name);
+  return ReadWord(node, known);
+}
+
+std::string ReadReward(const JsonNode& node) {
+  std::string text = node.NonEmptyText();
+  AtPlace(node.Place(), [&] { agents::ParseReward(text); });
+  return text;
+}
+
+std::string ReadObjective(const JsonNode& node) {
+  std::string text = node.NonEmptyText();
+  const bool is_default = !AtPlace(node.Place(), [&] { return agents::ParseObjective(text); }).is_max_load();
+  return is_default ? "" : text;
+}
+
+void ReadSchedule(const std::optional<JsonNode>& name, const std::optional<JsonNode>& micro_batches, bool complete,
+                  ExperimentCell* cell) {
+  if (name) {
+    cell->schedule = name->NonEmptyText();
+    if (cell->schedule == "none") cell->schedule.clear();
+    if (!cell->schedule.empty()) ParseScheduleName(cell->schedule, name->Place());
+  }
+  if (micro_batches) cell->micro_batches = static_cast<std::size_t>(micro_batches->Integer(1, kMaxActions));
+  if (cell->schedule.empty()) {
+    cell->micro_batches = 0;
+  } else if (complete && cell->micro_batches == 0) {
+    throw InputError("micro_batches", fmt::format("is missing (how many {} is to run)", cell->schedule));
+  }
+}
+
+// An instance of the library is a graph on a cluster, with op times and an engine.
+void RefuseWhatInstancesFix(const JsonObject& members, const JsonValue& graphs) {
+  for (const std::string_view key :
+       {"cluster", "costs", "engine", "transfer", "collectives", "schedule", "objective"}) {
+    if (FindMember(members, key) == nullptr) continue;
+    throw InputError(std::string(key), "is not chosen where graphs are instances of the library (leave it out)");
+  }
+  for (const std::string_view key : {"transform", "together"}) {
+    if (FindMember(*graphs.As<JsonObject>(), key) == nullptr) continue;
+    throw InputError(fmt::format("graphs.{}", key), "is not for instances of the library (leave it out)");
+  }
+}
+
+// "" for none.
+std::string ReadPlacementName(const JsonNode& field) {
+  std::vector<std::string_view> names = {"none"};
+  for (const std::string_view name : agents::PlacementNames()) names.push_back(name);
+  std::string name = ReadWord(field, names);
+  return name == "none" ? "" : name;
+}
+
+void CheckObjective(const ExperimentCell& cell) {
+  const bool is_max_load = !cell.objective.empty();
+  if (is_max_load && !cell.schedule.empty()) {
+    throw InputError("schedule", "changes no load, so not with the objective throughput (step_time)");
+  }
+  if (!cell.schedule.empty() && cell.engine != "fifo") {
+    throw InputError("engine", fmt::format("{} runs no schedules (fifo)", Quoted(cell.engine)));
+  }
+  if ((is_max_load || !cell.schedule.empty()) && !cell.collectives.empty()) {
+    throw InputError("collectives", fmt::format("is {}, but {} time collectives by the model (model)",
+                                                Quoted(cell.collectives), is_max_load ? "loads" : "schedules"));
+  }
+  if (!cell.incumbent.empty() && cell.hardware.NeedsHardware()) {
+    throw InputError("incumbent", "is simulated, so not with rewards from hardware (none)");
+  }
+  if ((is_max_load || !cell.schedule.empty()) && cell.hardware.NeedsHardware()) {
+    throw InputError(is_max_load ? "objective" : "schedule", "is simulated, so not with rewards from hardware");
+  }
+}
+
+// Fills in the agent's defaults for fields that the experiment omits.
+void FillDefaults(ExperimentCell* cell) {
+  if (cell->agent.name.empty()) return;
+  const agents::AgentEntry& agent = agents::FindAgent(cell->agent.name);
+  if (cell->reward.empty()) cell->reward = agent.reward;
+  cell->reward = agents::WithPenaltyMemory(cell->reward, agents::kCapacity);
+  BudgetChoice& budget = cell->budget;
+  if (budget.evaluations == 0 && budget.episodes == 0) budget.evaluations = agent.default_evaluations;
+  if (cell->seeds.empty()) cell->seeds = {1};
+}
+
+HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::optional<JsonNode>& validate_every,
+                            const std::optional<JsonNode>& hardware) {
+  HardwareChoice choice;
+  if (source) choice.source = ReadEnum<RewardSource>(*source);
+  if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
+  if (!hardware) return choice;
+  choice.best = true;
+  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic", "patience", "interleave"});
+  if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
+  if (const auto field = fields.Find("warmups"))
+    choice.options.warmups = static_cast<std::size_t>(field->Integer(0, 1000));
+  if (const auto field = fields.Find("steps")) choice.options.steps = static_cast<std::size_t>(field->Integer(1, 1000));
+  if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
+  if (const auto field = fields.Find("interleave")) choice.options.interleave = field->Flag();
+  if (const auto field = fields.Find("statistic")) {
+    choice.options.statistic = ReadEnum<profiler::HardwareOptions::Statistic>(*field);
+  }
+  return choice;
+}
+
+}  // namespace
+
+JsonFields ExperimentFields(const JsonNode& root) {
+  return {root, {"schema",    "version",      "name",          "question",       "graphs",    "transfer",
+                 "cluster",   "engine",       "collectives",   "costs",          "agent",     "budget",
+                 "objective", "schedule",     "micro_batches", "reward",         "start",     "incumbent",
+                 "draws",     "torch_device", "reward_source", "validate_every", "hardware",  "seeds",
+                 "metrics",   "published",    "sweep",         "exclude",        kChecksumKey}};
+}
+
+ExperimentCell ReadCell(const JsonValue& root, bool complete) {
+  const JsonNode node(root);
+  const JsonObject& members = node.Object();
+  const auto find = [&](std::string_view key) -> std::optional<JsonNode> {
+    const JsonValue* value = FindMember(members, key);
+    return value == nullptr ? std::nullopt : std::optional(JsonNode(node, key, *value));
+  };
+  const auto get = [&](std::string_view key, std::string_view allowed) {
+    const auto found = find(key);
+    if (!found && complete) throw InputError(std::string(key), fmt::format("is missing ({})", allowed));
+    return found;
+  };
+  ExperimentCell cell;
+  if (const auto field = get("graphs", "which graphs to place")) cell.graphs = ReadGraphs(*field, complete);
+  if (const auto field = find("transfer")) {
+    cell.transfer = ReadTransfer(node, *field, FindMember(members, "graphs"), complete);
+  }
+  if (!cell.graphs.instances.empty()) {
+    RefuseWhatInstancesFix(members, *FindMember(members, "graphs"));
+  } else if (const auto field = get("cluster", "on which devices")) {
+    cell.cluster = ReadClusterFields(*field, complete);
+  }
+  if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
+  if (const auto field = find("collectives")) {
+    cell.collectives = ReadWord(*field, {"model", "ring", "tree"});
+    if (cell.collectives == "model") cell.collectives.clear();
+  }
+  if (const auto field = find("costs")) cell.costs = ReadCosts(*field);
+  if (const auto field = get("agent", "the agent that places the ops")) cell.agent = ReadAgent(*field, complete);
+  if (const auto field = find("budget")) cell.budget = ReadBudget(*field);
+  if (const auto field = find("objective")) cell.objective = ReadObjective(*field);
+  ReadSchedule(find("schedule"), find("micro_batches"), complete, &cell);
+  if (const auto field = find("reward")) cell.reward = ReadReward(*field);
+  if (const auto field = find("start")) cell.start = ReadPlacementName(*field);
+  if (const auto field = find("incumbent")) cell.incumbent = ReadPlacementName(*field);
+  if (const auto field = find("draws")) cell.draws_per_graph = ReadWord(*field, {"shared", "per_graph"}) == "per_graph";
+  if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
+  cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
+  CheckObjective(cell);
+  if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
+  FillDefaults(&cell);
+  return cell;
+}
+
+}  // namespace emplace::experiments

@@ -1,0 +1,247 @@
+#include "experiments/plan/problem.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+#include "agents/reward.h"
+#include "datasets/families/families.h"
+#include "datasets/models/registry.h"
+#include "datasets/shipped_clusters.h"
+#include "datasets/transform/transform.h"
+#include "experiments/library/instances.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/fingerprint.h"
+#include "sim/base/json_struct.h"
+#include "sim/base/json_text.h"
+#include "sim/cost/cost_models.h"
+#include "sim/cost_model.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
+#include "sim/profile.h"
+
+namespace emplace::experiments {
+namespace {
+
+// Specs name M (agents/reward.h) since it is the memory of the devices unless given. Before, it was this many GB.
+constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
+
+// Reads a file, whose content must match the fingerprint in the spec.
+std::string ReadUnchanged(const std::string& path, InputKind kind, const std::string& fingerprint) {
+  std::string text = ReadWholeFile(path, kind);
+  if (!fingerprint.empty() && fingerprint != FingerprintText(text)) {
+    throw InputError(path, "is not what it was when the trial was planned (sweep again: that makes a new trial)");
+  }
+  return text;
+}
+
+// Applies `read` to the file. Without a fingerprint, the file is parsed as a stream and never entirely in memory.
+template <typename Read>
+auto ReadChosen(const std::string& path, InputKind kind, const std::string& fingerprint, Read read) {
+  if (fingerprint.empty()) return read(*OpenForReading(path, kind), path);
+  std::istringstream in(ReadUnchanged(path, kind, fingerprint));
+  return read(in, path);
+}
+
+std::size_t GroupsOf(const GraphSource& graph, const GroupingChoice& grouping) {
+  std::uint64_t groups = graph.groups.value_or(grouping.groups);
+  if (groups == 0 && !graph.dataset.empty()) groups = FactsOfFamily(graph.dataset, graph.seed)[graph.index].num_groups;
+  return groups == 0 ? kDefaultGroups : groups;
+}
+
+std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, const TrialChoice& choice) {
+  std::vector<agents::SearchProblem> problems;
+  problems.reserve(graphs.size());
+  for (const GraphSource& graph : graphs) problems.push_back(LoadProblem(graph, choice));
+  return problems;
+}
+
+}  // namespace
+
+Graph LoadGraph(const GraphSource& source) {
+  if (source.transform.ChangesSomething()) {
+    GraphSource before = source;
+    before.transform = {};
+    const Graph graph = LoadGraph(before);
+    return AtPlace("transform", [&] { return datasets::Transform(graph, source.transform); });
+  }
+  if (!source.dataset.empty()) {
+    return datasets::MakeFamilyMember(datasets::FindFamily(source.dataset), source.seed, source.index).graph;
+  }
+  if (!source.file.empty()) {
+    return ReadChosen(source.file, InputKind::kGraph, source.fingerprint,
+                      [](std::istream& in, const std::string& path) { return ReadGraph(in, path); });
+  }
+  return datasets::MakeModel(source.model, source.set);
+}
+
+const Graph& KeptGraph(const GraphSource& source) {
+  static std::mutex mutex;
+  static std::map<std::string, Graph, std::less<>> kept;
+  GraphSource alone = source;
+  alone.groups.reset();
+  const std::string key = JsonText({FieldsToJson(alone)});
+  const std::lock_guard lock(mutex);
+  if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  return kept.emplace(key, LoadGraph(source)).first->second;
+}
+
+Cluster LoadWholeCluster(const ClusterChoice& choice) {
+  if (choice.file.empty()) return datasets::LoadCluster(choice.name);
+  return ReadChosen(choice.file, InputKind::kCluster, choice.fingerprint, ReadCluster);
+}
+
+namespace {
+
+// Nobody who asks for 0 GPUs expects a step on the CPU, which is another machine.
+void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
+  std::vector<std::string> cpus;
+  for (const Device& device : cluster.devices()) {
+    if (device.is_cpu) cpus.push_back(device.name);
+  }
+  if (cpus.empty() || cpus.size() == cluster.num_devices()) return;
+  throw InputError("", fmt::format("is 0, which leaves only {} (at least 1, or {} {})",
+                                   cpus.size() == 1 ? "the CPU" : "CPUs", devices, fmt::join(cpus, ",")));
+}
+
+}  // namespace
+
+Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix) {
+  const auto place = [&prefix](const char* field) { return prefix.empty() ? "" : prefix + field; };
+  if (!choice.devices.empty()) cluster = AtPlace(place("devices"), [&] { return cluster.Keep(choice.devices); });
+  if (choice.gpus) {
+    cluster = AtPlace(place("gpus"), [&] {
+      if (*choice.gpus == 0 && choice.devices.empty()) RefuseNoAccelerators(cluster, prefix + "devices");
+      return cluster.KeepAccelerators(*choice.gpus);
+    });
+  }
+  return choice.unlimited_memory ? cluster.WithoutMemoryLimits() : cluster;
+}
+
+CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
+  CostModels models;
+  if (!choice.tf32.empty() && choice.model != "roofline") throw InputError("--tf32", "needs --costs roofline");
+  if (!choice.model.empty() || choice.profile.empty()) {
+    models.model = choice.tf32.empty()
+                       ? AtPlace(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
+                       : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "--tf32")});
+  }
+  if (!choice.profile.empty()) {
+    models.fallback = std::move(models.model);
+    models.model =
+        MakeProfiledCostModel(ReadChosen(choice.profile, InputKind::kProfile, choice.fingerprint, ReadProfile));
+  }
+  return models;
+}
+
+void CheckKinds(const CostModels& models, const Cluster& cluster, const std::string& place) {
+  if (models.fallback != nullptr) return;
+  for (const Device& device : cluster.devices()) {
+    AtPlace(place, [&] { models.model->CheckKind(cluster, device.kind); });
+  }
+}
+
+CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels& models,
+                    const std::string& graph_place, const std::string& cluster_place) {
+  CheckKinds(models, cluster, cluster_place);
+  return AtPlace(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+}
+
+namespace {
+
+agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const TrialChoice& choice) {
+  return AtPlace("graph", [&]() -> agents::SearchProblem {
+    const LibraryInstance& instance = FindInstance(graph.instance);
+    if (graph.fingerprint != instance.hash) {
+      throw InputError("instance", fmt::format("{} has another hash than when the trial was planned (sweep again: that "
+                                               "makes a new trial)",
+                                               graph.instance));
+    }
+    const LibraryProblem& kept = KeptInstance(instance);
+    return {.graph = kept.graph,
+            .cluster = kept.cluster,
+            .costs = kept.costs,
+            .name = instance.name,
+            .grouping = choice.grouping.name,
+            .max_groups = GroupsOf(graph, choice.grouping)};
+  });
+}
+
+}  // namespace
+
+agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
+  if (!graph.instance.empty()) return LoadProblemOfInstance(graph, choice);
+  Graph loaded = AtPlace("graph", [&] { return KeptGraph(graph); });
+  Cluster cluster = AtPlace("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
+  CostTable costs = AtPlace("costs", [&] {
+    return MakeCosts(loaded, cluster, LoadCostModels(choice.costs_choice()),
+                     graph.file.empty() ? "graph " + loaded.name() : graph.file, "cluster " + cluster.name());
+  });
+  return {.graph = std::move(loaded),
+          .cluster = std::move(cluster),
+          .costs = std::move(costs),
+          .grouping = choice.grouping.name,
+          .max_groups = GroupsOf(graph, choice.grouping)};
+}
+
+namespace {
+
+std::uint64_t SeedOf(const TrialChoice& choice) {
+  if (!choice.draws_per_graph) return choice.seed;
+  Fingerprint drawn;
+  drawn.Add(fmt::format("{}", choice.seed));
+  for (GraphSource graph : choice.graphs()) {
+    graph.groups.reset();
+    if (!graph.file.empty()) graph.file = "file";  // its fingerprint tells it, so that the folder does not matter
+    drawn.Add(JsonText({FieldsToJson(graph)}));
+  }
+  return drawn.value();
+}
+
+}  // namespace
+
+agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
+  std::vector<agents::SearchProblem> problems = LoadProblems(choice.graphs(), choice);
+  agents::SearchSpec trial{.problem = std::move(problems.front())};
+  for (std::size_t i = 1; i < problems.size(); ++i) trial.also.push_back(std::move(problems[i]));
+  trial.transfer = LoadProblems(choice.transfer, choice);
+  trial.engine = choice.engine;
+  if (!choice.collectives.empty()) trial.collectives = choice.collectives;
+  trial.agent = choice.agent.name;
+  trial.agent_options = choice.agent.set;
+  trial.evaluations = choice.budget.evaluations;
+  trial.episodes = choice.budget.episodes;
+  trial.objective = choice.objective;
+  if (!choice.schedule.empty()) trial.schedule = {.name = choice.schedule, .micro_batches = choice.micro_batches};
+  trial.reward = agents::WithPenaltyMemory(choice.reward, kMemoryOfEarlierSpecs);
+  trial.seed = SeedOf(choice);
+  trial.start_name = choice.start;
+  trial.incumbent = choice.incumbent;
+  trial.torch_device = choice.torch_device;
+  return trial;
+}
+
+const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::uint64_t>, std::vector<FamilyMemberFacts>> kept;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = kept.try_emplace({std::string(family), seed});
+  if (is_new) {
+    for (const datasets::FamilyMember& member : datasets::MakeFamily(datasets::FindFamily(family), seed)) {
+      found->second.push_back(
+          {.training = member.training, .num_ops = member.graph.num_ops(), .num_groups = member.num_groups});
+    }
+  }
+  return found->second;
+}
+
+std::string FingerprintOfFile(const std::string& path) {
+  return FingerprintText(ReadWholeFile(path, InputKind::kGraph));
+}
+
+}  // namespace emplace::experiments

@@ -1,0 +1,425 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agents/agent.h"
+#include "agents/bounds/lower_bound.h"
+#include "agents/objective.h"
+#include "agents/python/python_agent.h"
+#include "agents/search.h"
+#include "agents/throughput/max_load_bound.h"
+#include "agents/throughput/stage_costs.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/markup.h"
+#include "sim/base/table.h"
+#include "sim/base/terminal.h"
+#include "sim/bounds.h"
+#include "sim/formats/result_json.h"
+#include "sim/placement.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/numbers.h"
+#include "tools/cli/problem.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/search.h"
+
+namespace emplace::tools {
+namespace {
+
+struct CompareOptions {
+  ProblemOptions problem;
+  SearchOptions search;
+  std::vector<std::string> agents = {"all"};
+  std::vector<std::size_t> gpus;
+  bool json = false;
+  bool csv = false;
+  std::vector<std::string> outputs;  // files: .csv, .md or .json
+  std::string placements;            // a folder
+};
+
+// The result of one agent on one cluster.
+struct Cell {
+  std::string agent;
+  std::optional<std::size_t> gpus;
+  std::size_t evaluations = 0;
+  std::size_t groups = 0;
+  agents::LowerBound lower_bound;
+  std::optional<StepReport> report;  // none: no placement that fits was found
+  std::optional<double> overflow_bytes;
+  std::optional<double> one_device_micros;  // everything on one accelerator where it fits
+  bool worse_than_one_device = false;
+  std::string stopped = {};    // why the agent was, if it did not answer
+  std::string placement = {};  // placement.json of the best; "": not asked for, or none
+
+  double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
+};
+
+bool All(const CompareOptions& options) { return options.agents == std::vector<std::string>{"all"}; }
+
+void CheckAgents(const CompareOptions& options) {
+  if (All(options)) return;
+  for (const std::string& name : options.agents) AtPlace("--agents", [&] { agents::FindAgent(name); });
+}
+
+// "all": every agent that supports this cluster.
+std::vector<std::string> ChosenAgents(const CompareOptions& options, const Cluster& cluster) {
+  if (!All(options)) return options.agents;
+  std::vector<std::string> all;
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    if (!agents::RunsOn(entry, cluster)) {
+      PrintMessage(fmt::format("{}: left out, cluster {} has no CPU", entry.name, cluster.name()));
+    } else {
+      all.emplace_back(entry.name);
+    }
+  }
+  return all;
+}
+
+std::string PlacementPath(const CompareOptions& options, std::string_view agent, std::optional<std::size_t> gpus) {
+  return fmt::format("{}/{}{}.json", options.placements, agent, gpus ? fmt::format("-{}gpus", *gpus) : "");
+}
+
+void KeepPlacement(const CompareOptions& options, const Graph& graph, const Cluster& cluster,
+                   const Placement& placement, Cell* cell) {
+  if (options.placements.empty()) return;
+  std::ostringstream text;
+  WritePlacement(text, placement, graph, cluster);
+  cell->placement = std::move(text).str();
+}
+
+// What the agents place, on one number of accelerators.
+struct Instance {
+  const ProblemOptions& problem;
+  const Graph& graph;
+  const Cluster& cluster;
+  const CostTable& costs;
+  const Simulator& simulator;
+  agents::LowerBound lower_bound;  // of the objective; with a schedule, of one micro-batch
+  std::optional<Placement> start;
+};
+
+Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, bool has_schedule,
+                      const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
+                      std::optional<Placement> start) {
+  Instance instance{problem, graph, cluster, costs, simulator, {}, std::move(start)};
+  if (objective.is_max_load()) {
+    instance.lower_bound.micros =
+        agents::MaxLoadBoundMicros(graph, agents::MakeStageCosts(graph, cluster, costs, objective.load));
+  } else if (!has_schedule) {
+    instance.lower_bound = agents::FindLowerBound(graph, cluster, costs, problem.engine);
+  }
+  return instance;
+}
+
+Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
+  const auto& [problem, graph, cluster, costs, simulator, lower_bound, start] = instance;
+  agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
+  spec.agent = agent;
+  spec.simulator = &simulator;
+  const agents::AgentEntry& entry = agents::FindAgent(agent);
+  if (entry.searches()) {
+    spec.start = start;
+    if (options.search.seconds > 0 && !options.search.evaluations) {
+      const std::unique_ptr<const Evaluator> other =
+          OtherEvaluator(options.problem, options.search, graph, cluster, costs);
+      spec.evaluations = EvaluationsIn(options.search.seconds, spec.threads, entry, other ? *other : simulator,
+                                       OnOneDevice(graph, cluster, costs, simulator));
+    }
+  } else {
+    spec.evaluations = 0;  // one placement needs no budget
+  }
+  stop->Start();
+  spec.stop = [stop] { return (*stop)(); };
+  Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
+  const agents::SearchResult result =
+      agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+  if (result.was_stopped) PrintMessage("warning: " + result.note);
+  Cell cell{.agent = agent,
+            .gpus = problem.cluster.gpus,
+            .evaluations = result.evaluations,
+            .groups = result.num_groups,
+            .lower_bound = lower_bound,
+            .report = std::nullopt,
+            .overflow_bytes = result.smallest_overflow_bytes,
+            .one_device_micros = result.one_device_micros,
+            .worse_than_one_device = result.WorseThanOneDevice(),
+            .stopped = result.was_stopped ? result.note : ""};
+  if (result.best) {
+    cell.report = ReportOf(problem, options.search, graph, cluster, costs, *result.best, result.best_result);
+    if (!lower_bound.method.empty()) {
+      cell.report->lower_bound_micros = lower_bound.micros;
+      cell.report->lower_bound_method = lower_bound.method;
+    }
+    KeepPlacement(options, graph, cluster, *result.best, &cell);
+  }
+  return cell;
+}
+
+// The best step time among the agents on the same number of accelerators.
+double BestMicros(const std::vector<Cell>& cells, const std::optional<std::size_t>& gpus) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Cell& cell : cells) {
+    if (cell.gpus == gpus) best = std::min(best, cell.step_micros());
+  }
+  return best;
+}
+
+Bytes LargestPeak(const StepReport& report) {
+  Bytes largest;
+  for (const auto& row : report.devices) largest = std::max(largest, row.peak);
+  return largest;
+}
+
+std::string BusiestDevice(const StepReport& report) {
+  const auto load = [](const StepReport::DeviceRow& row) { return row.busy_micros + row.crossing_micros; };
+  const auto busiest = std::max_element(report.devices.begin(), report.devices.end(),
+                                        [&](const auto& a, const auto& b) { return load(a) < load(b); });
+  return busiest->name;
+}
+
+bool IsMaxLoad(const CompareOptions& options) { return agents::ParseObjective(options.search.objective).is_max_load(); }
+
+Table MakeTable(const CompareOptions& options, const std::vector<Cell>& cells) {
+  Table table({"gpus", "agent", "groups", "evaluations", IsMaxLoad(options) ? "max load ms" : "step time ms",
+               "x lower bound", "gap to best %", "busiest", "busy %", "peak memory MiB", "tensors sent", "fits"});
+  for (const Cell& cell : cells) {
+    std::vector<std::string> row = {cell.gpus ? std::to_string(*cell.gpus) : "all",
+                                    cell.agent + (cell.stopped.empty() ? "" : " (stopped)"),
+                                    std::to_string(cell.groups), std::to_string(cell.evaluations)};
+    if (!cell.report) {
+      row.insert(row.end(), {"-", "-", "-", "-", "-", "-", "-", "no"});
+      table.Add(row);
+      continue;
+    }
+    const StepReport& report = *cell.report;
+    const double step = report.step_time_micros;
+    const double best = BestMicros(cells, cell.gpus);
+    const auto ratio = [](double a, double b) { return b > 0 ? a / b : 1; };
+    row.insert(row.end(),
+               {fmt::format("{:.3f}", step / 1000), fmt::format("{:.3f}", ratio(step, report.lower_bound_micros)),
+                fmt::format("{:.1f}", 100 * (ratio(step, best) - 1)), BusiestDevice(report),
+                fmt::format("{:.1f}", 100 * ratio(report.busiest_device_micros, step)),
+                fmt::format("{:.1f}", static_cast<double>(LargestPeak(report).count) / 1048576),
+                std::to_string(report.tensors_sent), "yes"});
+    table.Add(row);
+  }
+  return table;
+}
+
+void PrintJson(std::ostream& out, const CompareOptions& options, const std::vector<Cell>& cells) {
+  const bool is_max_load = IsMaxLoad(options);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Cell& cell : cells) {
+    nlohmann::ordered_json row = {{"agent", cell.agent}};
+    if (cell.gpus) row["gpus"] = *cell.gpus;
+    row["groups"] = cell.groups;
+    row["evaluations"] = cell.evaluations;
+    if (!cell.stopped.empty()) row["stopped"] = cell.stopped;
+    if (is_max_load) {
+      row["max_load_bound_us"] = cell.lower_bound.micros;
+    } else if (!options.search.schedule.any()) {
+      row["lower_bound_us"] = cell.lower_bound.micros;
+      row["lower_bound_method"] = cell.lower_bound.method;
+      row["best_bound_us"] = cell.lower_bound.micros;  // the same under its earlier name
+    } else if (cell.report) {
+      row["lower_bound_us"] = cell.report->lower_bound_micros;
+      row["lower_bound_method"] = cell.report->lower_bound_method;
+    }
+    row["fits_memory"] = cell.report.has_value();
+    if (cell.report) {
+      row[is_max_load ? "max_load_us" : "step_time_us"] = cell.report->step_time_micros;
+      row["busiest_device"] = BusiestDevice(*cell.report);
+      row["busiest_device_us"] = cell.report->busiest_device_micros;
+      row["peak_bytes"] = LargestPeak(*cell.report).count;
+      row["tensors_sent"] = cell.report->tensors_sent;
+    } else if (cell.overflow_bytes) {
+      row["overflow_bytes"] = *cell.overflow_bytes;
+    }
+    if (cell.one_device_micros) {
+      row["one_device_us"] = *cell.one_device_micros;
+      row["worse_than_one_device"] = cell.worse_than_one_device;
+    }
+    rows.push_back(std::move(row));
+  }
+  nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},      {"version", 1},
+                                       {"graph", options.problem.graph.file}, {"cluster", options.problem.cluster.name},
+                                       {"engine", options.problem.engine},    {"costs", CostsText(options.problem)},
+                                       {"seed", options.search.seed}};
+  if (is_max_load) comparison["objective"] = options.search.objective;
+  if (options.search.schedule.any()) comparison["schedule"] = options.search.schedule.name;
+  comparison["results"] = std::move(rows);
+  out << comparison.dump(1) << '\n';
+}
+
+// One line for each number of accelerators with agents that found nothing as good as one device, where everything fits.
+std::vector<std::string> OneDeviceNotes(const std::vector<Cell>& cells) {
+  std::vector<std::string> notes;
+  std::set<std::optional<std::size_t>> numbers;
+  for (const Cell& cell : cells) numbers.insert(cell.gpus);
+  for (std::size_t first = 0; first < cells.size(); ++first) {
+    const Cell& cell = cells[first];
+    const auto same = [&](const Cell& other) { return other.gpus == cell.gpus; };
+    if (std::find_if(cells.begin(), cells.end(), same) - cells.begin() != static_cast<std::ptrdiff_t>(first)) continue;
+    std::string agents;
+    std::optional<double> micros;
+    for (const Cell& other : cells) {
+      if (!same(other) || !other.worse_than_one_device) continue;
+      agents += (agents.empty() ? "" : ", ") + other.agent;
+      micros = std::min(micros.value_or(*other.one_device_micros), *other.one_device_micros);
+    }
+    if (agents.empty()) continue;
+    notes.push_back(fmt::format("{}worse than everything on one device, which takes {} and fits: {}",
+                                cell.gpus && numbers.size() > 1 ? fmt::format("gpus {}: ", *cell.gpus) : "",
+                                HumanReadableMicros(*micros), agents));
+  }
+  return notes;
+}
+
+enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kJson };
+
+Format FormatOf(const std::string& path) {
+  if (path.ends_with(".csv")) return Format::kCsv;
+  if (path.ends_with(".md")) return Format::kMarkdown;
+  if (path.ends_with(".json")) return Format::kJson;
+  throw InputError(path, "does not say its format (a name that ends in .csv, .md or .json)");
+}
+
+void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
+  switch (format) {
+    case Format::kText:
+      MakeTable(options, cells).PrintText(out);
+      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << note << '\n';
+      return;
+    case Format::kCsv:
+      return MakeTable(options, cells).PrintCsv(out);
+    case Format::kMarkdown:
+      MakeTable(options, cells).PrintMarkdown(out);
+      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << MarkdownText(note) << '\n';
+      return;
+    case Format::kJson:
+      return PrintJson(out, options, cells);
+  }
+}
+
+int Run(const CompareOptions& options) {
+  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile,
+              GroupingFile(options.search), StartFile(options.search), ScheduleFile(options.search.schedule)},
+             options.outputs);
+  if (!options.placements.empty() && !std::filesystem::is_directory(options.placements)) {
+    throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
+  }
+  if (options.json && options.csv) throw InputError("", "--json and --csv exclude each other (one of them)");
+  if (!options.placements.empty()) CheckCanBeWritten(PlacementPath(options, "placement", std::nullopt));
+  for (const std::string& path : options.outputs) FormatOf(path);
+  CheckAgents(options);
+  CheckObjective(options.search, options.problem, "");
+  const Graph graph = experiments::LoadGraph(options.problem.graph);
+  std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
+  if (sizes.empty()) sizes.emplace_back();
+  for (const std::size_t gpus : options.gpus) {
+    if (sizes.size() == 1) break;
+    ProblemOptions problem = options.problem;
+    problem.cluster.gpus = gpus;
+    LoadCluster(problem);  // refuses a number before the first search
+  }
+  std::vector<Cell> cells;
+  std::string unanswered;  // the last error of an agent in Python, which never answered or raised
+  SearchStop stop(options.search.seconds);
+  for (const std::optional<std::size_t>& gpus : sizes) {
+    ProblemOptions problem = options.problem;
+    problem.cluster.gpus = gpus;
+    const Cluster cluster = LoadCluster(problem);
+    const CostTable costs = LoadCosts(problem, graph, cluster);
+    const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
+    std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
+    const Instance instance =
+        MakeInstance(problem, agents::ParseObjective(options.search.objective), options.search.schedule.any(), graph,
+                     cluster, costs, simulator, std::move(start));
+    for (const std::string& agent : ChosenAgents(options, cluster)) {
+      if (stop.Interrupted()) break;
+      try {
+        cells.push_back(Try(options, instance, agent, &stop));
+      } catch (const agents::AgentDoesNotAnswer& error) {
+        unanswered = error.what();
+        PrintMessage(fmt::format("left out: {}", unanswered));
+      } catch (const InputError& error) {
+        const bool may_refuse = All(options) && agents::FindAgent(agent).refuses_some;
+        if (!may_refuse && !agents::IsPythonAgent(agent)) throw;
+        if (!may_refuse) unanswered = error.what();
+        PrintMessage(fmt::format("left out: {}", error.what()));
+      }
+    }
+  }
+  if (cells.empty() && !unanswered.empty()) return kBadInput;
+  if (stop.Interrupted()) {
+    PrintMessage(fmt::format("stopped by {}: the table has the agents that were done, and the one that was searching",
+                             stop.Cause()));
+  }
+  std::vector<FileToWrite> files;
+  for (const Cell& cell : cells) {
+    if (cell.placement.empty()) continue;
+    files.push_back(
+        {PlacementPath(options, cell.agent, cell.gpus), [&cell](std::ostream& out) { out << cell.placement; }});
+  }
+  for (const std::string& path : options.outputs) {
+    files.push_back({path, [&](std::ostream& out) { Print(out, FormatOf(path), options, cells); }});
+  }
+  const Format format = options.json ? Format::kJson : options.csv ? Format::kCsv : Format::kText;
+  files.push_back({"-", [&](std::ostream& out) { Print(out, format, options, cells); }});
+  std::cout.flush();
+  WriteFiles(files);
+  if (std::any_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.report.has_value(); }))
+    return kSuccess;
+  if (stop.Interrupted()) return SignalStatus(stop.signal());
+  std::cout.flush();
+  PrintMessage(fmt::format("{}: no agent found anything that fits", options.problem.graph.file));
+  return kNotFound;
+}
+
+}  // namespace
+
+Command AddCompare(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("compare", "Let several agents place one graph, and print a table");
+  auto options = std::make_shared<CompareOptions>();
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem)->required();
+  command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")
+      ->delimiter(',')
+      ->type_name("N,N")
+      ->transform(IntegerFrom(0));
+  command
+      ->add_option("--agents", options->agents,
+                   "Who searches, of `emplace list agents`, or agents in Python, MODULE:CLASS (default: all)")
+      ->delimiter(',')
+      ->type_name("NAME,NAME");
+  AddObjectiveOptions(*command, &options->search);
+  AddSearchOptions(*command, &options->search);
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  command->add_flag("--json", options->json, "Print as JSON (emplace.comparison)");
+  command->add_flag("--csv", options->csv, "Print as CSV");
+  command
+      ->add_option("-o,--output", options->outputs,
+                   "Write the table to a file too, as the end of its name says: .csv, .md or .json")
+      ->type_name("FILE");
+  command->add_option("--placements", options->placements, "Folder, which exists, for each agent's best placement")
+      ->type_name("DIR");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

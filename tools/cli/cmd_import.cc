@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "datasets/importers/dnn_partitioning.h"
+#include "datasets/importers/nccl.h"
+#include "datasets/importers/registry.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/terminal.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
+#include "sim/placement.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/importing.h"
+#include "tools/cli/numbers.h"
+#include "tools/cli/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr std::string_view kDefaultOptimizer = "sgd";
+
+struct ImportOptions {
+  std::vector<std::string> files;
+  std::string format;
+  std::string output;
+  std::string cluster_output;
+  std::string placement_output;
+  std::string expert;
+  std::string times;
+  std::vector<std::string> inputs;
+  std::string step;
+  bool training = false;
+  std::string optimizer;  // "": the default
+  double min_attributed = datasets::ImportOptions().min_attributed_percent;
+  int nodes = datasets::ImportOptions().nodes;
+  std::string nvlink;
+  std::string cluster;
+  std::string comm_groups;
+};
+
+// What is written can be read again: files of others may be of a size, or hold names, that a cluster.yaml cannot have.
+std::string ReadableClusterText(const Cluster& cluster, const std::string& file) {
+  std::ostringstream out;
+  WriteCluster(out, cluster);
+  std::string text = std::move(out).str();
+  try {
+    std::istringstream in(text);
+    ReadCluster(in, "");
+  } catch (const InputError& error) {
+    throw InputError(file, fmt::format("makes a cluster that cannot be read: {}", error.what()));
+  }
+  return text;
+}
+
+FileToWrite ClusterFile(const std::string& path, const Cluster& cluster, const std::string& source) {
+  return {path, [text = ReadableClusterText(cluster, source)](std::ostream& out) { out << text; }};
+}
+
+// A format that describes machines alone.
+int WriteClusterAlone(const ImportOptions& options, const ImportedFiles& read) {
+  const std::string& file = options.files.front();
+  for (const auto& [option, value] :
+       {std::pair("--cluster-out", &options.cluster_output), std::pair("--placement-out", &options.placement_output)}) {
+    if (value->empty()) continue;
+    throw InputError(option, fmt::format("cannot be used (format {} is a cluster alone: -o)", read.importer.name));
+  }
+  const Cluster& cluster = *read.imported.cluster;
+  WriteFiles({ClusterFile(options.output, cluster, file)});
+  for (const std::string& note : read.imported.notes) PrintMessage(fmt::format("{}: {}", file, note));
+  PrintMessage(fmt::format("{}: {} devices, {} switches, {} links read as {}", file, cluster.num_devices(),
+                           cluster.topology().switches().size(), cluster.topology().links().size(),
+                           read.importer.name));
+  return kSuccess;
+}
+
+std::string WhyNoDevices(const datasets::ImporterEntry& importer) {
+  return fmt::format("format {}{}", importer.name,
+                     importer.takes_ranks ? ", nodes without times: --cluster names one whose rates time them" : "");
+}
+
+int Run(const ImportOptions& options) {
+  std::vector<std::string> inputs = options.files;
+  inputs.push_back(options.expert);
+  inputs.push_back(options.times);
+  inputs.push_back(options.comm_groups);
+  CheckFiles(inputs, {options.output, options.cluster_output, options.placement_output});
+  if (!options.expert.empty() && options.placement_output.empty()) {
+    throw InputError("--expert", "needs --placement-out (where the placement goes)");
+  }
+  if (!options.optimizer.empty() && !options.training) {
+    throw InputError("--optimizer", "needs --training (a training step to be made)");
+  }
+  const std::string optimizer = options.optimizer.empty() ? std::string(kDefaultOptimizer) : options.optimizer;
+  const ImportedFiles read = ImportFiles(options.files, options.format,
+                                         {.min_attributed_percent = options.min_attributed,
+                                          .times = options.times,
+                                          .inputs = options.inputs,
+                                          .step = options.step,
+                                          .nodes = options.nodes,
+                                          .cluster = options.cluster,
+                                          .comm_groups = options.comm_groups,
+                                          .nvlink = options.nvlink,
+                                          .training = options.training ? optimizer : ""});
+  if (read.importer.is_cluster) return WriteClusterAlone(options, read);
+  // No structured binding: clang refuses those that a lambda captures.
+  const datasets::ImporterEntry& importer = read.importer;
+  const datasets::Imported& imported = read.imported;
+  const std::string& file = options.files.front();
+  if (!options.cluster_output.empty() && !imported.cluster) {
+    throw InputError(file, fmt::format("describes no cluster for --cluster-out ({})", WhyNoDevices(importer)));
+  }
+  std::optional<Placement> placement = imported.placement;
+  if (!options.expert.empty() && placement) {
+    throw InputError("--expert", fmt::format("is for another format ({} has a placement of its own)", importer.name));
+  }
+  if (!options.placement_output.empty() && !placement) {
+    if (!imported.cluster) {
+      throw InputError(file, fmt::format("has no placement for --placement-out ({})", WhyNoDevices(importer)));
+    }
+    const std::string expert = options.expert.empty() ? datasets::FindExpertFile(file) : options.expert;
+    if (expert.empty()) throw InputError(file, "no placement was found beside it (name one with --expert)");
+    placement = datasets::ImportExpertPlacement(ReadWholeFile(expert, InputKind::kTextProfile), expert, imported.graph,
+                                                *imported.cluster);
+  }
+  std::vector<FileToWrite> files = {{options.output, [&](std::ostream& out) { WriteGraph(out, imported.graph); }}};
+  if (!options.cluster_output.empty()) {
+    files.push_back(ClusterFile(options.cluster_output, *imported.cluster, file));
+  }
+  if (!options.placement_output.empty()) {
+    files.push_back({options.placement_output,
+                     [&](std::ostream& out) { WritePlacement(out, *placement, imported.graph, *imported.cluster); }});
+  }
+  WriteFiles(files);
+  for (const std::string& note : imported.notes) PrintMessage(fmt::format("{}: {}", file, note));
+  if (imported.measured) {
+    PrintMessage(
+        fmt::format("{}: its ops run on the trace's own threads and streams (--cluster-out, --placement-out); for a "
+                    "graph to place, import an Execution Trace with --times",
+                    file));
+  }
+  PrintMessage(fmt::format("{}: {} ops, {} tensors read as {}", file, imported.graph.num_ops(),
+                           imported.graph.num_tensors(), importer.name));
+  return kSuccess;
+}
+
+}  // namespace
+
+Command AddImport(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand(
+      "import", "Turn another project's profile or trace into a graph.json, or a topology into a cluster.yaml");
+  auto options = std::make_shared<ImportOptions>();
+  command->add_option("file", options->files, "What to read; of several ranks of one step, all traces")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--from", options->format, "Format, of `emplace list importers` (default: found from the content)")
+      ->type_name("FORMAT");
+  command->add_option("-o,--output", options->output, "graph.json to write; of a topology, cluster.yaml")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--cluster-out", options->cluster_output, "cluster.yaml to write, where the format has one")
+      ->type_name("FILE");
+  command->add_option("--placement-out", options->placement_output, "placement.json to write, where there is one")
+      ->type_name("FILE");
+  command
+      ->add_option("--expert", options->expert,
+                   "File with a human expert's placement (default: looked for beside the input)")
+      ->type_name("FILE");
+  command
+      ->add_option("--times", options->times,
+                   "Kineto trace of the same step, for the times of formats without (pytorch-et)")
+      ->type_name("KINETO");
+  command
+      ->add_option("--input", options->inputs,
+                   "Shape of a network's input, such as x=8x3x224x224, where its sizes are open; may be repeated")
+      ->type_name("NAME=DIMS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--training", options->training, "Make a training step of a forward graph (torch-export)");
+  command->add_option("--optimizer", options->optimizer, "Of the training step: sgd, momentum, rmsprop or adam")
+      ->type_name("NAME")
+      ->default_str(std::string(kDefaultOptimizer));
+  command->add_option("--nodes", options->nodes, "How many such nodes there are, joined by their network cards (nccl)")
+      ->type_name("N")
+      ->capture_default_str()
+      ->transform(IntegerFrom(1, datasets::kMostNcclNodes));
+  AddStepOption(*command, &options->step, /*mean=*/false);
+  command
+      ->add_option("--nvlink", options->nvlink,
+                   "NVLink to add to each GPU where a topology has none, as templates of clouds: GB/s of a direction, "
+                   "or a kind of GPU, such as h100 (nccl)")
+      ->type_name("GB/S|KIND");
+  command
+      ->add_option("--cluster", options->cluster,
+                   "Devices for ranks whose nodes have work and no times: each rank goes on an accelerator (chakra)")
+      ->type_name("FILE|NAME");
+  command
+      ->add_option("--comm-groups", options->comm_groups,
+                   "JSON file with the ranks of each process group, where traces do not list them (chakra)")
+      ->type_name("FILE");
+  AddMinAttributedOption(*command, &options->min_attributed);
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

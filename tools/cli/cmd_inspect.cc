@@ -1,0 +1,271 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agents/bounds/lower_bound.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/printable.h"
+#include "sim/base/registry.h"
+#include "sim/base/table.h"
+#include "sim/bounds.h"
+#include "sim/draw/graph_dot.h"
+#include "sim/graph_algorithms.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+// Above this size, Graphviz takes minutes and the picture is unreadable.
+constexpr std::size_t kMaxDotOps = 5000;
+constexpr std::size_t kMaxPictureOps = 400;
+
+struct InspectOptions {
+  ProblemOptions problem;
+  std::string dot;
+};
+
+struct Counts {
+  std::size_t ops = 0;
+  double flop = 0;
+  Bytes persistent;
+  void Add(const Op& op) {
+    ++ops;
+    flop += op.flop;
+    persistent += op.persistent;
+  }
+};
+
+std::string FlopForPeople(double flop) {
+  static constexpr const char* kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  std::size_t unit = 0;
+  for (; flop >= 1000 && unit + 1 < std::size(kUnits); ++unit) flop /= 1000;
+  return fmt::format("{:.4g} {}", flop, kUnits[unit]);
+}
+
+struct Summary {
+  Counts all;
+  Counts variables;
+  std::map<std::string_view, Counts> kinds;
+  std::map<std::string_view, Counts> passes;
+  std::set<std::string_view> layers;
+  std::set<std::string_view> timed_kinds;  // device kinds that time_us names
+  std::size_t one_time = 0;                // ops with one time for every kind
+  std::size_t untimed = 0;                 // ops without any time_us, except inputs and variables
+  std::size_t tied = 0;                    // ops in a colocation class of more than one
+  std::size_t data_edges = 0;              // (tensor, consumer) pairs
+  std::size_t control_edges = 0;
+  Bytes tensors;
+  Bytes largest;
+};
+
+Summary Summarise(const Graph& graph) {
+  Summary s;
+  std::vector<std::size_t> class_size(graph.num_ops(), 0);
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    s.all.Add(op);
+    s.kinds[op.kind].Add(op);
+    s.passes[op.pass == Pass::kNone ? "none" : Name(op.pass)].Add(op);
+    if (op.kind == "variable") s.variables.Add(op);
+    if (!op.layer.empty()) s.layers.insert(op.layer);
+    for (const KindTime& time : op.kind_times) s.timed_kinds.insert(time.kind);
+    bool is_timed = op.time_micros || !op.kind_times.empty();
+    bool has_one_time = op.time_micros.has_value();
+    if (op.queue_times != nullptr) {
+      for (const KindTime& time : op.queue_times->device_kind_times) s.timed_kinds.insert(time.kind);
+      is_timed |= op.queue_times->device_micros || !op.queue_times->device_kind_times.empty();
+      has_one_time |= op.kind_times.empty() && op.queue_times->device_micros;
+    }
+    if (has_one_time) ++s.one_time;
+    if (!is_timed && op.kind != "input" && op.kind != "variable") ++s.untimed;
+    s.control_edges += graph.control_consumers(id).size();
+    ++class_size[Index(graph.colocation_class(id))];
+  }
+  for (const std::size_t size : class_size) s.tied += size > 1 ? size : 0;
+  for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
+    const TensorId tensor = MakeId<TensorId>(t);
+    s.data_edges += graph.consumers(tensor).size();
+    s.tensors += graph.tensor(tensor).size;
+    s.largest = std::max(s.largest, graph.tensor(tensor).size);
+  }
+  return s;
+}
+
+std::string TimesForPeople(const Summary& s) {
+  const std::string kinds = Listed(s.timed_kinds);
+  return fmt::format(
+      "for every device kind at once: {} ops; by kind: {}; none: {} ops (inputs and variables, which need "
+      "none, not counted)",
+      s.one_time, kinds.empty() ? "-" : kinds, s.untimed);
+}
+
+void PrintSummary(std::ostream& out, const Graph& graph, const Summary& s) {
+  const std::vector<std::uint32_t> depths = Depths(graph);
+  const std::uint32_t depth = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
+  out << fmt::format("graph              {}\n", Printable(graph.name()))
+      << fmt::format("ops                {}\n", s.all.ops)
+      << fmt::format("tensors            {} ({}, the largest {})\n", graph.num_tensors(), HumanReadable(s.tensors),
+                     HumanReadable(s.largest))
+      << fmt::format("edges              {} data, {} control\n", s.data_edges, s.control_edges)
+      << fmt::format("depth              {} edges on the longest path\n", depth)
+      << fmt::format("layers             {}\n", s.layers.size())
+      << fmt::format("colocated          {} ops tied to others\n", s.tied)
+      << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
+      << fmt::format("persistent memory  {} ({} of it in {} variables)\n", HumanReadable(s.all.persistent),
+                     HumanReadable(s.variables.persistent), s.variables.ops)
+      << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
+  const auto print = [&out](const char* heading, const std::map<std::string_view, Counts>& counts) {
+    Table table({heading, "ops", "FLOP", "persistent memory"});
+    for (const auto& [name, count] : counts) {
+      table.Add(
+          {std::string(name), std::to_string(count.ops), FlopForPeople(count.flop), HumanReadable(count.persistent)});
+    }
+    out << '\n';
+    table.PrintText(out);
+  };
+  print("pass", s.passes);
+  print("kind", s.kinds);
+}
+
+// The number of ops without a time on any device of the cluster; *first names one.
+std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, const experiments::CostModels& models,
+                                OpId* first) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    if (op.kind == "input" || op.kind == "variable") continue;
+    const auto has_time = [&](const Device& device) {
+      return models.model->OpMicros(graph, id, cluster, device.kind) ||
+             (models.fallback && models.fallback->OpMicros(graph, id, cluster, device.kind));
+    };
+    if (std::any_of(cluster.devices().begin(), cluster.devices().end(), has_time)) continue;
+    if (count++ == 0) *first = id;
+  }
+  return count;
+}
+
+std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
+  const Cluster cluster = LoadCluster(problem);
+  const experiments::CostModels models = experiments::LoadCostModels(problem.costs, "--costs");
+  experiments::CheckKinds(models, cluster, problem.cluster.name);
+  std::ostringstream out;
+  out << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
+  OpId first{};
+  const std::size_t untimed =
+      AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
+  out << fmt::format("ops without time   {}{}\n", untimed,
+                     untimed > 0 ? " (the first: " + Printable(graph.op(first).name) + ")" : "");
+  if (untimed > 0) {
+    out << fmt::format("no bounds          {}\n", models.model->WhyNoTime(graph, first));
+    return out.str();
+  }
+  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const Bounds bounds = ComputeBounds(graph, cluster, costs);
+  const agents::LowerBound best = agents::FindLowerBound(graph, cluster, costs, "fifo");
+  out << fmt::format("critical path      {}\n", HumanReadableMicros(bounds.critical_path_micros))
+      << fmt::format("work               {}, each op on its fastest device\n", HumanReadableMicros(bounds.work_micros))
+      << fmt::format("lower bound        {} ({})\n", HumanReadableMicros(best.micros), best.method);
+  return out.str();
+}
+
+// Graphviz's name of the picture format that the file name ends in; null: none.
+const char* PictureFormat(const std::string& path) {
+  for (const char* format : {"svg", "png", "pdf"}) {
+    if (path.ends_with(std::string(".") + format)) return format;
+  }
+  return nullptr;
+}
+
+FileToWrite PictureFile(const std::string& path, const char* format, const Graph& graph) {
+  return {
+      path, [&graph, path, format](std::ostream& out) {
+        std::FILE* const source = std::tmpfile();
+        if (source == nullptr) throw InputError(path, "no temporary file can be made");
+        std::ostringstream text;
+        WriteDot(text, graph);
+        std::fputs(text.str().c_str(), source);
+        std::fflush(source);
+        std::rewind(source);
+        const std::string command = fmt::format("dot -T{} /dev/fd/{} 2>/dev/null", format, fileno(source));
+        std::FILE* const picture = popen(command.c_str(), "r");
+        std::array<char, 4096> buffer{};
+        std::size_t bytes = 0;
+        for (std::size_t n = 0; picture != nullptr && (n = std::fread(buffer.data(), 1, buffer.size(), picture)) > 0;) {
+          out.write(buffer.data(), static_cast<std::streamsize>(n));
+          bytes += n;
+        }
+        const int status = picture == nullptr ? -1 : pclose(picture);
+        std::fclose(source);
+        if (status != 0 || bytes == 0) {
+          throw InputError(path,
+                           "cannot be drawn: Graphviz's dot is missing or failed (package graphviz; a name that ends "
+                           "in .dot needs none)");
+        }
+      }};
+}
+
+int Run(const InspectOptions& options) {
+  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile}, {options.dot});
+  const Graph graph = experiments::LoadGraph(options.problem.graph);
+  const char* const format = PictureFormat(options.dot);
+  const std::size_t most = format != nullptr ? kMaxPictureOps : kMaxDotOps;
+  if (!options.dot.empty() && graph.num_ops() > most) {
+    throw InputError(options.problem.graph.file,
+                     fmt::format("has {} ops, too many for --dot {} (at most {})", graph.num_ops(), options.dot, most));
+  }
+  // An error in the cluster comes before anything is printed or written.
+  const std::string bounds = options.problem.cluster.name.empty() ? "" : BoundsForPeople(options.problem, graph);
+  std::vector<FileToWrite> files;
+  if (format != nullptr) {
+    files.push_back(PictureFile(options.dot, format, graph));
+  } else if (!options.dot.empty()) {
+    files.push_back({options.dot, [&](std::ostream& out) { WriteDot(out, graph); }});
+  }
+  if (options.dot != "-") {
+    files.push_back({"-", [&](std::ostream& out) {
+                       PrintSummary(out, graph, Summarise(graph));
+                       out << bounds;
+                     }});
+  }
+  WriteFiles(files);
+  return kSuccess;
+}
+
+}  // namespace
+
+Command AddInspect(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("inspect", "Describe a graph; with a cluster, bounds that no placement can beat");
+  auto options = std::make_shared<InspectOptions>();
+  command->add_option("graph", options->problem.graph.file, "graph.json")->required()->type_name("FILE");
+  AddClusterOptions(*command, &options->problem);
+  AddGpusOption(*command, &options->problem);
+  AddCostOptions(*command, &options->problem);
+  command
+      ->add_option(
+          "--dot", options->dot,
+          fmt::format("Write the graph for Graphviz (up to {} ops), or, by the end of the name, the picture that "
+                      "its dot makes: .svg, .png or .pdf (up to {})",
+                      kMaxDotOps, kMaxPictureOps))
+      ->type_name("FILE");
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,352 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/library/instances.h"
+#include "experiments/library/known_results.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/json_text.h"
+#include "sim/base/table.h"
+#include "sim/base/terminal.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
+#include "sim/placement.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/library_score.h"
+#include "tools/cli/numbers.h"
+#include "tools/cli/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+using experiments::KnownResult;
+using experiments::LibraryInstance;
+using experiments::LibraryProblem;
+using experiments::Tier;
+using Json = nlohmann::ordered_json;
+
+std::string RecipeText(const experiments::LibraryGraph& graph) {
+  std::string text = !graph.synthetic.empty() ? "synthetic " + graph.synthetic
+                     : !graph.dataset.empty() ? fmt::format("{} {} of seed {}", graph.dataset, graph.index, graph.seed)
+                                              : graph.model;
+  for (const auto& [key, value] : graph.set) text += fmt::format(" {}={}", key, value);
+  return text;
+}
+
+std::string ClusterText(const experiments::LibraryCluster& cluster) {
+  std::string text = cluster.name;
+  if (cluster.gpus) text += fmt::format(", {} accelerators", *cluster.gpus);
+  if (!cluster.devices.empty()) text += fmt::format(", {} devices", cluster.devices.size());
+  if (cluster.memory_kb) text += fmt::format(", {} kB each", *cluster.memory_kb);
+  return text;
+}
+
+double Milliseconds(std::int64_t nanos) { return static_cast<double>(nanos) / 1e6; }
+
+std::string PercentText(double percent) {
+  return percent == std::numeric_limits<double>::infinity() ? "-" : fmt::format("{:.2f}", percent);
+}
+
+// Adds what is known of an instance; nulls if nothing is.
+void AddKnown(const KnownResult* known, Json* row) {
+  if (known == nullptr) {
+    for (const char* const key :
+         {"step_time_ns", "lower_bound_ns", "status", "finder", "method", "date", "bound_method"}) {
+      (*row)[key] = nullptr;
+    }
+    return;
+  }
+  (*row)["step_time_ns"] = known->step_time_ns;
+  (*row)["lower_bound_ns"] = known->lower_bound_ns;
+  (*row)["status"] = NameOf(known->status);
+  (*row)["finder"] = known->finder;
+  (*row)["method"] = known->method;
+  (*row)["date"] = known->date;
+  (*row)["bound_method"] = known->bound_method;
+}
+
+struct ListOptions {
+  std::string tier;
+  bool json = false;
+};
+
+// How many instances of each tier have which status.
+void PrintSummary(const std::vector<LibraryInstance>& instances) {
+  Table table({"tier", "ops", "instances", "proved", "bounded", "open", "nothing known"});
+  for (const auto& [tier, name] : EnumNames<Tier>::kNames) {
+    std::size_t all = 0;
+    std::array<std::size_t, 4> by_status{};  // the last: nothing known
+    for (const LibraryInstance& instance : instances) {
+      if (instance.tier != tier) continue;
+      ++all;
+      const KnownResult* known = experiments::FindKnownResult(instance.name);
+      ++by_status[known == nullptr ? 3 : static_cast<std::size_t>(known->status)];
+    }
+    table.Add({std::string(name), fmt::format("up to {}", experiments::MostOps(tier)), std::to_string(all),
+               std::to_string(by_status[0]), std::to_string(by_status[1]), std::to_string(by_status[2]),
+               std::to_string(by_status[3])});
+  }
+  table.PrintText(std::cout);
+}
+
+int RunList(const ListOptions& options) {
+  std::optional<Tier> only;
+  if (!options.tier.empty()) only = AtPlace("--tier", [&] { return experiments::FindTier(options.tier); });
+  Json rows = Json::array();
+  Table table({"instance", "tier", "ops", "cluster", "best ms", "bound ms", "gap %", "status"});
+  for (const LibraryInstance& instance : experiments::LibraryInstances()) {
+    if (only && instance.tier != *only) continue;
+    const KnownResult* known = experiments::FindKnownResult(instance.name);
+    const auto shown = [known](auto text) { return known == nullptr ? std::string("-") : text(); };
+    table.Add(
+        {instance.name, std::string(NameOf(instance.tier)), std::to_string(instance.ops), ClusterText(instance.cluster),
+         shown([&] { return fmt::format("{:.3f}", Milliseconds(known->step_time_ns)); }),
+         shown([&] { return fmt::format("{:.3f}", Milliseconds(known->lower_bound_ns)); }),
+         shown([&] { return PercentText(experiments::PercentAbove(known->step_time_ns, known->lower_bound_ns)); }),
+         shown([&] { return std::string(NameOf(known->status)); })});
+    Json row = {{"name", instance.name},
+                {"tier", NameOf(instance.tier)},
+                {"ops", instance.ops},
+                {"graph", RecipeText(instance.graph)},
+                {"cluster", ClusterText(instance.cluster)},
+                {"costs", instance.costs},
+                {"hash", instance.hash}};
+    AddKnown(known, &row);
+    rows.push_back(std::move(row));
+  }
+  if (options.json) {
+    std::cout << Json{{"schema", "emplace.library_list"}, {"version", 1}, {"instances", rows}}.dump(1) << '\n';
+    return kSuccess;
+  }
+  table.PrintText(std::cout);
+  std::cout << '\n';
+  PrintSummary(experiments::LibraryInstances());
+  return kSuccess;
+}
+
+struct ShowInstanceOptions {
+  std::string name;
+  std::string graph_output;
+  std::string cluster_output;
+  std::string planted_output;
+  bool json = false;
+};
+
+int RunShow(const ShowInstanceOptions& options) {
+  CheckFiles({}, {options.graph_output, options.cluster_output, options.planted_output});
+  const LibraryInstance& instance = experiments::FindInstance(options.name);
+  const LibraryProblem problem = experiments::LoadInstance(instance);
+  if (!options.planted_output.empty() && !problem.planted) {
+    throw InputError("--planted-out", "instance " + instance.name + " was not built around a placement");
+  }
+  std::vector<FileToWrite> files;
+  if (!options.graph_output.empty()) {
+    files.push_back({options.graph_output, [&](std::ostream& out) { WriteGraph(out, problem.graph); }});
+  }
+  if (!options.cluster_output.empty()) {
+    files.push_back({options.cluster_output, [&](std::ostream& out) { WriteCluster(out, problem.cluster); }});
+  }
+  if (!options.planted_output.empty()) {
+    files.push_back({options.planted_output, [&](std::ostream& out) {
+                       WritePlacement(out, *problem.planted, problem.graph, problem.cluster);
+                     }});
+  }
+  WriteFiles(files);
+  const std::string hash = experiments::InstanceHash(problem);
+  const KnownResult* known = experiments::FindKnownResult(instance.name);
+  if (options.json) {
+    Json shown = {{"schema", "emplace.library_instance"},
+                  {"version", 1},
+                  {"name", instance.name},
+                  {"tier", NameOf(instance.tier)},
+                  {"ops", problem.graph.num_ops()},
+                  {"tensors", problem.graph.num_tensors()},
+                  {"graph", RecipeText(instance.graph)},
+                  {"cluster", ClusterText(instance.cluster)},
+                  {"devices", problem.cluster.num_devices()},
+                  {"costs", instance.costs},
+                  {"rules", experiments::kLibraryRules},
+                  {"hash", instance.hash},
+                  {"computed_hash", hash}};
+    AddKnown(known, &shown);
+    std::cout << shown.dump(1) << '\n';
+    return kSuccess;
+  }
+  std::cout << fmt::format("instance    {}\ntier        {}\ngraph       {}: {} ops, {} tensors\n", instance.name,
+                           NameOf(instance.tier), RecipeText(instance.graph), problem.graph.num_ops(),
+                           problem.graph.num_tensors());
+  std::cout << fmt::format("cluster     {}: {} devices\ncosts       {}\nrules       {}\nhash        {}{}\n",
+                           ClusterText(instance.cluster), problem.cluster.num_devices(), instance.costs,
+                           experiments::kLibraryRules, hash, hash == instance.hash ? "" : "   NOT THAT OF THE LIBRARY");
+  if (known == nullptr) {
+    std::cout << "best known  nothing\n";
+    return kSuccess;
+  }
+  std::cout << fmt::format("best known  {} ns, by {} on {} ({})\nbound       {} ns ({})\n", known->step_time_ns,
+                           known->finder, known->date, known->method, known->lower_bound_ns, known->bound_method);
+  std::cout << fmt::format("status      {}, gap {} %\n", NameOf(known->status),
+                           PercentText(experiments::PercentAbove(known->step_time_ns, known->lower_bound_ns)));
+  return kSuccess;
+}
+
+struct CheckOptions {
+  std::string placement;
+  std::string instance;
+  std::optional<std::uint64_t> step_time_ns;
+  bool json = false;
+};
+
+int RunCheck(const CheckOptions& options) {
+  const std::string text = ReadWholeFile(options.placement, InputKind::kPlacement);
+  const auto of_file = [&]() -> const LibraryInstance& {
+    std::istringstream in(text);
+    return experiments::InstanceOfPlacement(in, options.placement);
+  };
+  const LibraryInstance& instance = options.instance.empty() ? of_file() : experiments::FindInstance(options.instance);
+  const LibraryProblem problem = experiments::LoadFrozenInstance(instance);
+  std::istringstream in(text);
+  const Placement placement = ReadPlacement(in, options.placement, problem.graph, problem.cluster);
+  const experiments::PlacementVerdict verdict =
+      AtPlace(options.placement, [&] { return experiments::Judge(problem, placement); });
+  const KnownResult* known = experiments::FindKnownResult(instance.name);
+  const std::int64_t nanos = verdict.step_time_ns;
+  const bool differs = options.step_time_ns && std::cmp_not_equal(*options.step_time_ns, nanos);
+  const char* word = "does not fit";
+  if (differs) {
+    word = "differs";
+  } else if (verdict.fits_memory) {
+    word = known == nullptr || nanos < known->step_time_ns ? "record"
+           : nanos == known->step_time_ns                  ? "equal"
+                                                           : "behind";
+  }
+  const int status = verdict.fits_memory && !differs ? kSuccess : kNotFound;
+  if (options.json) {
+    Json result = {{"schema", "emplace.library_check"},
+                   {"version", 1},
+                   {"instance", instance.name},
+                   {"hash", instance.hash},
+                   {"verdict", word},
+                   {"fits_memory", verdict.fits_memory},
+                   {"step_time_ns", nanos}};
+    result["best_known_ns"] = known == nullptr ? Json() : Json(known->step_time_ns);
+    result["lower_bound_ns"] = known == nullptr ? Json() : Json(known->lower_bound_ns);
+    if (known != nullptr) {
+      result["behind_percent"] = experiments::PercentAbove(nanos, known->step_time_ns);
+      result["gap_percent"] = experiments::PercentAbove(nanos, known->lower_bound_ns);
+    }
+    std::cout << result.dump(1) << '\n';
+    return status;
+  }
+  std::cout << fmt::format("instance    {}\nstep time   {} ns\n", instance.name, nanos);
+  for (const auto& [device, bytes] : verdict.overflows) {
+    std::cout << fmt::format("memory      {} is over by {}\n", device, HumanReadable(bytes));
+  }
+  if (known != nullptr) {
+    std::cout << fmt::format("best known  {} ns, by {} on {}\nbound       {} ns, gap {} %\n", known->step_time_ns,
+                             known->finder, known->date, known->lower_bound_ns,
+                             PercentText(experiments::PercentAbove(nanos, known->lower_bound_ns)));
+  }
+  if (differs) {
+    std::cout << fmt::format("verdict     differs from the {} ns that were expected\n", *options.step_time_ns);
+  } else if (!verdict.fits_memory) {
+    std::cout << "verdict     does not fit in memory\n";
+  } else if (known == nullptr) {
+    std::cout << "verdict     a record: the first\n";
+  } else if (nanos == known->step_time_ns) {
+    std::cout << "verdict     equal to the best known\n";
+  } else {
+    const double percent = experiments::PercentAbove(nanos, known->step_time_ns);
+    std::cout << (percent < 0 ? fmt::format("verdict     a record, {:.3f} % shorter than the best known\n", -percent)
+                              : fmt::format("verdict     {:.3f} % behind the best known\n", percent));
+  }
+  return status;
+}
+
+void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
+  score.add_option("agent", options->agent, "Who searches, of `emplace list agents`")->required()->type_name("AGENT");
+  AddSetOption(score, &options->settings);
+  score.add_option("--label", options->label, "Its name in tables (default: the agent and what is set)")
+      ->type_name("TEXT");
+  score.add_option("--tier", options->tiers, "Only these tiers (default: all)")->delimiter(',')->type_name("TIER,TIER");
+  score.add_option("--instances", options->instances, "Only these instances (default: all)")
+      ->delimiter(',')
+      ->type_name("NAME,NAME");
+  score
+      .add_option("--budgets", options->budgets, "Evaluations of the searches, one search each (default: 10,100,1000)")
+      ->delimiter(',')
+      ->type_name("N,N")
+      ->transform(IntegerFrom(1, std::uint64_t{1} << 40U));
+  score
+      .add_option("--seconds", options->seconds,
+                  "One more search by the clock, whose result is in times.json (default: none)")
+      ->type_name("S")
+      ->transform(NumberFrom(0.001, 1000000));
+  AddSeedOption(score, &options->seed, "Seed of all randomness (default: 1)");
+  score
+      .add_option("--jobs", options->jobs, "Instances at one time; scores do not depend on it (default: one per core)")
+      ->type_name("N")
+      ->transform(IntegerFrom(1, 1024));
+  score
+      .add_option(
+          "-o,--output", options->output,
+          "Folder to write, made if it is not there: AGENT/scores.json, AGENT/times.json, and index.html, which "
+          "shows all searchers of the folder")
+      ->required()
+      ->type_name("DIR");
+}
+
+}  // namespace
+
+Command AddLibrary(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("library", "Frozen placement problems with their best known results");
+  command->require_subcommand(1);
+  CLI::App* const list = command->add_subcommand("list", "Show all instances");
+  auto list_options = std::make_shared<ListOptions>();
+  list->add_option("--tier", list_options->tier, "Only this tier (default: all)")->type_name("TIER");
+  list->add_flag("--json", list_options->json, "Print as JSON (emplace.library_list)");
+  CLI::App* const show = command->add_subcommand("show", "Show one instance, and write its graph and cluster");
+  auto show_options = std::make_shared<ShowInstanceOptions>();
+  show->add_option("name", show_options->name, "Instance, of `emplace library list`")->required()->type_name("NAME");
+  show->add_option("--graph-out", show_options->graph_output, "graph.json to write")->type_name("FILE");
+  show->add_option("--cluster-out", show_options->cluster_output, "cluster.yaml to write")->type_name("FILE");
+  show->add_option("--planted-out", show_options->planted_output,
+                   "placement.json to write: the one around which a planted graph was built")
+      ->type_name("FILE");
+  show->add_flag("--json", show_options->json, "Print as JSON (emplace.library_instance)");
+  CLI::App* const check =
+      command->add_subcommand("check", "Simulate a placement again, and say whether it is a record");
+  auto check_options = std::make_shared<CheckOptions>();
+  check->add_option("placement", check_options->placement, "placement.json")->required()->type_name("FILE");
+  check
+      ->add_option(
+          "--instance", check_options->instance,
+          "What it is a placement of (default: the instance that its cluster is named after, else the only one "
+          "of its graph and cluster)")
+      ->type_name("NAME");
+  check->add_option("--step-time-ns", check_options->step_time_ns, "Refuse the placement if its step time is another")
+      ->type_name("NS")
+      ->transform(IntegerFrom(0));
+  check->add_flag("--json", check_options->json, "Print as JSON (emplace.library_check)");
+  CLI::App* const score = command->add_subcommand("score", "Run an agent on the instances, and compare it with others");
+  auto score_options = std::make_shared<ScoreOptions>();
+  AddScoreOptions(*score, score_options.get());
+  return {command, [=] {
+            if (score->parsed()) return RunScore(*score_options);
+            if (check->parsed()) return RunCheck(*check_options);
+            return list->parsed() ? RunList(*list_options) : RunShow(*show_options);
+          }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,235 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agents/agent.h"
+#include "agents/bounds/lower_bound.h"
+#include "agents/search.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/printable.h"
+#include "sim/base/terminal.h"
+#include "sim/formats/result_json.h"
+#include "sim/placement.h"
+#include "sim/schedule/schedule_evaluator.h"
+#include "sim/schedule/schedule_trace.h"
+#include "sim/simulator.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/importing.h"
+#include "tools/cli/problem.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/search.h"
+
+namespace emplace::tools {
+namespace {
+
+// An untrained policy with a lower entropy is almost deterministic, so its search starts narrow.
+constexpr double kDecidedEntropy = 0.5;
+
+std::vector<std::string_view> AgentsWithPolicies() {
+  std::vector<std::string_view> names;
+  for (const agents::AgentEntry& entry : agents::AllAgents()) {
+    if (agents::MakeAgent(entry.name, {}, {})->HasPolicy()) names.push_back(entry.name);
+  }
+  return names;
+}
+
+struct PlaceOptions {
+  ProblemOptions problem;
+  SearchOptions search;
+  std::string agent = "multilevel_search";
+  std::vector<std::string> settings;
+  std::string checkpoint;
+  std::string policy;
+  std::string policy_output;
+  std::string output;
+  ShowOptions show;
+};
+
+int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult& result) {
+  std::string by_how_much;
+  if (result.smallest_overflow_bytes) {
+    by_how_much = fmt::format(": the nearest is over by {} in all",
+                              HumanReadable(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
+  }
+  const bool schedule = options.search.schedule.any();
+  std::string one_device;
+  if (result.one_device_micros) {
+    one_device = fmt::format("; everything on one device takes {} and fits: --agent single_device",
+                             HumanReadableMicros(*result.one_device_micros));
+  }
+  PrintMessage(fmt::format("{}: nothing that {}fits was found in {} of {}{}{}", options.problem.graph.file,
+                           schedule ? "is a pipeline for " + options.search.schedule.name + " and " : "",
+                           Counted(result.evaluations, "evaluation"), options.agent, by_how_much, one_device));
+  return kNotFound;
+}
+
+// What is printed about the result.
+std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
+                    const StepResult& one_device) {
+  std::ostringstream text;
+  if (options.show.json) {
+    WriteResult(text, report);
+    return std::move(text).str();
+  }
+  text << fmt::format("agent {}, seed {}: {}, {}, {} of them fit\n", options.agent, options.search.seed,
+                      Counted(result.num_groups, "group"), Counted(result.evaluations, "evaluation"), result.fitting);
+  if (!result.episodes.empty()) {
+    const double first = result.episodes.front().entropy;
+    // A loaded policy and one that begins at a start are narrow on purpose.
+    const bool is_untaught = options.policy.empty() && options.search.start.empty();
+    text << fmt::format(
+        "policy entropy, of the largest possible: {:.2f} in the first episode, {:.2f} in the last{}\n", first,
+        result.episodes.back().entropy,
+        is_untaught && first < kDecidedEntropy ? " (below 0.5 at first: decided before it had learned anything)" : "");
+  }
+  if (!result.note.empty()) text << result.note << '\n';
+  PrintReport(text, report);
+  if (report.one_device_micros && report.step_time_micros > *report.one_device_micros) {
+    text << fmt::format("\nWORSE than everything on one device, which takes {} and fits: --agent single_device{}\n",
+                        HumanReadableMicros(*report.one_device_micros),
+                        one_device.fits_memory ? "" : " --set device=NAME");
+  } else if (one_device.runs) {
+    text << fmt::format("\non one device {}{}: {:.2f} times as long\n",
+                        HumanReadableMicros(one_device.step_time_micros),
+                        one_device.fits_memory ? "" : ", where it does not fit",
+                        report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
+  }
+  return std::move(text).str();
+}
+
+std::vector<FileToWrite> ScheduleTimelineFile(const PlaceOptions& options, const Graph& graph, const Cluster& cluster,
+                                              const CostTable& costs, const Placement& placement) {
+  if (options.show.timeline.empty()) return {};
+  const ScheduleEvaluator evaluator(graph, cluster, costs, LoadScheduleChoice(options.search.schedule));
+  return {{.path = options.show.timeline,
+           .write = [step = std::make_shared<const ScheduledStep>(evaluator.Simulate(placement)), &graph,
+                     &cluster](std::ostream& out) {
+             WriteScheduleTrace(out, OnRanksOf(step->pipeline.model, step->schedule), step->pipeline, step->result,
+                                graph, cluster);
+           }}};
+}
+
+int Run(const PlaceOptions& options) {
+  const ProblemOptions& problem = options.problem;
+  CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search),
+              options.policy, StartFile(options.search), ScheduleFile(options.search.schedule)},
+             {options.output, options.show.timeline, options.checkpoint, options.policy_output});
+  CheckObjective(options.search, problem, options.show.timeline);
+  if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
+    throw InputError("-", "is used for both a file and --json (one may be standard output)");
+  }
+  if (options.checkpoint == "-") throw InputError("--checkpoint", "must be a file (it is read and written)");
+  const Graph graph = experiments::LoadGraph(problem.graph);
+  RepeatUnexplained(graph, problem.graph.file);
+  const Cluster cluster = LoadCluster(problem);
+  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
+  agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
+  spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
+  spec.agent_options = ParseSettings(options.settings);
+  if (!options.policy.empty() || !options.policy_output.empty()) {
+    if (!agents::MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
+      throw InputError(options.policy.empty() ? "--policy-out" : "--policy",
+                       fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
+    }
+  }
+  CheckTakesStart(options.search, spec.agent);
+  spec.start = FindStart(options.search, graph, cluster, costs, simulator);
+  const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
+  const std::unique_ptr<const Evaluator> other = OtherEvaluator(problem, options.search, graph, cluster, costs);
+  const Evaluator& evaluator = other ? *other : simulator;
+  if (options.search.seconds > 0 && !options.search.evaluations) {
+    if (!options.checkpoint.empty()) {
+      throw InputError("--checkpoint", "needs --evaluations beside --seconds (a resumed search has the same budget)");
+    }
+    spec.evaluations =
+        EvaluationsIn(options.search.seconds, spec.threads, agents::FindAgent(spec.agent), evaluator, on_one);
+  }
+  spec.simulator = &simulator;
+  spec.checkpoint = options.checkpoint;
+  spec.policy = options.policy;
+  agents::SearchResult result;
+  SearchStop stop(options.search.seconds);
+  spec.stop = [&stop] { return stop(); };
+  {
+    Progress progress(options.agent);
+    result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+  }
+  if (stop.Interrupted()) {
+    PrintMessage(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),
+                             result.best ? "the best so far is kept" : "there is nothing to keep"));
+  }
+  if (const std::string warning = agents::RewardWarning(result); !warning.empty()) PrintMessage("warning: " + warning);
+  if (result.was_stopped && options.show.json) PrintMessage("warning: " + result.note);
+  std::vector<FileToWrite> files;
+  if (!options.policy_output.empty()) {
+    files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
+  }
+  if (!result.best) {
+    WriteFiles(files);
+    const int status = PrintThatNothingFits(options, result);
+    return stop.Interrupted() ? SignalStatus(stop.signal()) : status;
+  }
+  const Placement& best = *result.best;
+  files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
+  const std::vector<FileToWrite> timeline = options.search.schedule.any()
+                                                ? ScheduleTimelineFile(options, graph, cluster, costs, best)
+                                                : TimelineFile(options.show.timeline, simulator, graph, cluster, best);
+  files.insert(files.end(), timeline.begin(), timeline.end());
+  StepReport report = ReportOf(problem, options.search, graph, cluster, costs, best, result.best_result);
+  agents::AddLowerBound(graph, cluster, costs, &report);
+  report.one_device_micros = result.one_device_micros;
+  const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
+  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
+  if (!output_is_taken) files.push_back({"-", [&](std::ostream& out) { out << summary; }});
+  WriteFiles(files);
+  if (output_is_taken) PrintMessages(summary);
+  return kSuccess;
+}
+
+}  // namespace
+
+Command AddPlace(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("place", "Search for a placement with a short step time, or a high throughput");
+  auto options = std::make_shared<PlaceOptions>();
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem)->required();
+  AddGpusOption(*command, &options->problem);
+  command
+      ->add_option(
+          "--agent", options->agent,
+          fmt::format("Who searches, of `emplace list agents`, or an agent in Python, MODULE:CLASS (default: {})",
+                      options->agent))
+      ->type_name("NAME");
+  AddSetOption(*command, &options->settings);
+  AddObjectiveOptions(*command, &options->search);
+  AddSearchOptions(*command, &options->search);
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Resume from this file, if it exists, and save to it now and then")
+      ->type_name("FILE");
+  command
+      ->add_option("--policy", options->policy,
+                   "Apply this policy, which --policy-out wrote, without training it (--set fine_tune=true trains it)")
+      ->type_name("FILE");
+  command->add_option("--policy-out", options->policy_output, "Write the policy that a learning agent ends with")
+      ->type_name("FILE");
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  command->add_option("-o,--output", options->output, "placement.json to write; none if nothing that fits was found")
+      ->required()
+      ->type_name("FILE");
+  AddShowOptions(*command, &options->show);
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agents/bounds/lower_bound.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/formats/result_json.h"
+#include "sim/placement.h"
+#include "sim/schedule/placed_pipeline.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_evaluator.h"
+#include "sim/schedule/schedule_simulator.h"
+#include "sim/schedule/schedule_trace.h"
+#include "sim/schedule/steady_state.h"
+#include "sim/simulator.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/importing.h"
+#include "tools/cli/problem.h"
+#include "tools/cli/schedule_option.h"
+
+namespace emplace::tools {
+namespace {
+
+struct SimulateOptions {
+  ProblemOptions problem;
+  std::string placement;
+  ScheduleOptions schedule;
+  bool steady_state = false;
+  ShowOptions show;
+};
+
+StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
+                                const CostTable& costs, const Placement& placement, std::vector<FileToWrite>* files) {
+  const ScheduleChoice& choice = LoadScheduleChoice(options.schedule);
+  const std::string place = "--schedule " + choice.name;
+  const auto step = std::make_shared<const ScheduledStep>(
+      SimulatePlacedSchedule(graph, cluster, costs, placement, choice,
+                             {.graph = options.problem.graph.file, .placement = options.placement, .schedule = place}));
+  const auto& [schedule, pipeline, result] = *step;
+  StepReport report = MakeScheduleReport(graph, cluster, costs, placement, choice.name, schedule, pipeline, result);
+  if (options.steady_state) {
+    const ScheduleName name = ParseScheduleName(choice.name, "");
+    const std::size_t ranks = CountStageDevices(graph, cluster, costs, placement);
+    const SteadyState steady =
+        AtPlace(place, [&, &pipeline = pipeline] { return FindSteadyState(name, ranks, pipeline.model); });
+    report.schedule->steady_state = {.micros_per_micro_batch = steady.MicrosPerMicroBatch(),
+                                     .bottleneck = BottleneckText(steady, cluster, pipeline.devices)};
+  }
+  if (!options.show.timeline.empty()) {
+    files->push_back({options.show.timeline, [step, &graph, &cluster](std::ostream& out) {
+                        WriteScheduleTrace(out, OnRanksOf(step->pipeline.model, step->schedule), step->pipeline,
+                                           step->result, graph, cluster);
+                      }});
+  }
+  return report;
+}
+
+StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
+                            const CostTable& costs, const Placement& placement, std::vector<FileToWrite>* files) {
+  const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
+  const StepResult result = simulator.Run(placement);
+  *files = TimelineFile(options.show.timeline, simulator, graph, cluster, placement);
+  return MakeStepReport(graph, cluster, costs, placement, options.problem.engine, result);
+}
+
+int Run(const SimulateOptions& options) {
+  const ProblemOptions& problem = options.problem;
+  CheckScheduleOptions(options.schedule, problem.engine, problem.collectives, options.show.timeline);
+  if (options.steady_state && !options.schedule.any()) {
+    throw InputError("--steady-state", "is of a schedule (--schedule 1f1b ..)");
+  }
+  if (options.steady_state && !ScheduleFile(options.schedule).empty()) {
+    throw InputError("--steady-state", "is of a schedule with a name: a file says nothing of more micro-batches");
+  }
+  CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile,
+              ScheduleFile(options.schedule)},
+             {options.show.timeline});
+  if (options.show.timeline == "-" && options.show.json) {
+    throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
+  }
+  const Graph graph = experiments::LoadGraph(problem.graph);
+  RepeatUnexplained(graph, problem.graph.file);
+  const Cluster cluster = LoadCluster(problem);
+  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
+  const bool has_schedule = options.schedule.any();
+  std::vector<FileToWrite> files;
+  StepReport report =
+      (has_schedule ? SimulateWithSchedule : SimulateOneBatch)(options, graph, cluster, costs, placement, &files);
+  report.costs = CostsText(problem);
+  agents::AddLowerBound(graph, cluster, costs, &report);
+  if (options.show.timeline != "-") {
+    files.push_back(
+        {"-", [&](std::ostream& out) { options.show.json ? WriteResult(out, report) : PrintReport(out, report); }});
+  }
+  WriteFiles(files);
+  return kSuccess;
+}
+
+}  // namespace
+
+Command AddSimulate(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand("simulate", "Predict the step time and peak memory of a placement");
+  auto options = std::make_shared<SimulateOptions>();
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem)->required();
+  AddGpusOption(*command, &options->problem);
+  command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
+  AddScheduleOptions(*command, &options->schedule);
+  command->add_flag("--steady-state", options->steady_state,
+                    "With --schedule: also the time by which each further micro-batch makes a step longer, and why");
+  AddCostOptions(*command, &options->problem);
+  AddEngineOption(*command, &options->problem);
+  AddShowOptions(*command, &options->show);
+  return {command, [options] { return Run(*options); }};
+}
+
+}  // namespace emplace::tools

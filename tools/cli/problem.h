@@ -1,0 +1,80 @@
+#ifndef EMPLACE_TOOLS_CLI_PROBLEM_H_
+#define EMPLACE_TOOLS_CLI_PROBLEM_H_
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/plan/problem.h"
+#include "experiments/plan/trial_choice.h"
+#include "sim/base/check.h"
+#include "sim/base/file_io.h"
+#include "sim/base/options.h"
+#include "sim/cluster.h"
+#include "sim/cost_model.h"
+#include "sim/formats/result_json.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
+#include "sim/simulator.h"
+
+namespace emplace::tools {
+
+// The options of graph, cluster and op costs, shared by inspect, simulate, place and compare.
+struct ProblemOptions {
+  experiments::GraphSource graph;      // a file
+  experiments::ClusterChoice cluster;  // its name: a shipped cluster or a file; "" if not given
+  experiments::CostsChoice costs;
+  std::string engine = "fifo";
+  std::string collectives = "model";
+};
+void AddGraphOption(CLI::App& app, ProblemOptions* options);
+CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options);  // --cluster and --devices
+void AddGpusOption(CLI::App& app, ProblemOptions* options);
+void AddCostOptions(CLI::App& app, ProblemOptions* options);
+void AddEngineOption(CLI::App& app, ProblemOptions* options);
+// Throws InputError on an unknown engine, and on a cluster that the engine does not support.
+Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
+                        const CostTable& costs);
+
+// The cluster of --cluster, restricted by --devices and --gpus.
+Cluster LoadCluster(const ProblemOptions& options);
+std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no parts
+// The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
+std::string CostsText(const ProblemOptions& options);
+CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
+// Throws InputError on a placement that cannot run (sim/placement.h).
+Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs);
+
+// --seed: an integer from 0 to 2^64 - 1.
+void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help);
+void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std::string& help);
+
+// --set key=value, several after one --set or one each. Throws InputError on text without '=' and on a repeated key.
+void AddSetOption(CLI::App& app, std::vector<std::string>* settings);
+OptionMap ParseSettings(const std::vector<std::string>& settings);
+
+// "nmt on p2.8xlarge, engine fifo, costs roofline (estimates)"; `costs` is a text of CostsText, or "".
+std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs);
+std::string HeadLine(const StepReport& report);
+// The options that show the result of a placement.
+struct ShowOptions {
+  bool json = false;
+  std::string timeline;  // a file; one that ends in .svg is a picture, else Chrome trace events
+};
+void AddShowOptions(CLI::App& app, ShowOptions* options);
+std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
+                                      const Cluster& cluster, const Placement& placement);
+// Prints step time, bounds, and a row for each device.
+void PrintReport(std::ostream& out, const StepReport& report);
+
+// How many simulations an answer may take unless the user says: `most`, and fewer for graphs of more than 20,000 ops,
+// so that the time stays about the same; at least a twentieth.
+std::size_t SimulationsFor(const Graph& graph, std::size_t most);
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_CLI_PROBLEM_H_

@@ -34,14 +34,16 @@ std::optional<Placement> Find(std::string_view name, const SearchSpec& spec, con
   if (std::ranges::find(names, name) == names.end()) {
     throw InputError("", fmt::format("is {} ({})", Quoted(name), fmt::join(names, ", ")));
   }
-  SearchSpec one{.problem = problem};
+  SearchSpec one{{}, problem};
   one.engine = spec.engine;
   one.collectives = spec.collectives;
   one.objective = spec.objective;
   one.schedule = spec.schedule;
+  one.micro_batches = spec.micro_batches;
+  one.pipeline = spec.pipeline;
   one.seed = spec.seed;
   one.simulator = simulator;
-  const bool is_pipeline = spec.schedule || ParseObjective(spec.objective).is_max_load();
+  const bool is_pipeline = ObjectiveOf(spec).is_pipeline;
   std::optional<Placement> best;
   double best_micros = 0;
   for (const AgentEntry& entry : AllAgents()) {

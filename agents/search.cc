@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "agents/candidates.h"
@@ -17,15 +18,12 @@
 #include "agents/objective.h"
 #include "agents/rl/policy_file.h"
 #include "agents/score.h"
-#include "agents/throughput/max_load_bound.h"
-#include "agents/throughput/max_load_evaluator.h"
 #include "agents/throughput/pipeline_start.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
 #include "sim/formats/graph_json.h"
 #include "sim/grouping.h"
-#include "sim/schedule/schedule_evaluator.h"
 #include "sim/simulator.h"
 
 namespace emplace::agents {
@@ -110,20 +108,25 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);
   std::string start;
-  if (spec.start) {
+  if (spec.given_start) {
     Fingerprint placement;
-    for (const DeviceId device : spec.start->devices()) placement.Add(fmt::format("{}", Index(device)));
+    for (const DeviceId device : spec.given_start->devices()) placement.Add(fmt::format("{}", Index(device)));
     start = fmt::format(", start {:016x}", placement.value());
   }
-  if (!spec.start_name.empty()) start += ", start " + spec.start_name;
+  if (!spec.start.empty()) start += ", start " + spec.start;
   if (!spec.incumbent.empty()) start += ", incumbent " + spec.incumbent;
-  std::string objective = spec.objective.empty() ? "" : ", objective " + spec.objective;
-  if (spec.schedule) objective += ", schedule " + DescribeSchedule(*spec.schedule);
+  std::string objective =
+      spec.objective.empty() || spec.objective == "step_time" ? "" : ", objective " + spec.objective;
+  if (spec.pipeline) objective += ", schedule " + DescribeSchedule(*spec.pipeline);
   if (spec.collectives != "model") objective += ", collectives " + spec.collectives;
   return fmt::format(
       "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}{}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
       options, spec.torch_device, budget, spec.reward, spec.seed, start, objective);
+}
+
+std::size_t ThreadsOf(const SearchSettings& settings) {
+  return settings.threads != 0 ? settings.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
 RewardOptions RewardOfSpec(const SearchSpec& spec, const AgentEntry& entry) {
@@ -141,15 +144,6 @@ double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 using Clock = std::chrono::steady_clock;
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-SimOptions SimulatorOptions(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry,
-                            const EvaluationNeeds& needs) {
-  return {.engine = spec.engine,
-          .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
-                         FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
-          .start_times = needs.start_times,
-          .collectives = spec.collectives};
-}
-
 // The caller's evaluator and simulator of the first problem: see SearchSpec. Null if not given.
 struct GivenEvaluators {
   const Evaluator* evaluator = nullptr;
@@ -159,22 +153,26 @@ struct GivenEvaluators {
 // One graph of a search: its environment and progress.
 class GraphSearch {
  public:
-  // `all_costs`: the problem's, CPUs included where it leaves them out.
-  GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const CostTable& all_costs, const AgentEntry& entry,
-              Grouping grouping, std::size_t budget, const EvaluationNeeds& needs, const GivenEvaluators& given,
-              std::size_t index)
+  GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry, Grouping grouping,
+              std::size_t budget, const EvaluationNeeds& needs, const GivenEvaluators& given, std::size_t index)
       : problem_(problem),
-        all_costs_(all_costs),
         budget_(budget),
-        given_(given.simulator),
-        max_load_(MakeMaxLoad(ParseObjective(spec.objective), problem)),
-        schedule_(MakeScheduled(spec, problem)),
-        own_(MakeOwn(given_, max_load_ || schedule_, problem, SimulatorOptions(spec, problem, entry, needs))),
-        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping),
-                     given.evaluator != nullptr ? *given.evaluator : evaluator(), RewardOfSpec(spec, entry),
-                     spec.threads, index),
+        objective_(MakeObjective({.graph = problem.graph,
+                                  .cluster = problem.cluster,
+                                  .costs = problem.costs,
+                                  .settings = spec,
+                                  .schedule = spec.pipeline,
+                                  .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
+                                                 FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
+                                  .start_times = needs.start_times,
+                                  .simulator = given.simulator,
+                                  .evaluator = given.evaluator})),
+        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), objective_->evaluator(),
+                     RewardOfSpec(spec, entry), ThreadsOf(spec), index),
         reward_floor_(FindReward(environment_.reward().name).floor) {
-    if (max_load_) environment_.SetStageCosts(max_load_->costs(), ParseObjective(spec.objective).load);
+    if (objective_->loads() != nullptr) {
+      environment_.SetStageCosts(*objective_->loads(), StageCostOptionsOf(spec.objective));
+    }
   }
 
   // One Propose, Evaluate and Observe.
@@ -197,10 +195,9 @@ class GraphSearch {
   }
 
   void SetStart(const Placement& ops) { environment_.SetStart(ops); }
-  void SetIncumbent(const Placement& ops, const Evaluator* given) {
+  void SetIncumbent(const Placement& ops) {
     incumbent_ = environment_.OfGroups(ops);
-    const Evaluator& judge = given != nullptr ? *given : evaluator();
-    incumbent_outcome_.result = judge.Run(environment_.grouping().Expand(*incumbent_));
+    incumbent_outcome_.result = objective_->evaluator().Run(environment_.grouping().Expand(*incumbent_));
     if (!ScoreOf(incumbent_outcome_, problem_.cluster).fits) incumbent_.reset();
   }
 
@@ -218,10 +215,6 @@ class GraphSearch {
   GraphResult Result() const {
     GraphResult result;
     SetSingleDevice(&result);
-    if (max_load_) {  // of all placements, also those with CPUs
-      result.max_load_bound_micros = MaxLoadBoundMicros(
-          problem_.graph, MakeStageCosts(problem_.graph, problem_.cluster, all_costs_, environment_.stage_options()));
-    }
     result.evaluations = state_.evaluations;
     result.num_groups = environment_.observation().num_groups();
     result.fitting = state_.fitting;
@@ -237,49 +230,11 @@ class GraphSearch {
       result.trace.emplace_back(state_.evaluations, *state_.best_micros);
     }
     result.best = environment_.grouping().Expand(*state_.best);
-    result.best_result = RunWithPeakMemory(*result.best);
+    result.best_result = objective_->RunWithPeakMemory(*result.best);
     return result;
   }
 
  private:
-  // Null if the objective is the step time.
-  static std::unique_ptr<const MaxLoadEvaluator> MakeMaxLoad(const Objective& objective, const SearchProblem& problem) {
-    if (!objective.is_max_load()) return nullptr;
-    return std::make_unique<MaxLoadEvaluator>(
-        MakeStageCosts(problem.graph, problem.cluster, problem.costs, objective.load));
-  }
-  // Null if a step has one batch.
-  static std::unique_ptr<const ScheduleEvaluator> MakeScheduled(const SearchSpec& spec, const SearchProblem& problem) {
-    if (!spec.schedule) return nullptr;
-    return std::make_unique<ScheduleEvaluator>(problem.graph, problem.cluster, problem.costs, *spec.schedule);
-  }
-  static std::optional<Simulator> MakeOwn(const Simulator* given, bool unused, const SearchProblem& problem,
-                                          const SimOptions& options) {
-    if (unused) return std::nullopt;
-    if (given != nullptr) {
-      EMPLACE_CHECK_EQ(given->options().engine, options.engine);
-      EMPLACE_CHECK_EQ(given->options().collectives, options.collectives);
-    }
-    if (given != nullptr && given->options() == options) return std::nullopt;
-    return Simulator(problem.graph, problem.cluster, problem.costs, options);
-  }
-  const Simulator& simulator() const { return own_ ? *own_ : *given_; }
-  const Evaluator& evaluator() const {
-    if (max_load_) return *max_load_;
-    if (schedule_) return *schedule_;
-    return simulator();
-  }
-
-  // A second simulator is needed only if the search's own omits peak memory and the caller passed none.
-  StepResult RunWithPeakMemory(const Placement& placement) const {
-    if (max_load_ || schedule_) return evaluator().Run(placement);
-    if (given_ != nullptr) return given_->Run(placement);
-    SimOptions options = simulator().options();
-    if (options.peak_memory) return simulator().Run(placement);
-    options.peak_memory = true;
-    return Simulator(problem_.graph, problem_.cluster, problem_.costs, options).Run(placement);
-  }
-
   // With every group on one accelerator, or elsewhere if not allowed there: on the first, and where that is best.
   void SetSingleDevice(GraphResult* result) const {
     const Observation& seen = environment_.observation();
@@ -292,7 +247,7 @@ class GraphSearch {
                cluster.device(other).op_gap_micros == cluster.device(device).op_gap_micros;
       });
       if (alike) continue;
-      const StepResult step = evaluator().Run(environment_.grouping().Expand(OnOneOf(seen, {&device, 1})));
+      const StepResult step = objective_->simulated().Run(environment_.grouping().Expand(OnOneOf(seen, {&device, 1})));
       if (tried.empty()) result->single_device_micros = step.step_time_micros;
       tried.push_back(device);
       if (!step.runs || !step.fits_memory) continue;
@@ -335,12 +290,8 @@ class GraphSearch {
   }
 
   const SearchProblem& problem_;
-  const CostTable& all_costs_;
   std::size_t budget_;
-  const Simulator* given_;                             // null: none
-  std::unique_ptr<const MaxLoadEvaluator> max_load_;   // null: the objective is the step time
-  std::unique_ptr<const ScheduleEvaluator> schedule_;  // null: a step has one batch
-  std::optional<Simulator> own_;                       // none: the given one, or max_load_, is used for the search
+  std::unique_ptr<const Objective> objective_;
   Environment environment_;
   double reward_floor_;
   std::optional<Placement> incumbent_;  // of groups
@@ -359,7 +310,7 @@ Grouping SplitWhere(const SearchProblem& problem, const Grouping& grouping, cons
   return Grouping(problem.graph, labels);
 }
 
-// Whether the user asks for CPUs as stages of a pipeline beside accelerators: SearchSpec::schedule says when.
+// Whether the user asks for CPUs as stages of a pipeline beside accelerators: SearchSpec says when.
 bool AsksForCpus(const SearchSpec& spec, const AgentEntry& agent, const SearchProblem& problem,
                  const std::optional<Placement>& start) {
   const Cluster& cluster = problem.cluster;
@@ -369,7 +320,8 @@ bool AsksForCpus(const SearchSpec& spec, const AgentEntry& agent, const SearchPr
   };
   if (cluster.names_cpu() || agent.needs_cpu) return true;
   if (is_option("use_cpus", "true") || is_option("accelerators_only", "false")) return true;
-  if (ParseObjective(spec.objective).load.link == CrossingLink::kHost) return true;
+  const ObjectiveEntry& objective = ObjectiveOf(spec);
+  if (objective.asks_for_cpus != nullptr && objective.asks_for_cpus(spec)) return true;
   std::vector<DeviceId> accelerators;
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
     const Device& device = cluster.devices()[d];
@@ -393,7 +345,7 @@ class Search {
     std::vector<const SearchProblem*> problems = {&spec.problem};
     for (const SearchProblem& problem : spec.also) problems.push_back(&problem);
     for (const SearchProblem* const problem : problems) {
-      prepared_.push_back(Prepare(*problem, graphs_.empty() ? spec.start : std::nullopt));
+      prepared_.push_back(Prepare(*problem, graphs_.empty() ? spec.given_start : std::nullopt));
       const Prepared& ready = *prepared_.back();
       const std::size_t budget = EvaluationBudget(spec, entry, ready.grouping.num_groups());
       if (!agent_) {
@@ -409,13 +361,11 @@ class Search {
         description_ += Describe(spec, ready.problem, ready.grouping, budget) + policy_text_;
       }
       const GivenEvaluators given = {.evaluator = spec.evaluator, .simulator = spec.simulator};
-      graphs_.push_back(std::make_unique<GraphSearch>(spec, ready.problem, problem->costs, entry, ready.grouping,
-                                                      budget, agent_->Needs(),
-                                                      graphs_.empty() ? given : GivenEvaluators(), graphs_.size()));
+      graphs_.push_back(std::make_unique<GraphSearch>(spec, ready.problem, entry, ready.grouping, budget,
+                                                      agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
+                                                      graphs_.size()));
       if (ready.start) graphs_.back()->SetStart(*ready.start);
-      if (ready.incumbent) {
-        graphs_.back()->SetIncumbent(*ready.incumbent, graphs_.size() == 1 ? given.evaluator : nullptr);
-      }
+      if (ready.incumbent) graphs_.back()->SetIncumbent(*ready.incumbent);
     }
   }
 
@@ -465,14 +415,14 @@ class Search {
 
   std::unique_ptr<const Prepared> Prepare(const SearchProblem& problem, const std::optional<Placement>& given) const {
     std::optional<Placement> start = given;
-    if (!start && entry_.searches()) start = NamedFor(problem, spec_.start_name);
+    if (!start && entry_.searches()) start = NamedFor(problem, spec_.start);
     Grouping grouping = GroupingOf(problem, start);
     auto ready = std::make_unique<Prepared>(Prepared{.problem = problem,
                                                      .grouping = std::move(grouping),
                                                      .start = std::move(start),
                                                      .incumbent = NamedFor(problem, spec_.incumbent)});
     LeaveOutCpus(ready.get());
-    if (!ready->start && entry_.searches() && spec_.schedule) {
+    if (!ready->start && entry_.searches()) {
       const bool asked = problem.given_grouping || !problem.grouping.empty();
       ready->start = StartFor(ready->problem, ready->grouping, /*may_split=*/!asked);
       if (ready->start && !asked) ready->grouping = SplitWhere(problem, ready->grouping, *ready->start);
@@ -480,17 +430,22 @@ class Search {
     return ready;
   }
   void LeaveOutCpus(Prepared* ready) const {
-    if (!spec_.schedule && !ParseObjective(spec_.objective).is_max_load()) return;
+    if (!ObjectiveOf(spec_).is_pipeline) return;
     for (const auto& placement : {ready->start, ready->incumbent}) {
       if (AsksForCpus(spec_, entry_, ready->problem, placement)) return;
     }
     ready->problem.costs = WithoutCpuStages(ready->problem.cluster, ready->problem.costs, ready->grouping);
   }
-  // Few placements are pipelines, so a search for a schedule starts from one, and moves layers.
+  // Where the objective wants a search to begin.
   std::optional<Placement> StartFor(const SearchProblem& problem, const Grouping& grouping, bool may_split) const {
-    const ScheduleEvaluator evaluator(problem.graph, problem.cluster, problem.costs, *spec_.schedule);
+    if (!spec_.pipeline) return std::nullopt;
+    const auto objective = MakeObjective({.graph = problem.graph,
+                                          .cluster = problem.cluster,
+                                          .costs = problem.costs,
+                                          .settings = spec_,
+                                          .schedule = spec_.pipeline});
     const std::optional<Grouping> finer = may_split ? std::optional(ForwardOpGroups(problem.graph)) : std::nullopt;
-    return PipelineStart(problem.graph, problem.cluster, problem.costs, evaluator, grouping, finer, spec_.stop);
+    return objective->Start(grouping, finer, spec_.stop);
   }
   // The placement that `name` stands for; none if there is no name.
   std::optional<Placement> NamedFor(const SearchProblem& problem, const std::string& name) const {
@@ -499,7 +454,7 @@ class Search {
   }
   Grouping GroupingOf(const SearchProblem& problem, const std::optional<Placement>& start) const {
     const bool asked = problem.given_grouping || !problem.grouping.empty();
-    if (asked || !spec_.schedule || !entry_.searches()) return MakeGrouping(problem, entry_, start);
+    if (asked || !spec_.pipeline || !entry_.searches()) return MakeGrouping(problem, entry_, start);
     const Grouping layers = PipelineGroups(problem.graph, problem.cluster, problem.costs);
     return start ? SplitWhere(problem, layers, *start) : layers;
   }
@@ -587,7 +542,7 @@ class Search {
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.
   GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
     Prepared ready{.problem = problem, .grouping = MakeGrouping(problem, entry_), .start = {}, .incumbent = {}};
-    if (entry_.searches()) ready.start = NamedFor(problem, spec_.start_name);
+    if (entry_.searches()) ready.start = NamedFor(problem, spec_.start);
     if (ready.start) ready.grouping = MakeGrouping(problem, entry_, ready.start);
     ready.incumbent = NamedFor(problem, spec_.incumbent);
     LeaveOutCpus(&ready);
@@ -608,10 +563,10 @@ class Search {
       budget = std::max(budget, 1 + kMostPasses * num_groups);
       agent = load();
     }
-    GraphSearch graph(spec_, ready.problem, problem.costs, entry_, ready.grouping, budget, agent->Needs(),
-                      GivenEvaluators(), /*index=*/0);
+    GraphSearch graph(spec_, ready.problem, entry_, ready.grouping, budget, agent->Needs(), GivenEvaluators(),
+                      /*index=*/0);
     if (ready.start) graph.SetStart(*ready.start);
-    if (ready.incumbent) graph.SetIncumbent(*ready.incumbent, nullptr);
+    if (ready.incumbent) graph.SetIncumbent(*ready.incumbent);
     Rng rng(spec_.seed);
     SearchTimes times;
     while (!graph.Spent() && !agent->Finished()) graph.Step(*agent, rng, Mode::kExplore, &times);
@@ -662,9 +617,9 @@ Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent, con
   return start && problem.grouping.empty() ? SplitWhere(problem, grouping, *start) : grouping;
 }
 
-std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups) {
-  if (spec.episodes != 0) return 1 + spec.episodes * num_groups;
-  return spec.evaluations != 0 ? spec.evaluations : agent.default_evaluations;
+std::size_t EvaluationBudget(const SearchSettings& settings, const AgentEntry& agent, std::size_t num_groups) {
+  const std::size_t budget = settings.Budget(num_groups);
+  return budget != 0 ? budget : agent.default_evaluations;
 }
 
 std::string RewardWarning(const GraphResult& result) {
@@ -687,7 +642,10 @@ std::string RewardWarning(const GraphResult& result) {
 }
 
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress) {
-  return Search(spec, FindAgent(spec.agent)).Run(on_progress);
+  if (spec.schedule.empty() || spec.pipeline) return Search(spec, FindAgent(spec.agent)).Run(on_progress);
+  SearchSpec loaded = spec;
+  loaded.pipeline = LoadSchedule(spec, Door::kSpec);
+  return Search(loaded, FindAgent(spec.agent)).Run(on_progress);
 }
 
 }  // namespace emplace::agents

@@ -12,6 +12,7 @@
 
 #include "agents/agent.h"
 #include "agents/checkpoint.h"
+#include "agents/settings.h"
 #include "sim/base/options.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
@@ -35,41 +36,24 @@ struct SearchProblem {
   std::string name = {};                        // in results; "": the graph's
   std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
-  std::size_t max_groups = 256;
+  std::size_t max_groups = kDefaultGroups;
 };
 
-// One search: graph x cluster x agent x seed.
-struct SearchSpec {
+// One search: settings, and what they apply to.
+// With a schedule, the graph is one micro-batch. Agents that search then start from PipelineStart and place
+// PipelineGroups, unless a start or a grouping is given. Where each device runs one stage of a pipeline
+// (ObjectiveEntry::is_pipeline), a CPU is no stage beside accelerators unless the user asks for it. Any of these does:
+// the cluster keeps one by name (Cluster::names_cpu); the agent is one for CPUs, or its options say so (use_cpus=true,
+// accelerators_only=false, the name of a CPU as `device`); the objective asks for them; the start or the incumbent has
+// an op on a CPU that could be on an accelerator.
+struct SearchSpec : SearchSettings {
   SearchProblem problem;
   std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
   std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
-  std::string engine = "fifo";
-  std::string collectives = "model";  // as in SimOptions
-  std::string objective = {};  // as ParseObjective reads it; results then hold its value where they say step time
-  // The graph is one micro-batch of a step with this schedule, whose time is the objective. Agents that search then
-  // start from PipelineStart and place PipelineGroups, unless a start or a grouping is given. none: one batch.
-  // With a schedule, and where the objective is the largest load, a CPU is no stage beside accelerators unless the user
-  // asks for it. Any of these does: the cluster keeps one by name (Cluster::names_cpu); the agent is one for CPUs, or
-  // its options say so (use_cpus=true, accelerators_only=false, the name of a CPU as `device`); crossings go over the
-  // host, as in the paper where CPUs are devices like others; the start or the incumbent has an op on a CPU that could
-  // be on an accelerator.
-  std::optional<ScheduleChoice> schedule = {};
-  std::string agent = {};
-  OptionMap agent_options = {};
-  std::size_t evaluations = 0;  // on each graph; 0: the agent's default
-  std::size_t episodes = 0;     // if not 0, replaces evaluations: 1 + episodes * number of groups
-  std::string reward = {};      // "": the agent's default
-  std::uint64_t seed = 1;
-  std::size_t threads = 1;           // results do not depend on it
-  std::string torch_device = "cpu";  // of learning agents
-  // A placement of the first graph's ops to start from; agents that do not search ignore it.
-  std::optional<Placement> start = {};
-  // Unless `start` is given: that of each graph by name (named_placement.h); "": none.
-  std::string start_name = {};
-  // A placement by name that is known before each graph's search and costs no evaluation: what is found counts from
-  // there, whatever the agent proposes first. It is not shown to the agent. If it does not fit it changes nothing; "":
-  // none.
-  std::string incumbent = {};
+  // What `schedule` names, as LoadSchedule reads it; none: a step has one batch.
+  std::optional<ScheduleChoice> pipeline = {};
+  // A placement of the first graph's ops to start from, instead of `start`; agents that do not search ignore it.
+  std::optional<Placement> given_start = {};
   // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
   std::function<bool()> stop = {};
   // Asked between two proposals, where a checkpoint can be saved; true saves it and throws SearchInterrupted. Null, or
@@ -110,7 +94,6 @@ struct GraphResult {
   std::optional<Placement> best;         // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
-  std::optional<double> max_load_bound_micros;    // if that is the objective: MaxLoadBoundMicros
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
   // Of everything on one accelerator, that where it takes least among those where it fits; none: it fits on none.
   std::optional<double> one_device_micros;
@@ -151,7 +134,7 @@ SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const Se
 Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent,
                       const std::optional<Placement>& start = std::nullopt);
 // Maximum number of evaluations of a search on a graph of `num_groups` groups.
-std::size_t EvaluationBudget(const SearchSpec& spec, const AgentEntry& agent, std::size_t num_groups);
+std::size_t EvaluationBudget(const SearchSettings& settings, const AgentEntry& agent, std::size_t num_groups);
 
 }  // namespace emplace::agents
 

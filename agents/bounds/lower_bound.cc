@@ -78,7 +78,7 @@ LowerBound FindLowerBound(const Graph& graph, const Cluster& cluster, const Cost
 }
 
 void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report) {
-  if (report->schedule || report->is_max_load || report->engine == "placeto-reference") return;
+  if (report->schedule || report->engine == "placeto-reference") return;
   const LowerBound bound = FindLowerBound(graph, cluster, costs, report->engine);
   report->lower_bound_micros = bound.micros;
   report->lower_bound_method = bound.method;

@@ -1,11 +1,20 @@
 #include "agents/throughput/load_report.h"
 
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <ostream>
+#include <string>
 #include <vector>
 
 #include "agents/throughput/max_load_bound.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/json_text.h"
+#include "sim/base/printable.h"
+#include "sim/base/table.h"
 #include "sim/bounds.h"
 
 namespace emplace::agents {
@@ -18,8 +27,7 @@ StepReport MakeLoadReport(const Graph& graph, const Cluster& cluster, const Cost
                     .costs = {},
                     .devices = {},
                     .ops = graph.num_ops(),
-                    .fallback_ops = costs.fallback_ops(),
-                    .is_max_load = true};
+                    .fallback_ops = costs.fallback_ops()};
   std::vector<std::optional<Bytes>> memory(cluster.num_devices());
   for (const DeviceClass& of_class : loads.classes) {
     for (const DeviceId device : of_class.devices) memory[Index(device)] = of_class.memory;
@@ -41,6 +49,57 @@ StepReport MakeLoadReport(const Graph& graph, const Cluster& cluster, const Cost
   }
   report.lower_bound_micros = std::min(MaxLoadBoundMicros(graph, loads), report.step_time_micros);
   return report;
+}
+
+void PrintLoadReport(std::ostream& out, const StepReport& report) {
+  out << fmt::format("{} on {}, objective throughput\n", Printable(report.graph), Printable(report.cluster));
+  out << fmt::format("max load     {} for each micro-batch{}\n", HumanReadableMicros(report.step_time_micros),
+                     report.fits_memory ? "" : "   DOES NOT FIT in memory");
+  out << fmt::format("lower bound  {}", HumanReadableMicros(report.lower_bound_micros));
+  if (report.lower_bound_micros > 0) {
+    out << fmt::format(" (all work on all devices, or the largest op; the max load is {:.2f} times that)",
+                       report.step_time_micros / report.lower_bound_micros);
+  }
+  out << fmt::format("\n{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
+  if (report.fallback_ops > 0) {
+    out << fmt::format(", {} with times of the fallback", Counted(report.fallback_ops, "op"));
+  }
+  out << "\n\n";
+  Table table({"device", "ops", "load", "load %", "of its ops", "of transfers", "sent", "bytes", "of", ""});
+  for (const StepReport::DeviceRow& row : report.devices) {
+    const double load = row.busy_micros + row.crossing_micros;
+    const bool over = row.memory && row.peak > *row.memory;
+    table.Add({row.name, std::to_string(row.ops), HumanReadableMicros(load),
+               fmt::format("{:.1f}", report.step_time_micros > 0 ? 100 * load / report.step_time_micros : 0),
+               HumanReadableMicros(row.busy_micros), HumanReadableMicros(row.crossing_micros), HumanReadable(row.sent),
+               HumanReadable(row.peak), row.memory ? HumanReadable(*row.memory) : "no limit",
+               over ? "over by " + HumanReadable(row.peak - *row.memory) : ""});
+  }
+  table.PrintText(out);
+}
+
+void WriteLoadResult(std::ostream& out, const StepReport& report) {
+  fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {},)",
+             JsonString(report.graph), JsonString(report.cluster));
+  if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
+  fmt::print(out, "\n \"objective\": \"throughput\", \"max_load_us\": {}, \"fits_memory\": {},\n",
+             report.step_time_micros, report.fits_memory);
+  if (report.one_device_micros) {
+    fmt::print(out, " \"one_device_us\": {}, \"worse_than_one_device\": {},\n", *report.one_device_micros,
+               report.step_time_micros > *report.one_device_micros);
+  }
+  fmt::print(out, " \"max_load_bound_us\": {},\n \"devices\": [", report.lower_bound_micros);
+  const char* separator = "\n";
+  for (const StepReport::DeviceRow& row : report.devices) {
+    fmt::print(out, R"({}  {{"name": {}, "ops": {}, "busy_us": {}, "crossing_us": {}, "sent_bytes": {}, "bytes": {})",
+               separator, JsonString(row.name), row.ops, row.busy_micros, row.crossing_micros, row.sent.count,
+               row.peak.count);
+    if (row.memory) fmt::print(out, R"(, "memory_bytes": {})", row.memory->count);
+    out << "}";
+    separator = ",\n";
+  }
+  fmt::print(out, "],\n \"ops\": {}, \"tensors_sent\": {}, \"fallback_ops\": {}}}\n", report.ops, report.tensors_sent,
+             report.fallback_ops);
 }
 
 }  // namespace emplace::agents

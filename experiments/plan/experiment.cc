@@ -95,7 +95,7 @@ void NameByOptions(ExperimentCell* cell) {
   for (const SweepCell::Setting& setting : cell->values.settings) {
     constexpr std::string_view kSet = "agent.set.";
     if (!setting.path.starts_with(kSet)) continue;
-    cell->agent.label += fmt::format(" {}={}", setting.path.substr(kSet.size()), setting.text);
+    cell->label += fmt::format(" {}={}", setting.path.substr(kSet.size()), setting.text);
   }
 }
 
@@ -103,12 +103,12 @@ void NameByOptions(ExperimentCell* cell) {
 void CheckLabels(const std::vector<ExperimentCell>& cells) {
   std::map<std::string, const ExperimentCell*> by_label;
   for (const ExperimentCell& cell : cells) {
-    const ExperimentCell& first = *by_label.try_emplace(cell.agent.label, &cell).first->second;
-    if (first.agent.name == cell.agent.name && first.agent.set == cell.agent.set) continue;
-    throw PlacedInSweep(InputError("agent.label", Quoted(cell.agent.label) +
-                                                      " is also that of an agent with another name or other options "
-                                                      "(a label for each)"),
-                        cell.values);
+    const ExperimentCell& first = *by_label.try_emplace(cell.label, &cell).first->second;
+    if (first.agent == cell.agent && first.agent_options == cell.agent_options) continue;
+    throw PlacedInSweep(
+        InputError("agent.label", Quoted(cell.label) + " is also that of an agent with another name or other options "
+                                                       "(a label for each)"),
+        cell.values);
   }
 }
 

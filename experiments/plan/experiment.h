@@ -27,31 +27,16 @@ struct GraphChoice {
   std::vector<GraphSource> models;       // that of `model` and `set`, or those of `models`; empty: none
   datasets::TransformOptions transform;  // of each of them
   bool together = false;                 // one agent trains on all of them: one trial
-  std::string grouping;                  // a grouper; "": the agent's default
-  std::optional<std::size_t> groups;     // none: the number of the family's member, else 256
 };
 
 // One combination of the swept values, checked as far as possible without opening files.
-struct ExperimentCell {
+struct ExperimentCell : agents::SearchSettings {
   SweepCell values;
   GraphChoice graphs;
   std::optional<GraphChoice> transfer;
   ClusterChoice cluster;
-  std::string engine = "fifo";
-  std::string collectives;                    // "": by the model
   CostsChoice costs = {.model = "measured"};  // a model or a profile
-  AgentChoice agent;
-  BudgetChoice budget;
-  std::string objective;          // "": step_time
-  std::string schedule;           // by name; "": none
-  std::size_t micro_batches = 0;  // of the schedule
-  std::string reward;
-  std::string start;                 // by name (agents/named_placement.h); "": none
-  std::string incumbent;             // the same
-  bool draws_per_graph = false;      // graphs have random numbers of their own
-  std::string torch_device = "cpu";  // of learning agents: cpu or cuda
-  HardwareChoice hardware;           // `reward_source`, `validate_every` and `hardware`
-  std::vector<std::uint64_t> seeds;
+  std::vector<std::uint64_t> seeds;           // instead of `seed`
 };
 
 // An experiment: experiment.yaml, `emplace.experiment` version 1.

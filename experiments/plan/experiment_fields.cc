@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "agents/agent.h"
-#include "agents/named_placement.h"
-#include "agents/objective.h"
 #include "agents/reward.h"
+#include "agents/settings_json.h"
 #include "datasets/families/families.h"
 #include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
@@ -23,17 +22,10 @@
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/cost_model.h"
-#include "sim/grouping.h"
-#include "sim/schedule/schedule.h"
-#include "sim/simulator.h"
 
 namespace emplace::experiments {
 namespace {
 
-constexpr std::int64_t kMostEvaluations = std::int64_t{1} << 40;
-constexpr std::size_t kSomeBudget = 1 << 20;  // used if only an agent's options are checked
-constexpr std::int64_t kMostEpisodes = 1'000'000'000;
-constexpr std::int64_t kMostGroups = 1 << 20;
 constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
 
 // The name of the row that `find` returns for the node's text.
@@ -97,14 +89,6 @@ void RefuseTogether(const JsonFields& fields, std::initializer_list<std::string_
     first.emplace(*field);
     first_key = key;
   }
-}
-
-void ReadGroupingFields(const JsonNode& node, GraphChoice* choice) {
-  const JsonFields fields(node, {"name", "groups"});
-  if (const auto field = fields.Find("name")) {
-    choice->grouping = ReadNameOf(*field, FindGrouper);
-  }
-  if (const auto field = fields.Find("groups")) choice->groups = ReadCount(*field, 1, kMostGroups);
 }
 
 void ReadFamily(const JsonFields& fields, GraphChoice* choice) {
@@ -178,7 +162,6 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   }
   if (const auto field = fields.Find("transform")) choice.transform = ReadFields<datasets::TransformOptions>(*field);
   if (const auto field = fields.Find("together")) choice.together = field->Flag();
-  if (const auto field = fields.Find("grouping")) ReadGroupingFields(*field, &choice);
   return choice;
 }
 
@@ -261,63 +244,6 @@ CostsChoice ReadCosts(const JsonNode& node) {
   return costs;
 }
 
-AgentChoice ReadAgent(const JsonNode& node, bool complete) {
-  const JsonFields fields(node, {"label", "name", "set"});
-  AgentChoice choice;
-  const auto name = complete ? std::optional(fields.Get("name", "an agent")) : fields.Find("name");
-  if (name) choice.name = ReadNameOf(*name, agents::FindAgent);
-  choice.label = choice.name;
-  if (const auto field = fields.Find("label")) choice.label = field->NonEmptyText();
-  if (const auto field = fields.Find("set")) {
-    choice.set = OptionsFromFields(field->value(), field->Place());
-    if (complete)
-      AtPlace(field->Place(), [&] { return agents::MakeAgent(choice.name, choice.set, {.evaluations = kSomeBudget}); });
-  }
-  return choice;
-}
-
-BudgetChoice ReadBudget(const JsonNode& node) {
-  BudgetChoice budget;
-  const JsonFields fields(node, {"evaluations", "episodes"});
-  RefuseTogether(fields, {"evaluations", "episodes"});
-  if (const auto field = fields.Find("evaluations")) budget.evaluations = ReadCount(*field, 1, kMostEvaluations);
-  if (const auto field = fields.Find("episodes")) budget.episodes = ReadCount(*field, 1, kMostEpisodes);
-  return budget;
-}
-
-std::string ReadEngine(const JsonNode& node) {
-  std::vector<std::string_view> known;
-  for (const EngineEntry& entry : AllEngines()) known.push_back(entry.name);
-  return ReadWord(node, known);
-}
-
-std::string ReadReward(const JsonNode& node) {
-  std::string text = node.NonEmptyText();
-  AtPlace(node.Place(), [&] { agents::ParseReward(text); });
-  return text;
-}
-
-std::string ReadObjective(const JsonNode& node) {
-  std::string text = node.NonEmptyText();
-  const bool is_default = !AtPlace(node.Place(), [&] { return agents::ParseObjective(text); }).is_max_load();
-  return is_default ? "" : text;
-}
-
-void ReadSchedule(const std::optional<JsonNode>& name, const std::optional<JsonNode>& micro_batches, bool complete,
-                  ExperimentCell* cell) {
-  if (name) {
-    cell->schedule = name->NonEmptyText();
-    if (cell->schedule == "none") cell->schedule.clear();
-    if (!cell->schedule.empty()) ParseScheduleName(cell->schedule, name->Place());
-  }
-  if (micro_batches) cell->micro_batches = static_cast<std::size_t>(micro_batches->Integer(1, kMaxActions));
-  if (cell->schedule.empty()) {
-    cell->micro_batches = 0;
-  } else if (complete && cell->micro_batches == 0) {
-    throw InputError("micro_batches", fmt::format("is missing (how many {} is to run)", cell->schedule));
-  }
-}
-
 // An instance of the library is a graph on a cluster, with op times and an engine.
 void RefuseWhatInstancesFix(const JsonObject& members, const JsonValue& graphs) {
   for (const std::string_view key :
@@ -331,73 +257,31 @@ void RefuseWhatInstancesFix(const JsonObject& members, const JsonValue& graphs) 
   }
 }
 
-// "" for none.
-std::string ReadPlacementName(const JsonNode& field) {
-  std::vector<std::string_view> names = {"none"};
-  for (const std::string_view name : agents::PlacementNames()) names.push_back(name);
-  std::string name = ReadWord(field, names);
-  return name == "none" ? "" : name;
-}
-
-void CheckObjective(const ExperimentCell& cell) {
-  const bool is_max_load = !cell.objective.empty();
-  if (is_max_load && !cell.schedule.empty()) {
-    throw InputError("schedule", "changes no load, so not with the objective throughput (step_time)");
-  }
-  if (!cell.schedule.empty() && cell.engine != "fifo") {
-    throw InputError("engine", fmt::format("{} runs no schedules (fifo)", Quoted(cell.engine)));
-  }
-  if ((is_max_load || !cell.schedule.empty()) && !cell.collectives.empty()) {
-    throw InputError("collectives", fmt::format("is {}, but {} time collectives by the model (model)",
-                                                Quoted(cell.collectives), is_max_load ? "loads" : "schedules"));
-  }
-  if (!cell.incumbent.empty() && cell.hardware.NeedsHardware()) {
-    throw InputError("incumbent", "is simulated, so not with rewards from hardware (none)");
-  }
-  if ((is_max_load || !cell.schedule.empty()) && cell.hardware.NeedsHardware()) {
-    throw InputError(is_max_load ? "objective" : "schedule", "is simulated, so not with rewards from hardware");
-  }
-}
-
 // Fills in the agent's defaults for fields that the experiment omits.
 void FillDefaults(ExperimentCell* cell) {
-  if (cell->agent.name.empty()) return;
-  const agents::AgentEntry& agent = agents::FindAgent(cell->agent.name);
+  if (cell->agent.empty()) return;
+  const agents::AgentEntry& agent = agents::FindAgent(cell->agent);
+  cell->agent = agent.name;
+  if (cell->label.empty()) cell->label = cell->agent;
   if (cell->reward.empty()) cell->reward = agent.reward;
   cell->reward = agents::WithPenaltyMemory(cell->reward, agents::kCapacity);
-  BudgetChoice& budget = cell->budget;
-  if (budget.evaluations == 0 && budget.episodes == 0) budget.evaluations = agent.default_evaluations;
+  if (cell->Budget(0) == 0) cell->evaluations = agent.default_evaluations;
   if (cell->seeds.empty()) cell->seeds = {1};
 }
 
-HardwareChoice ReadHardware(const std::optional<JsonNode>& source, const std::optional<JsonNode>& validate_every,
-                            const std::optional<JsonNode>& hardware) {
-  HardwareChoice choice;
-  if (source) choice.source = ReadEnum<RewardSource>(*source);
-  if (validate_every) choice.validate_every = static_cast<std::size_t>(validate_every->Integer(0, kMaxJsonInteger));
-  if (!hardware) return choice;
-  choice.best = true;
-  const JsonFields fields(*hardware, {"share", "warmups", "steps", "statistic", "patience", "interleave"});
-  if (const auto field = fields.Find("share")) choice.share = field->Number(0.0001, 0.9999);
-  if (const auto field = fields.Find("warmups"))
-    choice.options.warmups = static_cast<std::size_t>(field->Integer(0, 1000));
-  if (const auto field = fields.Find("steps")) choice.options.steps = static_cast<std::size_t>(field->Integer(1, 1000));
-  if (const auto field = fields.Find("patience")) choice.options.patience_seconds = field->Number(0, 3600);
-  if (const auto field = fields.Find("interleave")) choice.options.interleave = field->Flag();
-  if (const auto field = fields.Find("statistic")) {
-    choice.options.statistic = ReadEnum<profiler::HardwareOptions::Statistic>(*field);
-  }
-  return choice;
-}
+// What an experiment has beside settings.
+constexpr std::string_view kOtherKeys[] = {"schema",    "version", "name",    "question",  "graphs",
+                                           "transfer",  "cluster", "costs",   "seeds",     "metrics",
+                                           "published", "sweep",   "exclude", kChecksumKey};
 
 }  // namespace
 
 JsonFields ExperimentFields(const JsonNode& root) {
-  return {root, {"schema",    "version",      "name",          "question",       "graphs",    "transfer",
-                 "cluster",   "engine",       "collectives",   "costs",          "agent",     "budget",
-                 "objective", "schedule",     "micro_batches", "reward",         "start",     "incumbent",
-                 "draws",     "torch_device", "reward_source", "validate_every", "hardware",  "seeds",
-                 "metrics",   "published",    "sweep",         "exclude",        kChecksumKey}};
+  std::vector<std::string_view> keys(std::begin(kOtherKeys), std::end(kOtherKeys));
+  for (const std::string_view key : agents::SettingKeys(agents::Door::kExperiment)) {
+    if (std::ranges::count(keys, key) == 0) keys.push_back(key);
+  }
+  return {root, keys};
 }
 
 ExperimentCell ReadCell(const JsonValue& root, bool complete) {
@@ -422,23 +306,16 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   } else if (const auto field = get("cluster", "on which devices")) {
     cell.cluster = ReadClusterFields(*field, complete);
   }
-  if (const auto field = find("engine")) cell.engine = ReadEngine(*field);
-  if (const auto field = find("collectives")) {
-    cell.collectives = ReadWord(*field, {"model", "ring", "tree"});
-    if (cell.collectives == "model") cell.collectives.clear();
-  }
   if (const auto field = find("costs")) cell.costs = ReadCosts(*field);
-  if (const auto field = get("agent", "the agent that places the ops")) cell.agent = ReadAgent(*field, complete);
-  if (const auto field = find("budget")) cell.budget = ReadBudget(*field);
-  if (const auto field = find("objective")) cell.objective = ReadObjective(*field);
-  ReadSchedule(find("schedule"), find("micro_batches"), complete, &cell);
-  if (const auto field = find("reward")) cell.reward = ReadReward(*field);
-  if (const auto field = find("start")) cell.start = ReadPlacementName(*field);
-  if (const auto field = find("incumbent")) cell.incumbent = ReadPlacementName(*field);
-  if (const auto field = find("draws")) cell.draws_per_graph = ReadWord(*field, {"shared", "per_graph"}) == "per_graph";
-  if (const auto field = find("torch_device")) cell.torch_device = ReadWord(*field, {"cpu", "cuda"});
-  cell.hardware = ReadHardware(find("reward_source"), find("validate_every"), find("hardware"));
-  CheckObjective(cell);
+  cell.agent.clear();
+  if (const auto field = get("agent", "the agent that places the ops"); field && complete) {
+    NeedMember(*field, "name", "an agent");
+  }
+  agents::ReadSettings(node, agents::Door::kExperiment, &cell);
+  if (!cell.agent.empty()) {
+    agents::CheckSettings(cell, agents::Door::kExperiment, complete);
+    static_cast<agents::SearchSettings&>(cell) = agents::Resolved(cell);
+  }
   if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
   FillDefaults(&cell);
   return cell;

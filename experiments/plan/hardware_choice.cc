@@ -9,6 +9,17 @@
 
 namespace emplace::experiments {
 
+profiler::HardwareOptions HardwareOptionsOf(const agents::SearchSettings& settings) {
+  using Statistic = profiler::HardwareOptions::Statistic;
+  profiler::HardwareOptions options;
+  options.warmups = settings.warmups;
+  options.steps = settings.steps;
+  options.statistic = *EnumOfName<Statistic>(settings.statistic);
+  options.patience_seconds = settings.patience;
+  options.interleave = settings.interleave;
+  return options;
+}
+
 void CheckRealDevices(const Cluster& cluster) {
   for (const Device& device : cluster.devices()) {
     const std::string kind = AtPlace("cluster", [&] { return profiler::TorchHardware().KindOf(device.name); });

@@ -48,10 +48,10 @@ auto ReadChosen(const std::string& path, InputKind kind, const std::string& fing
   return read(in, path);
 }
 
-std::size_t GroupsOf(const GraphSource& graph, const GroupingChoice& grouping) {
-  std::uint64_t groups = graph.groups.value_or(grouping.groups);
+std::size_t GroupsOf(const GraphSource& graph, const TrialChoice& choice) {
+  std::uint64_t groups = graph.groups.value_or(choice.groups);
   if (groups == 0 && !graph.dataset.empty()) groups = FactsOfFamily(graph.dataset, graph.seed)[graph.index].num_groups;
-  return groups == 0 ? kDefaultGroups : groups;
+  return groups == 0 ? agents::kDefaultGroups : groups;
 }
 
 std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, const TrialChoice& choice) {
@@ -112,7 +112,7 @@ void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
 }  // namespace
 
 Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix) {
-  const auto place = [&prefix](const char* field) { return prefix.empty() ? "" : prefix + field; };
+  const auto place = [&prefix](const char* field) { return prefix + field; };
   if (!choice.devices.empty()) cluster = AtPlace(place("devices"), [&] { return cluster.Keep(choice.devices); });
   if (choice.gpus) {
     cluster = AtPlace(place("gpus"), [&] {
@@ -125,11 +125,12 @@ Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::stri
 
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   CostModels models;
-  if (!choice.tf32.empty() && choice.model != "roofline") throw InputError("--tf32", "needs --costs roofline");
+  if (!choice.tf32.empty() && choice.model != "roofline")
+    throw InputError("tf32", "is of the cost model roofline alone (costs roofline)");
   if (!choice.model.empty() || choice.profile.empty()) {
     models.model = choice.tf32.empty()
                        ? AtPlace(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
-                       : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "--tf32")});
+                       : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "tf32")});
   }
   if (!choice.profile.empty()) {
     models.fallback = std::move(models.model);
@@ -167,8 +168,8 @@ agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const Tria
             .cluster = kept.cluster,
             .costs = kept.costs,
             .name = instance.name,
-            .grouping = choice.grouping.name,
-            .max_groups = GroupsOf(graph, choice.grouping)};
+            .grouping = choice.grouping,
+            .max_groups = GroupsOf(graph, choice)};
   });
 }
 
@@ -185,14 +186,14 @@ agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& c
   return {.graph = std::move(loaded),
           .cluster = std::move(cluster),
           .costs = std::move(costs),
-          .grouping = choice.grouping.name,
-          .max_groups = GroupsOf(graph, choice.grouping)};
+          .grouping = choice.grouping,
+          .max_groups = GroupsOf(graph, choice)};
 }
 
 namespace {
 
 std::uint64_t SeedOf(const TrialChoice& choice) {
-  if (!choice.draws_per_graph) return choice.seed;
+  if (choice.draws != "per_graph") return choice.seed;
   Fingerprint drawn;
   drawn.Add(fmt::format("{}", choice.seed));
   for (GraphSource graph : choice.graphs()) {
@@ -207,22 +208,14 @@ std::uint64_t SeedOf(const TrialChoice& choice) {
 
 agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   std::vector<agents::SearchProblem> problems = LoadProblems(choice.graphs(), choice);
-  agents::SearchSpec trial{.problem = std::move(problems.front())};
+  agents::SearchSpec trial{{}, std::move(problems.front())};
   for (std::size_t i = 1; i < problems.size(); ++i) trial.also.push_back(std::move(problems[i]));
   trial.transfer = LoadProblems(choice.transfer, choice);
-  trial.engine = choice.engine;
-  if (!choice.collectives.empty()) trial.collectives = choice.collectives;
-  trial.agent = choice.agent.name;
-  trial.agent_options = choice.agent.set;
-  trial.evaluations = choice.budget.evaluations;
-  trial.episodes = choice.budget.episodes;
-  trial.objective = choice.objective;
-  if (!choice.schedule.empty()) trial.schedule = {.name = choice.schedule, .micro_batches = choice.micro_batches};
+  static_cast<agents::SearchSettings&>(trial) = choice;
+  trial.pipeline = agents::LoadSchedule(trial, agents::Door::kSpec);
+  trial.threads = 1;  // sweeps run a trial on each core
   trial.reward = agents::WithPenaltyMemory(choice.reward, kMemoryOfEarlierSpecs);
   trial.seed = SeedOf(choice);
-  trial.start_name = choice.start;
-  trial.incumbent = choice.incumbent;
-  trial.torch_device = choice.torch_device;
   return trial;
 }
 

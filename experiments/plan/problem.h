@@ -16,9 +16,6 @@
 
 namespace emplace::experiments {
 
-// Default number of groups, if neither the user nor the family specifies it.
-inline constexpr std::size_t kDefaultGroups = 256;
-
 // Loaders of the inputs of trials and commands. All throw InputError. If a choice has a fingerprint, the file's content
 // must match it.
 Graph LoadGraph(const GraphSource& source);
@@ -26,7 +23,7 @@ Graph LoadGraph(const GraphSource& source);
 const Graph& KeptGraph(const GraphSource& source);
 
 // Loads the cluster; KeepChosen restricts it to the choice's devices, accelerators and memory limits. The place of
-// KeepChosen's errors is `prefix` and the field, such as "--" and "devices"; empty without a prefix.
+// KeepChosen's errors is `prefix` and the field, such as "--" and "devices".
 Cluster LoadWholeCluster(const ClusterChoice& choice);
 Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix = "");
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "agents/settings_json.h"
 #include "sim/base/json_text.h"
 
 namespace emplace::experiments {
@@ -16,8 +17,8 @@ namespace {
 // A larger product is probably a mistake.
 constexpr std::size_t kMostCells = 100'000;
 
-// Paths that may be swept and excluded. NAME.* allows any key below NAME.
-constexpr std::string_view kKnownPaths[] = {"graphs",
+// Paths beside those of settings that may be swept and excluded. NAME.* allows any key below NAME.
+constexpr std::string_view kOtherPaths[] = {"graphs",
                                             "graphs.dataset",
                                             "graphs.family_seed",
                                             "graphs.split",
@@ -38,9 +39,6 @@ constexpr std::string_view kKnownPaths[] = {"graphs",
                                             "graphs.transform.bucket_mib",
                                             "graphs.transform.shard_optimizer",
                                             "graphs.together",
-                                            "graphs.grouping",
-                                            "graphs.grouping.name",
-                                            "graphs.grouping.groups",
                                             "transfer",
                                             "transfer.dataset",
                                             "transfer.split",
@@ -66,38 +64,21 @@ constexpr std::string_view kKnownPaths[] = {"graphs",
                                             "cluster.devices",
                                             "cluster.gpus",
                                             "cluster.memory",
-                                            "engine",
-                                            "collectives",
                                             "costs",
                                             "costs.profile",
-                                            "agent",
-                                            "agent.label",
-                                            "agent.name",
-                                            "agent.set",
-                                            "agent.set.*",
-                                            "budget",
-                                            "budget.evaluations",
-                                            "budget.episodes",
-                                            "objective",
-                                            "schedule",
-                                            "micro_batches",
-                                            "reward",
-                                            "start",
-                                            "incumbent",
-                                            "draws",
-                                            "torch_device",
-                                            "reward_source",
-                                            "validate_every",
-                                            "hardware",
-                                            "hardware.share",
-                                            "hardware.warmups",
-                                            "hardware.steps",
-                                            "hardware.statistic",
-                                            "hardware.patience",
                                             "seeds"};
 
+const std::vector<std::string>& KnownPaths() {
+  static const std::vector<std::string> paths = [] {
+    std::vector<std::string> known(std::begin(kOtherPaths), std::end(kOtherPaths));
+    for (std::string& path : agents::SettingPaths()) known.push_back(std::move(path));
+    return known;
+  }();
+  return paths;
+}
+
 bool IsKnownPath(std::string_view path) {
-  return std::any_of(std::begin(kKnownPaths), std::end(kKnownPaths), [path](std::string_view known) {
+  return std::ranges::any_of(KnownPaths(), [path](std::string_view known) {
     if (!known.ends_with(".*")) return path == known;
     known.remove_suffix(1);  // keeps the dot
     return path.starts_with(known) && path.size() > known.size() && path.find('.', known.size()) == path.npos;
@@ -106,7 +87,7 @@ bool IsKnownPath(std::string_view path) {
 
 void CheckPath(const JsonNode& axes, const std::string& path) {
   if (IsKnownPath(path)) return;
-  throw InputError(PlaceOfKey(axes.Place(), path), fmt::format("unknown key path ({})", fmt::join(kKnownPaths, ", ")));
+  throw InputError(PlaceOfKey(axes.Place(), path), fmt::format("unknown key path ({})", fmt::join(KnownPaths(), ", ")));
 }
 
 // Whether `path` is `of` or a path below it.

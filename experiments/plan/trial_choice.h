@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "agents/settings.h"
 #include "datasets/families/families.h"
 #include "datasets/transform/transform.h"
-#include "experiments/plan/hardware_choice.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_value.h"
@@ -19,7 +19,7 @@
 
 namespace emplace::experiments {
 
-// The settings of a search, by name: from an experiment, a spec.json or command-line options. problem.h loads them.
+// What a search is of, by name: from an experiment, a spec.json or command-line options. problem.h loads it.
 // Each struct has one list of its fields in spec.json (json_struct.h).
 
 // One graph: a member of a family, an instance of the library, a file or a generated network, and what is made of it.
@@ -33,7 +33,7 @@ struct GraphSource {
   std::string model = {};
   OptionMap set = {};
   datasets::TransformOptions transform = {};
-  std::optional<std::uint64_t> groups = {};  // instead of GroupingChoice::groups
+  std::optional<std::uint64_t> groups = {};  // instead of SearchSettings::groups
   bool operator==(const GraphSource&) const = default;
 
   static void Fields(auto& visit, auto& self) {
@@ -56,16 +56,6 @@ struct GraphSource {
     visit("set", self.set, {.optional = true, .written = !other, .integers = true});
     visit("transform", self.transform, {.optional = true, .written = self.transform.ChangesSomething()});
     visit("groups", self.groups, {.optional = true, .written = self.groups.has_value()});
-  }
-};
-
-struct GroupingChoice {
-  std::string name;          // a grouper
-  std::uint64_t groups = 0;  // 0: the number of the family's member, else kDefaultGroups
-
-  static void Fields(auto& visit, auto& self) {
-    visit("name", self.name, {.needed = "a grouper", .not_empty = true});
-    visit("groups", self.groups, {.needed = "a number of groups"});
   }
 };
 
@@ -97,62 +87,21 @@ struct CostsChoice {
   std::string tf32 = {};         // of roofline: which f32 products are in TF32 (Tf32FromName)
 };
 
-struct AgentChoice {
-  std::string label;  // name in reports
-  std::string name;
-  OptionMap set;
-
-  static void Fields(auto& visit, auto& self) {
-    visit("label", self.label, {.optional = true});
-    visit("name", self.name, {.needed = "an agent", .not_empty = true});
-    visit("set", self.set, {.needed = "options"});
-  }
-};
-
-// `budget:`, for each graph. Exactly one is not 0.
-struct BudgetChoice {
-  std::size_t evaluations = 0;
-  std::size_t episodes = 0;  // corresponds to 1 + episodes * number of groups evaluations
-
-  std::size_t Evaluations(std::size_t num_groups) const {
-    return episodes != 0 ? 1 + episodes * num_groups : evaluations;
-  }
-
-  static void Fields(auto& visit, auto& self) {
-    visit("evaluations", self.evaluations, {.optional = true, .written = self.episodes == 0});
-    visit("episodes", self.episodes, {.optional = true, .written = self.episodes != 0});
-  }
-};
-
 // The prefix of `costs` if it names a file.
 inline constexpr std::string_view kProfilePrefix = "profile: ";
 
 // spec.json, `emplace.trial_spec` version 1: one trial, with all defaults filled in. The content of a file must match
 // its fingerprint in the spec.
-struct TrialChoice {
+struct TrialChoice : agents::SearchSettings {
   std::string experiment;
   std::optional<GraphSource> graph;   // or:
   std::vector<GraphSource> together;  // the agent learns on all of them
   std::vector<GraphSource> transfer;  // the policy is applied to these; empty: none
-  GroupingChoice grouping;
   ClusterChoice cluster;
-  std::string engine;
-  std::string collectives = {};  // how they are timed; "": by the model
-  std::string costs;             // a cost model, or kProfilePrefix and a file
+  std::string costs;  // a cost model, or kProfilePrefix and a file
   std::string profile_fingerprint;
-  AgentChoice agent;
-  BudgetChoice budget;
-  std::string objective = {};  // "": step_time
-  std::string schedule = {};   // by name; "": none
-  std::size_t micro_batches = 0;
-  std::string reward;
-  std::string start = {};        // by name (agents/named_placement.h); "": none
-  std::string incumbent = {};    // the same
-  bool draws_per_graph = false;  // graphs have random numbers of their own: see LoadSearchSpec()
-  std::string torch_device = "cpu";
-  std::optional<HardwareChoice> hardware;  // none: the simulator evaluates everything
-  std::uint64_t seed = 0;
 
+  // Those that are no settings.
   static void Fields(auto& visit, auto& self) {
     constexpr std::string_view kList = "a list of at least one graph";
     visit("experiment", self.experiment, {.optional = true});
@@ -170,26 +119,10 @@ struct TrialChoice {
            .allowed = kList,
            .not_empty = true,
            .own_place = "graph"});
-    visit("grouping", self.grouping, {.needed = "an object"});
     visit("cluster", self.cluster, {.needed = "a cluster", .own_place = "cluster"});
-    visit("engine", self.engine, {.needed = "an engine", .not_empty = true});
-    visit("collectives", self.collectives, {.optional = true, .written = !self.collectives.empty(), .not_empty = true});
     visit("costs", self.costs, {.needed = "where op times come from"});
     visit("profile_fingerprint", self.profile_fingerprint,
           {.optional = true, .written = !self.profile_fingerprint.empty()});
-    visit("agent", self.agent, {.needed = "an agent"});
-    visit("budget", self.budget, {.needed = "evaluations or episodes"});
-    visit("objective", self.objective, {.optional = true, .written = !self.objective.empty(), .not_empty = true});
-    visit("schedule", self.schedule, {.optional = true, .written = !self.schedule.empty(), .not_empty = true});
-    visit("micro_batches", self.micro_batches, {.optional = true, .written = !self.schedule.empty()});
-    visit("reward", self.reward, {.needed = "a reward", .not_empty = true});
-    visit("start", self.start, {.optional = true, .written = !self.start.empty(), .not_empty = true});
-    visit("incumbent", self.incumbent, {.optional = true, .written = !self.incumbent.empty(), .not_empty = true});
-    visit("draws", self.draws_per_graph, {.optional = true, .written = self.draws_per_graph, .word = "per_graph"});
-    visit("torch_device", self.torch_device,
-          {.optional = true, .written = self.torch_device != "cpu", .not_empty = true});
-    visit("hardware", self.hardware, {.optional = true, .written = self.hardware.has_value()});
-    visit("seed", self.seed, {.needed = "a seed", .most = std::numeric_limits<std::int64_t>::max()});
   }
 
   // The graphs that are searched.

@@ -21,6 +21,7 @@
 #include "experiments/plan/checked_json.h"
 #include "experiments/plan/problem.h"
 #include "sim/base/check.h"
+#include "sim/base/json_options.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
@@ -40,6 +41,10 @@ struct ChosenGraph {
   std::size_t num_ops = 0;
   std::size_t drawn_groups = 0;  // number of the family's member; 0: no family
 };
+
+std::string AgentText(const agents::SearchSettings& settings) {
+  return settings.agent + JsonText({OptionsToJson(settings.agent_options, false)});
+}
 
 class Planner {
  public:
@@ -151,21 +156,21 @@ class Planner {
     if (graph.instance.empty()) return;
     const LibraryInstance& instance = FindInstance(graph.instance);
     const Cluster cluster = LoadInstanceCluster(instance);
-    CheckRunsOn(choice->agent.name, cluster);
+    CheckRunsOn(choice->agent, cluster);
     choice->cluster = {.name = cluster.name(), .devices = NamesOf(cluster)};
     choice->costs = instance.costs;
     choice->engine = kLibraryEngine;
   }
 
   static std::string GrouperOf(const ExperimentCell& cell, const ChosenGraph& graph) {
-    if (!cell.graphs.grouping.empty()) return cell.graphs.grouping;
-    return std::string(agents::DefaultGrouping(agents::FindAgent(cell.agent.name), graph.num_ops));
+    if (!cell.grouping.empty()) return cell.grouping;
+    return std::string(agents::DefaultGrouping(agents::FindAgent(cell.agent), graph.num_ops));
   }
   // 0 if the grouper has no number of groups.
   static std::size_t GroupsOf(const ExperimentCell& cell, const ChosenGraph& graph) {
     if (GrouperOf(cell, graph) != kGrouperWithNumber) return 0;
-    if (cell.graphs.groups) return *cell.graphs.groups;
-    return graph.drawn_groups != 0 ? graph.drawn_groups : kDefaultGroups;
+    if (cell.groups != 0) return cell.groups;
+    return graph.drawn_groups != 0 ? graph.drawn_groups : agents::kDefaultGroups;
   }
 
   // If a spec has several graphs, each has its own number of groups.
@@ -182,21 +187,9 @@ class Planner {
   TrialChoice ChoiceOf(const ExperimentCell& cell) {
     TrialChoice choice;
     choice.experiment = experiment_.name;
-    if (cell.graphs.instances.empty()) choice.cluster = ClusterOf(cell.cluster, cell.agent.name);
-    choice.engine = cell.engine;
-    choice.collectives = cell.collectives;
+    if (cell.graphs.instances.empty()) choice.cluster = ClusterOf(cell.cluster, cell.agent);
+    static_cast<agents::SearchSettings&>(choice) = cell;
     choice.costs = cell.costs.model;
-    choice.agent = cell.agent;
-    choice.budget = cell.budget;
-    choice.objective = cell.objective;
-    choice.schedule = cell.schedule;
-    choice.micro_batches = cell.micro_batches;
-    choice.reward = cell.reward;
-    choice.start = cell.start;
-    choice.incumbent = cell.incumbent;
-    choice.draws_per_graph = cell.draws_per_graph;
-    choice.torch_device = cell.torch_device;
-    if (cell.hardware.NeedsHardware()) choice.hardware = cell.hardware;
     return choice;
   }
 
@@ -211,7 +204,7 @@ class Planner {
     const std::vector<ChosenGraph> graphs = Choose(cell.graphs, "graphs");
     TrialChoice choice = ChoiceOf(cell);
     if (cell.transfer) choice.transfer = ListOf(cell, Choose(*cell.transfer, "transfer"));
-    if (choice.hardware) RefuseSeveralGraphs(cell.graphs.together, cell.transfer.has_value());
+    if (choice.NeedsHardware()) RefuseSeveralGraphs(cell.graphs.together, cell.transfer.has_value());
     AddProfile(cell, &choice);
     const auto plan = [&](const std::vector<ChosenGraph>& own, const std::string& name) {
       PlannedTrial trial{.choice = choice, .cell = number, .graph = name};
@@ -221,7 +214,8 @@ class Planner {
         trial.choice.graph = own.front().source;
         SetInstance(own.front().source, &trial.choice);
       }
-      trial.choice.grouping = {.name = GrouperOf(cell, own.front()), .groups = GroupsOf(cell, own.front())};
+      trial.choice.grouping = GrouperOf(cell, own.front());
+      trial.choice.groups = GroupsOf(cell, own.front());
       for (const ChosenGraph& graph : own) trial.work += WorkOf(cell, graph);
       if (set_up_) CheckGroups(cell, own, trial.choice);
       AddSeeds(cell, std::move(trial));
@@ -233,8 +227,8 @@ class Planner {
   static double WorkOf(const ExperimentCell& cell, const ChosenGraph& graph) {
     const std::size_t most = GroupsOf(cell, graph);
     const std::size_t groups = most == 0 ? graph.num_ops : std::min(most, graph.num_ops);
-    return (1 + static_cast<double>(cell.budget.evaluations) +
-            static_cast<double>(cell.budget.episodes) * static_cast<double>(groups)) *
+    return (1 + static_cast<double>(cell.evaluations) +
+            static_cast<double>(cell.episodes) * static_cast<double>(groups)) *
            static_cast<double>(graph.num_ops);
   }
 
@@ -254,18 +248,17 @@ class Planner {
 
   // Whether the agent takes each graph with its budget: every graph is asked, since one may be smaller than others.
   void CheckGroups(const ExperimentCell& cell, const std::vector<ChosenGraph>& graphs, const TrialChoice& choice) {
-    if (agents::IsPythonAgent(cell.agent.name)) return;  // it cannot be asked
+    if (agents::IsPythonAgent(cell.agent)) return;  // it cannot be asked
     for (const ChosenGraph& graph : graphs) {
       const std::size_t most = GroupsOf(cell, graph);
       const std::size_t groups = most == 0 ? graph.num_ops : std::min(most, graph.num_ops);
-      const std::string agent = JsonText({FieldsToJson(cell.agent)}) + JsonText({FieldsToJson(cell.budget)});
+      const std::string agent = fmt::format("{} {} {}", AgentText(cell), cell.evaluations, cell.episodes);
       const std::string question = fmt::format("{} {} {}", agent, graphs.size(), groups);
       if (taken_.contains(question)) continue;
       const auto check = [&](std::size_t num_groups) {
-        const agents::AgentContext context = {.evaluations = cell.budget.Evaluations(num_groups),
-                                              .episodes = cell.budget.episodes,
-                                              .num_graphs = graphs.size()};
-        agents::MakeAgent(cell.agent.name, cell.agent.set, context)->CheckGroups(num_groups);
+        const agents::AgentContext context = {
+            .evaluations = cell.Budget(num_groups), .episodes = cell.episodes, .num_graphs = graphs.size()};
+        agents::MakeAgent(cell.agent, cell.agent_options, context)->CheckGroups(num_groups);
       };
       try {
         check(groups);
@@ -273,9 +266,10 @@ class Planner {
       } catch (const InputError&) {
         // The grouper may have made fewer groups than it was asked for.
         TrialChoice own = choice;
-        own.grouping = {.name = GrouperOf(cell, graph), .groups = most};
+        own.grouping = GrouperOf(cell, graph);
+        own.groups = most;
         const agents::SearchProblem problem = LoadProblem(graph.source, own);
-        const std::size_t made = agents::MakeGrouping(problem, agents::FindAgent(cell.agent.name)).num_groups();
+        const std::size_t made = agents::MakeGrouping(problem, agents::FindAgent(cell.agent)).num_groups();
         try {
           check(made);
         } catch (const InputError& error) {
@@ -293,12 +287,12 @@ class Planner {
     GraphSource alone = first;
     alone.groups.reset();
     const std::string family = first.dataset.empty() ? JsonText({FieldsToJson(alone)}) : first.dataset;
-    const std::string kind = fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}),
-                                         cell.engine, trial.choice.costs, trial.choice.grouping.name,
-                                         Proposes(cell) ? JsonText({FieldsToJson(cell.agent)}) : "");
+    const std::string kind =
+        fmt::format("{} {} {} {} {} {}", family, JsonText({FieldsToJson(trial.choice.cluster)}), cell.engine,
+                    trial.choice.costs, trial.choice.grouping, Proposes(cell) ? AgentText(cell) : "");
     if (!checked_.insert(kind).second) return;
     const agents::SearchProblem problem = LoadProblem(first, trial.choice);
-    const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
+    const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
     const Simulator simulator = AtPlace(
         "engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });
     const auto environment = AtPlace("cluster", [&] {
@@ -311,15 +305,15 @@ class Planner {
   // Whether the agent proposes once before the first trial: if it must have a policy, if it is a class in Python, which
   // may not be there, and if its first proposal is all that it does.
   static bool Proposes(const ExperimentCell& cell) {
-    const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
-    return MustLearn(cell) || agents::IsPythonAgent(cell.agent.name) || (!entry.searches() && entry.max_ops == 0);
+    const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
+    return MustLearn(cell) || agents::IsPythonAgent(cell.agent) || (!entry.searches() && entry.max_ops == 0);
   }
 
   static bool MustLearn(const ExperimentCell& cell) { return cell.transfer || cell.graphs.together; }
 
   // Proposes once before it asks for a policy, whose shape depends on its first problem.
   static void CheckProposes(const ExperimentCell& cell, const agents::Environment& environment) {
-    const std::size_t budget = cell.budget.Evaluations(environment.observation().num_groups());
+    const std::size_t budget = cell.Budget(environment.observation().num_groups());
     // An agent in Python that does not answer for a minute may do so in a trial, or be stopped there.
     constexpr std::chrono::seconds kPatience(60);
     const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -327,8 +321,7 @@ class Planner {
     Rng rng(0);
     std::unique_ptr<agents::Agent> agent;
     AtPlace("agent", [&] {
-      agent =
-          agents::MakeAgent(cell.agent.name, cell.agent.set, {.evaluations = budget, .num_graphs = 1, .stop = stop});
+      agent = agents::MakeAgent(cell.agent, cell.agent_options, {.evaluations = budget, .num_graphs = 1, .stop = stop});
       try {
         agent->Propose(environment, agents::Mode::kExplore, rng);
       } catch (const agents::AgentDoesNotAnswer&) {
@@ -337,11 +330,10 @@ class Planner {
     });
     if (!MustLearn(cell) || agent->HasPolicy()) return;
     if (cell.transfer) {
-      throw InputError("transfer", fmt::format("agent {} has no policy to transfer (exclude it)", cell.agent.name));
+      throw InputError("transfer", fmt::format("agent {} has no policy to transfer (exclude it)", cell.agent));
     }
-    throw InputError(
-        "graphs.together",
-        fmt::format("agent {} does not learn, so it takes one graph at a time (exclude it)", cell.agent.name));
+    throw InputError("graphs.together",
+                     fmt::format("agent {} does not learn, so it takes one graph at a time (exclude it)", cell.agent));
   }
 
   const ExperimentSpec& experiment_;

@@ -153,7 +153,7 @@ class Reproduction {
     for (const PlannedTrial& trial : sweep_.plan.trials) known.insert(trial.seed);
     for (const std::uint64_t seed : options_.seeds) {
       if (known.contains(seed)) continue;
-      throw InputError(fmt::format("--seed {}", seed),
+      throw InputError(fmt::format("seed {}", seed),
                        fmt::format("is not a seed of {} ({})", Name(), fmt::join(known, ", ")));
     }
   }

@@ -9,9 +9,9 @@
 namespace emplace::experiments {
 
 bool RewardEvaluator::IsMeasured(std::size_t evaluation) const {
-  if (choice_.source != RewardSource::kMixed) return choice_.source == RewardSource::kHardware;
+  if (settings_.reward_source != "mixed") return settings_.MeasuresRewards();
   const auto i = static_cast<double>(evaluation);
-  return std::floor(i * choice_.share) > std::floor((i - 1) * choice_.share);
+  return std::floor(i * settings_.share) > std::floor((i - 1) * settings_.share);
 }
 
 StepResult RewardEvaluator::Run(const Placement& placement) const {
@@ -22,14 +22,14 @@ StepResult RewardEvaluator::Run(const Placement& placement) const {
   if (simulated.fits_memory && (!course_.best_micros || simulated.step_time_micros < *course_.best_micros)) {
     course_.best_micros = simulated.step_time_micros;
     ++course_.bests;
-    measured = measured || (choice_.validate_every > 0 && course_.bests % choice_.validate_every == 0);
+    measured = measured || (settings_.validate_every > 0 && course_.bests % settings_.validate_every == 0);
   }
   if (!measured) return simulated;
   StepResult real = hardware_.Run(placement);
   course_.checks.push_back({.evaluation = course_.evaluations,
                             .simulated_micros = simulated.step_time_micros,
                             .measured_micros = real.fits_memory ? std::optional(real.step_time_micros) : std::nullopt});
-  return choice_.source == RewardSource::kSimulator ? simulated : real;
+  return settings_.MeasuresRewards() ? real : simulated;
 }
 
 void RewardEvaluator::Save(std::ostream& out) const {

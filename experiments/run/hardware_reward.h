@@ -8,25 +8,25 @@
 #include <vector>
 
 #include "agents/checkpoint.h"
-#include "experiments/plan/hardware_choice.h"
+#include "agents/settings.h"
 #include "experiments/run/trial_record.h"
 #include "sim/evaluator.h"
 
 namespace emplace::experiments {
 
 // Evaluates by the simulator, by the hardware, or by both:
-// - kSimulator: the simulator. Every validate_every-th new best placement (according to the simulator) is also
+// - simulator: the simulator. Every validate_every-th new best placement (according to the simulator) is also
 //   measured; the search does not receive the measured time.
-// - kHardware: the hardware.
-// - kMixed: the hardware for evaluation i (from 1) if floor(i * share) > floor((i - 1) * share), so that the share
+// - hardware: the hardware.
+// - mixed: the hardware for evaluation i (from 1) if floor(i * share) > floor((i - 1) * share), so that the share
 //   holds at any time, and for every validate_every-th new best; else the simulator.
 // Evaluations are counted in the order of the calls. With one thread every run is the same, except for measured times.
 // The saved state is the progress, checks included.
 class RewardEvaluator : public Evaluator, public agents::SearchPart {
  public:
   // Keeps references. Requires: both evaluators record starts and peaks if the agent needs them.
-  RewardEvaluator(const Evaluator& simulator, const Evaluator& hardware, const HardwareChoice& choice)
-      : simulator_(simulator), hardware_(hardware), choice_(choice) {}
+  RewardEvaluator(const Evaluator& simulator, const Evaluator& hardware, const agents::SearchSettings& settings)
+      : simulator_(simulator), hardware_(hardware), settings_(agents::Resolved(settings)) {}
 
   StepResult Run(const Placement& placement) const override;
 
@@ -40,7 +40,7 @@ class RewardEvaluator : public Evaluator, public agents::SearchPart {
 
   const Evaluator& simulator_;
   const Evaluator& hardware_;
-  const HardwareChoice choice_;
+  const agents::SearchSettings settings_;
   mutable std::mutex mutex_;
   struct Course {
     std::size_t evaluations = 0;

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void CheckRunsFolder(const std::string& runs) {
-  if (runs.empty() || runs == "-") throw InputError("--output", "is \"" + runs + "\" (a folder)");
+  if (runs.empty() || runs == "-") throw InputError("output", "is \"" + runs + "\" (a folder)");
   std::error_code ignored;
   if (fs::exists(runs, ignored) && !fs::is_directory(runs, ignored)) throw InputError(runs, "is not a folder");
 }
@@ -38,7 +38,7 @@ std::unordered_set<std::string> Present(const PlannedSweep& sweep) {
 
 bool PlannedSweep::RunsOnHardware() const {
   return std::any_of(experiment.cells.begin(), experiment.cells.end(),
-                     [](const ExperimentCell& cell) { return cell.hardware.NeedsHardware(); });
+                     [](const ExperimentCell& cell) { return cell.NeedsHardware(); });
 }
 
 PlannedSweep PlanSweep(const std::string& experiment_file, const std::string& runs) {

@@ -113,13 +113,13 @@ agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std
 }
 
 // Runs a trial with real devices, which evaluate all or some placements, or check the best.
-agents::SearchResult RunOnHardware(agents::SearchSpec spec, const HardwareChoice& choice, const std::string& folder,
-                                   TrialClaim* claim, MeasuredSteps* measured) {
+agents::SearchResult RunOnHardware(agents::SearchSpec spec, const std::string& folder, TrialClaim* claim,
+                                   MeasuredSteps* measured) {
   const agents::SearchProblem& problem = spec.problem;
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = spec.engine, .peak_memory = true, .start_times = true});
-  const ClusterHardware hardware(problem.graph, problem.cluster, choice.options);
-  RewardEvaluator evaluator(simulator, hardware.runner(), choice);
+  const ClusterHardware hardware(problem.graph, problem.cluster, HardwareOptionsOf(spec));
+  RewardEvaluator evaluator(simulator, hardware.runner(), spec);
   spec.evaluator = &evaluator;
   spec.evaluator_state = &evaluator;
   agents::SearchResult result = RunFromCheckpoint(spec, folder, claim);
@@ -200,12 +200,12 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
   agents::SearchSpec spec = LoadSearchSpec(choice);
   spec.checkpoint = In(folder, "checkpoint.bin");
   spec.interrupt = options.interrupt;
-  if (!choice.hardware) spec.sync_end_after_seconds = kShortSearchSeconds;
+  if (!choice.NeedsHardware()) spec.sync_end_after_seconds = kShortSearchSeconds;
   std::optional<MeasuredSteps> measured;
   agents::SearchResult result;
-  if (choice.hardware) {
+  if (choice.NeedsHardware()) {
     RefuseSeveralGraphs(!spec.also.empty(), !spec.transfer.empty());
-    result = RunOnHardware(spec, *choice.hardware, folder, claim, &measured.emplace());
+    result = RunOnHardware(spec, folder, claim, &measured.emplace());
   } else {
     result = RunFromCheckpoint(spec, folder, claim);
   }
@@ -218,9 +218,9 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
   const std::string trial =
       TextOfFile(TrialToJson(fs::path(folder).filename().string(), spec_json, spec, result, placement));
   // Two runs on real devices measure different times, so that they are not compared.
-  if (!claim->Held() && (choice.hardware || !IsFinished(folder))) throw ClaimLost();
+  if (!claim->Held() && (choice.NeedsHardware() || !IsFinished(folder))) throw ClaimLost();
   // Nothing shall disturb the next trial on real devices.
-  if (options.publishing && !choice.hardware) options.publishing();
+  if (options.publishing && !choice.NeedsHardware()) options.publishing();
   return Publish(folder, {{"best_placement.json", placement}, {"policy.bin", result.policy}, {kTrialKey, trial}},
                  TimingToJson(result, measured));
 }

@@ -10,6 +10,7 @@
 #include "agents/search.h"
 #include "experiments/plan/problem.h"
 #include "sim/base/check.h"
+#include "sim/base/json_options.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/simulator.h"
@@ -50,15 +51,15 @@ struct TriedLongEnough : std::exception {};
 
 // Whether the learned policy is trained further on graphs that it was not trained on.
 bool FineTunes(const ExperimentCell& cell) {
-  const auto option = cell.agent.set.find("fine_tune");
-  return option != cell.agent.set.end() && option->second == "true";
+  const auto option = cell.agent_options.find("fine_tune");
+  return option != cell.agent_options.end() && option->second == "true";
 }
 
 }  // namespace
 
 const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const GraphSource& graph, const TrialChoice& spec,
                                                           const ExperimentCell& cell) {
-  const std::string key = JsonText({FieldsToJson(graph)}) + JsonText({FieldsToJson(spec.grouping)}) +
+  const std::string key = JsonText({FieldsToJson(graph)}) + fmt::format(" {} {} ", spec.grouping, spec.groups) +
                           JsonText({FieldsToJson(spec.cluster)}) + spec.costs + cell.engine;
   const auto [found, is_new] = problems_.try_emplace(key);
   if (!is_new) return found->second;
@@ -68,7 +69,7 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const GraphSource& gra
   const Simulator simulator(problem.graph, problem.cluster, problem.costs,
                             {.engine = cell.engine, .peak_memory = !cell.cluster.unlimited_memory});
   agents::Environment environment(problem.graph, problem.cluster, problem.costs,
-                                  agents::MakeGrouping(problem, agents::FindAgent(cell.agent.name)), simulator);
+                                  agents::MakeGrouping(problem, agents::FindAgent(cell.agent)), simulator);
   cost.num_groups = environment.observation().num_groups();
   environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), 0)});
   cost.setup_seconds = Since(started);
@@ -119,45 +120,45 @@ SweepEstimator::PolicyCost SweepEstimator::MeasuredCost(agents::SearchSpec trial
 }
 
 SweepEstimator::PolicyCost SweepEstimator::MeasurePolicy(const TrialChoice& spec, const ExperimentCell& cell) {
-  const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
-  agents::SearchSpec trial{.problem = LoadProblem(spec.graphs().front(), spec)};
+  const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
+  agents::SearchSpec trial{{}, LoadProblem(spec.graphs().front(), spec)};
   trial.engine = cell.engine;
-  trial.agent = cell.agent.name;
-  trial.agent_options = cell.agent.set;
+  trial.agent = cell.agent;
+  trial.agent_options = cell.agent_options;
   trial.reward = cell.reward;
+  trial.threads = 1;
   const std::size_t groups = agents::MakeGrouping(trial.problem, entry).num_groups();
-  trial.episodes = std::min(cell.budget.episodes, kTriedEpisodes);
-  if (cell.budget.episodes == 0 && entry.searches()) {
+  trial.episodes = std::min(cell.episodes, kTriedEpisodes);
+  if (cell.episodes == 0 && entry.searches()) {
     // Where a search ends by itself is only seen with all of its budget.
-    trial.evaluations = entry.may_end ? cell.budget.evaluations
-                                      : std::min({cell.budget.evaluations, 4 * (groups + 1), kMostTrialEvaluations});
+    trial.evaluations =
+        entry.may_end ? cell.evaluations : std::min({cell.evaluations, 4 * (groups + 1), kMostTrialEvaluations});
   }
-  const auto measured = [&] {
-    return MeasuredCost(trial, BudgetChoice{trial.evaluations, trial.episodes}.Evaluations(groups));
-  };
+  const auto measured = [&] { return MeasuredCost(trial, trial.Budget(groups)); };
   try {
     return measured();
   } catch (const agents::AgentDoesNotAnswer&) {
     throw;
   } catch (const InputError&) {  // an agent may reject a budget shorter than its first episode
-    trial.episodes = cell.budget.episodes;
-    trial.evaluations = cell.budget.evaluations;
+    trial.episodes = cell.episodes;
+    trial.evaluations = cell.evaluations;
   }
   try {
     return measured();
   } catch (const InputError& error) {
-    throw error.In(agents::IsPythonAgent(cell.agent.name) ? "agent" : "budget").In(experiment_.path);
+    throw error.In(agents::IsPythonAgent(cell.agent) ? "agent" : "budget").In(experiment_.path);
   }
 }
 
 std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const TrialChoice& spec,
                                                                        const ExperimentCell& cell,
                                                                        const ProblemCost& problem, bool measure) {
-  const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
+  const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
   const std::size_t groups = problem.num_groups;
   // An agent with one answer cannot be measured in part.
   if (!entry.searches() && (entry.refuses_some || !agents::IsQuick(entry, groups))) return std::nullopt;
-  std::map<std::size_t, PolicyCost>& known = policies_[JsonText({FieldsToJson(spec.agent)})];
+  std::map<std::size_t, PolicyCost>& known =
+      policies_[spec.agent + JsonText({OptionsToJson(spec.agent_options, false)})];
   const auto ratio = [groups](const auto& one) {
     const auto a = static_cast<double>(std::max<std::size_t>(groups, 1));
     const auto b = static_cast<double>(std::max<std::size_t>(one.first, 1));
@@ -187,7 +188,7 @@ std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const Tri
 
 TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
   const ExperimentCell& cell = experiment_.cells[trial.cell];
-  const agents::AgentEntry& entry = agents::FindAgent(cell.agent.name);
+  const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
   TrialEstimate estimate;
   bool measure = true;  // only for the first graph
   double low = 0;
@@ -196,7 +197,7 @@ TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
     const ProblemCost& cost = CostOf(graph, trial.choice, cell);
     const std::optional<PolicyCost> policy = PolicyCostOf(trial.choice, cell, cost, measure);
     // A policy that is applied without training runs for one episode. An agent with one answer evaluates one placement.
-    const std::size_t budget = entry.searches() ? cell.budget.Evaluations(cost.num_groups) : 1;
+    const std::size_t budget = entry.searches() ? cell.Budget(cost.num_groups) : 1;
     const std::size_t evaluations = training || FineTunes(cell) ? budget : std::min(budget, cost.num_groups + 1);
     estimate.evaluations += evaluations;
     const auto count = static_cast<double>(evaluations);

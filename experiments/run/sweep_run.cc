@@ -127,7 +127,7 @@ std::size_t ProcessesOf(std::size_t jobs, const PlannedSweep& sweep) {
 
 void CheckJobs(std::size_t jobs, const PlannedSweep& sweep) {
   if (jobs > 1 && sweep.RunsOnHardware()) {
-    throw InputError("--jobs",
+    throw InputError("jobs",
                      fmt::format("is {}, but trials of {} run on real devices (1)", jobs, sweep.experiment.name));
   }
 }

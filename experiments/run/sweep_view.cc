@@ -38,8 +38,8 @@ std::string ColumnOf(const ExperimentCell& cell) {
 std::string DescribeTrial(const ExperimentSpec& experiment, const PlannedTrial& trial) {
   const ExperimentCell& cell = experiment.cells[trial.cell];
   const std::string column = ColumnOf(cell);
-  return Shortened(Printable(fmt::format("{}, {}{}{}, seed {}", cell.agent.label, column, column.empty() ? "" : ", ",
-                                         trial.graph, trial.seed)));
+  return Shortened(Printable(
+      fmt::format("{}, {}{}{}, seed {}", cell.label, column, column.empty() ? "" : ", ", trial.graph, trial.seed)));
 }
 
 std::string ProgressText(const RunState& state) {

@@ -1,11 +1,11 @@
 #include "experiments/run/trial_json.h"
 
 #include "agents/bounds/lower_bound.h"
+#include "agents/objective.h"
 #include "experiments/version.h"
 #include "sim/base/fingerprint.h"
 #include "sim/bounds.h"
 #include "sim/formats/result_json.h"
-#include "sim/schedule/schedule_evaluator.h"
 
 namespace emplace::experiments {
 namespace {
@@ -47,27 +47,33 @@ Record RecordOf(const agents::SearchProblem& problem, const agents::GraphResult&
   return record;
 }
 
+void SetLowerBound(const agents::SearchSpec& spec, const agents::SearchProblem& problem,
+                   const agents::GraphResult& result, GraphRecord* record) {
+  const agents::ObjectiveContext context = {.graph = problem.graph,
+                                            .cluster = problem.cluster,
+                                            .costs = problem.costs,
+                                            .settings = spec,
+                                            .schedule = spec.pipeline};
+  const agents::ObjectiveEntry& objective = agents::ObjectiveOf(spec);
+  if (objective.bound != nullptr) {
+    const agents::LowerBound bound = objective.bound(context);
+    record->lower_bound_micros = bound.micros;
+    record->lower_bound_method = bound.method;
+  } else if (result.best) {
+    const StepReport report = objective.make(context)->Report(*result.best, result.best_result);
+    record->lower_bound_micros = report.lower_bound_micros;
+    record->lower_bound_method = report.lower_bound_method;
+  } else {
+    const Bounds bounds = ComputeBounds(problem.graph, problem.cluster, problem.costs);  // of one micro-batch
+    record->lower_bound_micros = bounds.lower_bound_micros;
+    record->lower_bound_method = bounds.lower_bound_method;
+  }
+}
+
 GraphRecord SearchedGraph(const agents::SearchSpec& spec, const agents::SearchProblem& problem,
                           const agents::GraphResult& result) {
   auto record = RecordOf<GraphRecord>(problem, result);
-  if (result.max_load_bound_micros) {
-    record.lower_bound_micros = *result.max_load_bound_micros;
-  } else if (spec.schedule && result.best) {
-    const ScheduledStep step =
-        SimulatePlacedSchedule(problem.graph, problem.cluster, problem.costs, *result.best, *spec.schedule);
-    const StepReport report = MakeScheduleReport(problem.graph, problem.cluster, problem.costs, *result.best,
-                                                 spec.schedule->name, step.schedule, step.pipeline, step.result);
-    record.lower_bound_micros = report.lower_bound_micros;
-    record.lower_bound_method = report.lower_bound_method;
-  } else if (spec.schedule) {
-    const Bounds bounds = ComputeBounds(problem.graph, problem.cluster, problem.costs);  // of one micro-batch
-    record.lower_bound_micros = bounds.lower_bound_micros;
-    record.lower_bound_method = bounds.lower_bound_method;
-  } else {
-    const agents::LowerBound bound = agents::FindLowerBound(problem.graph, problem.cluster, problem.costs, spec.engine);
-    record.lower_bound_micros = bound.micros;
-    record.lower_bound_method = bound.method;
-  }
+  SetLowerBound(spec, problem, result, &record);
   record.fitting = Count(result.fitting);
   if (result.saturated) record.saturated = Count(*result.saturated);
   record.warning = agents::RewardWarning(result);

@@ -90,7 +90,7 @@ std::vector<std::string> SbatchLines(const std::vector<std::string>& words) {
   std::vector<std::string> lines;
   for (const std::string& word : words) {
     if (Printable(word) != word || word.find_first_of("\n#") != std::string::npos) {
-      throw InputError("--slurm", fmt::format("{} is no option of sbatch (printable text without #)", Quoted(word)));
+      throw InputError("slurm", fmt::format("{} is no option of sbatch (printable text without #)", Quoted(word)));
     }
     if (word.starts_with('-') && word != "-" && word != "--") {
       lines.push_back(SbatchQuoted(word));
@@ -141,7 +141,7 @@ std::string FindSbatch() {
     if (end > 0 && fs::is_regular_file(file, ignored)) return file.string();
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  throw InputError("--slurm", "there is no sbatch in PATH (Slurm's client; --print shows the script)");
+  throw InputError("slurm", "there is no sbatch in PATH (Slurm's client; --print shows the script)");
 }
 
 std::string SubmitToSlurm(const WorkerScript& script, const std::string& text) {

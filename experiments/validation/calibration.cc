@@ -106,10 +106,10 @@ Run RunByAgent(const CalibrationSpec& spec, const CalibrationFigure& figure) {
   const Graph graph = datasets::MakeModel(figure.model, figure.set);
   const Cluster cluster = datasets::LoadCluster(figure.cluster).KeepAccelerators(figure.gpus);
   const std::unique_ptr<CostModel> model = MakeCostModel(spec.costs);
-  const agents::SearchResult result =
-      agents::RunSearch({.problem = {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)},
-                         .engine = spec.engine,
-                         .agent = figure.agent});
+  agents::SearchSpec search{{}, {.graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *model)}};
+  search.engine = spec.engine;
+  search.agent = figure.agent;
+  const agents::SearchResult result = agents::RunSearch(search);
   Run run;
   run.row.device_kind = fmt::format("{} accelerators", figure.gpus);
   run.row.fits = result.best.has_value();

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
 import sys
 from dataclasses import dataclass, field
@@ -43,41 +45,81 @@ class SearchResult:
     policy: bytes = field(repr=False)
 
 
+# What may be given by keyword, as the program's options are made of the same list.
+_SETTINGS = {row["keyword"]: row for row in _core.search_settings()}
+
+
 def place(simulator: Simulator, agent: str | type = "multilevel_search", settings: Mapping[str, Any] | None = None, *,
-          grouping: Grouping | str = "", groups: int = 256, evaluations: int | None = None, objective: str = "",
-          reward: str = "", schedule: str = "", micro_batches: int | None = None, seed: int = 1, threads: int = 0,
-          start: npt.ArrayLike | None = None, checkpoint: str | os.PathLike[str] = "",
-          policy: str | os.PathLike[str] = "") -> SearchResult:
+          grouping: Grouping | str = "", start: npt.ArrayLike | str | None = None,
+          checkpoint: str | os.PathLike[str] = "", policy: str | os.PathLike[str] = "", **options: Any) -> SearchResult:
     """Searches for a placement with a short step time; the options are those of `emplace place`.
 
     agent: a name of emplace.names("agents"), or an agent in Python: a class that can be imported, or "module:Class"
     (see docs/python.md). settings: its options. grouping: a Grouping, or the name of a grouper; "" is the agent's own
-    choice. evaluations: the budget; None is the agent's own. start: a placement of ops to start from. checkpoint: a file
-    to resume from and to save to. policy: a file with a learned policy to apply.
+    choice. start: a placement of ops to start from, or the name of one. checkpoint: a file to resume from and to save
+    to. policy: a file with a learned policy to apply.
 
     The same arguments give the same result, whatever the number of threads. Ctrl-C ends the search with
-    KeyboardInterrupt.
+    KeyboardInterrupt. Raises InputError on a wrong value, and on two that do not go together.
     """
     _check.instance("simulator", simulator, Simulator)
     name = _agent_name("agent", agent)
     if name in _WITH_LIBTORCH and "torch" in sys.modules:
-        raise _core.InputError(f"--agent: {name} needs LibTorch, of which this process already has PyTorch's "
+        raise _core.InputError(f"agent: {name} needs LibTorch, of which this process already has PyTorch's "
                                "(run `emplace place`, or do not import torch)")
     if not isinstance(grouping, (Grouping, str)):
         _check.refuse("grouping", grouping, "a Grouping, or the name of a grouper")
-    given, by_name = ((grouping._grouping, "") if isinstance(grouping, Grouping)
-                      else (None, _check.text("grouping", grouping)))
-    core = _core.place(simulator._simulator, name, _check.settings("settings", settings), by_name, given,
-                       _check.integer("groups", groups, 1, 2**32), _budget("evaluations", evaluations),
-                       _check.text("objective", objective), _check.text("reward", reward),
-                       _check.text("schedule", schedule), _budget("micro_batches", micro_batches),
-                       _check.integer("seed", seed, 0, _check.SEED), _check.integer("threads", threads, 0, 1024),
-                       None if start is None else as_placements(start, "start"),
+    by_name = {"agent": name, "settings": _check.settings("settings", settings), **options}
+    if isinstance(grouping, str):
+        by_name["grouping"] = grouping
+    if isinstance(start, str):
+        by_name["start"] = start
+    core = _core.place(simulator._simulator, {key: _checked(key, value) for key, value in by_name.items()
+                                              if not _is_default(key, value)},
+                       grouping._grouping if isinstance(grouping, Grouping) else None,
+                       None if start is None or isinstance(start, str) else as_placements(start, "start"),
                        _check.path("checkpoint", checkpoint, may_be_empty=True),
                        _check.path("policy", policy, may_be_empty=True))
     found = core.pop("found")
     core["peak_bytes"] = np.array(core["peak_bytes"], np.int64) if found else None
-    return SearchResult(agent=name, seed=seed, **core)
+    return SearchResult(agent=name, seed=options.get("seed", 1), **core)
+
+
+def _is_default(keyword: str, value: Any) -> bool:
+    """Whether a setting is left to its default: by None, an empty text, or 0 threads."""
+    row = _SETTINGS.get(keyword)
+    if row is None:
+        return False
+    if row["kind"] == "text":
+        return isinstance(value, str) and value == ""
+    return row["least"] > 0 and (value is None or (keyword == "threads" and value is not False and value == 0))
+
+
+def _checked(keyword: str, value: Any) -> Any:
+    row = _SETTINGS.get(keyword)
+    if row is None:
+        close = difflib.get_close_matches(keyword, _SETTINGS, 1)
+        raise TypeError(f"place() got an unexpected keyword argument '{keyword}'" +
+                        (f"; did you mean '{close[0]}'?" if close else ""))
+    if row["kind"] == "integer":
+        return _check.integer(keyword, value, row["least"], row["most"])
+    if row["kind"] == "number":
+        return _check.number(keyword, value, row["low"], row["high"])
+    return value if row["kind"] == "options" else _check.text(keyword, value)
+
+
+def _describe() -> None:
+    """Gives place() the keywords of the list, in its signature and its documentation."""
+    signature = inspect.signature(place)
+    named = [parameter for parameter in signature.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
+    rows = [row for keyword, row in _SETTINGS.items() if keyword not in signature.parameters]
+    more = [inspect.Parameter(row["keyword"], inspect.Parameter.KEYWORD_ONLY, default=None) for row in rows]
+    place.__signature__ = signature.replace(parameters=named + more)  # type: ignore[attr-defined]
+    place.__doc__ = f"{(place.__doc__ or '').rstrip()}\n\n" + "\n".join(
+        f"    {row['keyword']}: {row['help']}" for row in rows) + "\n    "
+
+
+_describe()
 
 
 def compare(simulator: Simulator, agents: Sequence[str | type], *, seed: int = 1, **options: Any) -> list[SearchResult]:
@@ -89,13 +131,10 @@ def compare(simulator: Simulator, agents: Sequence[str | type], *, seed: int = 1
         own = dict(options)
         if not _core.agent_defaults(_agent_name(f"agents[{i}]", agent))["searches"]:
             own.pop("evaluations", None)
+            own.pop("episodes", None)
             own.pop("start", None)
         results.append(place(simulator, agent, seed=seed, **own))
     return results
-
-
-def _budget(name: str, value: int | None) -> int:
-    return 0 if value is None else _check.integer(name, value, 1, 2**40)
 
 
 def _agent_name(argument: str, agent: str | type) -> str:
@@ -104,6 +143,6 @@ def _agent_name(argument: str, agent: str | type) -> str:
     if not isinstance(agent, type):
         _check.refuse(argument, agent, "an agent's name, or a class")
     if agent.__module__ == "__main__":
-        raise _core.InputError(f"--agent: {agent.__qualname__} is of __main__, which another process cannot import "
+        raise _core.InputError(f"agent: {agent.__qualname__} is of __main__, which another process cannot import "
                                "(a module of its own)")
     return f"{agent.__module__}:{agent.__qualname__}"

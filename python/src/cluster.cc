@@ -21,7 +21,7 @@ PlacedCluster Keep(PlacedCluster whole, const std::vector<std::string>& devices,
   choice.devices = devices;
   choice.gpus = gpus;
   choice.unlimited_memory = unlimited_memory;
-  return {experiments::KeepChosen(std::move(whole.cluster), choice, "--"), std::move(whole.place)};
+  return {experiments::KeepChosen(std::move(whole.cluster), choice), std::move(whole.place)};
 }
 
 PlacedCluster LoadNamedCluster(const std::string& name, const std::vector<std::string>& devices,
@@ -84,7 +84,7 @@ NamedCosts MakeNamedCosts(const PlacedGraph& graph, const PlacedCluster& cluster
   std::string text = model + (tf32.empty() ? "" : ", tf32 " + tf32);
   if (model.empty()) text = "measured";
   if (!profile.empty()) text = "profile " + profile + (model.empty() ? "" : ", else " + text);
-  return {experiments::MakeCosts(graph.graph, cluster.cluster, experiments::LoadCostModels(choice, "--costs"),
+  return {experiments::MakeCosts(graph.graph, cluster.cluster, experiments::LoadCostModels(choice, "costs"),
                                  graph.place, cluster.place),
           std::move(text)};
 }

@@ -5,79 +5,98 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <variant>
 
 #include "agents/agent.h"
-#include "agents/objective.h"
-#include "agents/reward.h"
+#include "agents/settings.h"
 #include "python/src/batch_evaluator.h"
 #include "python/src/bindings.h"
 #include "python/src/worker_pool.h"
 #include "sim/base/check.h"
-#include "sim/base/registry.h"
 #include "sim/grouping.h"
 
 namespace emplace::python {
 namespace {
 
-// What the keywords of emplace.place are called here.
-struct SearchChoice {
-  std::string agent;
-  OptionMap settings;
-  std::string grouping;
-  const Grouping* given_grouping = nullptr;
-  std::size_t groups = 256;
-  std::size_t evaluations = 0;
-  std::string objective;
-  std::string reward;
-  std::string schedule;
-  std::size_t micro_batches = 0;
-  std::uint64_t seed = 1;
-  std::size_t threads = 0;
-  std::optional<PlacementArray> start;
-  std::string checkpoint;
-  std::string policy;
+using agents::SearchSettings;
+using agents::Setting;
+
+// Sets a setting to a value that search.py has checked.
+struct ValueSetter {
+  const py::handle& value;
+  SearchSettings* settings;
+
+  template <typename T>
+  void operator()(T SearchSettings::*member) const {
+    settings->*member = value.cast<T>();
+  }
+  void operator()(OptionMap SearchSettings::*member) const {
+    const auto options = value.cast<std::map<std::string, std::string>>();
+    settings->*member = {options.begin(), options.end()};
+  }
 };
 
-agents::SearchSpec MakeSpec(const BatchEvaluator& evaluator, const SearchChoice& choice) {
-  AtPlace("--agent", [&] { agents::FindAgent(choice.agent); });
-  AtPlace("--objective", [&] { agents::ParseObjective(choice.objective); });
-  if (!choice.reward.empty()) AtPlace("--reward", [&] { agents::ParseReward(choice.reward); });
-  if (!choice.grouping.empty()) AtPlace("--grouping", [&] { FindGrouper(choice.grouping); });
-  agents::SearchSpec spec{.problem = {.graph = evaluator.graph(),
-                                      .cluster = evaluator.cluster(),
-                                      .costs = evaluator.costs(),
-                                      .grouping = choice.grouping,
-                                      .max_groups = choice.groups}};
-  if (choice.given_grouping != nullptr) spec.problem.given_grouping = *choice.given_grouping;
-  spec.engine = evaluator.simulator().options().engine;
-  spec.objective = choice.objective;
-  if (!choice.schedule.empty()) {
-    ParseScheduleName(choice.schedule, "--schedule");
-    if (choice.micro_batches == 0) throw InputError("--micro-batches", "is missing (how many the schedule is to run)");
-    spec.schedule = ScheduleChoice{.name = choice.schedule, .micro_batches = choice.micro_batches};
+// The settings that are keywords, by keyword.
+SearchSettings SettingsOf(const py::dict& given) {
+  SearchSettings settings;
+  for (const Setting& setting : agents::AllSettings()) {
+    const std::string keyword = PlaceOf(setting, agents::Door::kPython);
+    if (setting.Has(agents::Door::kPython) && given.contains(keyword)) {
+      const py::object value = given[keyword.c_str()];
+      std::visit(ValueSetter{value, &settings}, setting.member);
+    }
   }
-  spec.agent = choice.agent;
-  spec.agent_options = choice.settings;
-  spec.evaluations = choice.evaluations;
-  spec.reward = choice.reward;
-  spec.seed = choice.seed;
-  spec.threads = NumThreads(choice.threads);
-  spec.checkpoint = choice.checkpoint;
-  spec.policy = choice.policy;
+  return settings;
+}
+
+// What search.py checks arguments by, and makes the signature of.
+py::list SearchSettingRows() {
+  static constexpr std::string_view kKinds[] = {"text", "integer", "number", "flag", "options"};
+  py::list rows;
+  for (const Setting& setting : agents::AllSettings()) {
+    if (!setting.Has(agents::Door::kPython)) continue;
+    py::dict row;
+    row["keyword"] = PlaceOf(setting, agents::Door::kPython);
+    row["kind"] = kKinds[setting.member.index()];
+    row["least"] = setting.least;
+    row["most"] = setting.most;
+    row["low"] = setting.low;
+    row["high"] = setting.high;
+    row["help"] = setting.help;
+    rows.append(row);
+  }
+  return rows;
+}
+
+agents::SearchSpec MakeSpec(const BatchEvaluator& evaluator, SearchSettings settings) {
+  const SimOptions& simulation = evaluator.simulator().options();
+  settings.engine = simulation.engine;
+  settings.collectives = simulation.collectives;
+  CheckSettings(settings, agents::Door::kPython);
+  settings = Resolved(settings);
+  agents::SearchSpec spec{{},
+                          {.graph = evaluator.graph(),
+                           .cluster = evaluator.cluster(),
+                           .costs = evaluator.costs(),
+                           .grouping = settings.grouping,
+                           .max_groups = settings.groups != 0 ? settings.groups : agents::kDefaultGroups}};
+  static_cast<SearchSettings&>(spec) = settings;
+  spec.pipeline = LoadSchedule(settings, agents::Door::kPython);
+  spec.threads = NumThreads(settings.threads);
   spec.simulator = &evaluator.simulator();
-  if (choice.start) {
-    const PlacementArray& start = *choice.start;
-    if (start.ndim() != 1 || static_cast<std::size_t>(start.size()) != evaluator.graph().num_ops()) {
-      throw InputError("start", "has another shape (a device for each op)");
-    }
-    spec.start = evaluator.PlacementOf(
-        {.devices = start.data(), .count = 1, .width = static_cast<std::size_t>(start.size()), .grouping = nullptr}, 0);
-    if (!agents::FindAgent(choice.agent).searches()) {
-      throw InputError("--start", "agent " + choice.agent + " does not search, so it has no start");
-    }
-  }
   return spec;
+}
+
+Placement StartOf(const BatchEvaluator& evaluator, const PlacementArray& start, const std::string& agent) {
+  const std::size_t ops = evaluator.graph().num_ops();
+  if (start.ndim() != 1 || static_cast<std::size_t>(start.size()) != ops) {
+    throw InputError("start", "has another shape (a device for each op)");
+  }
+  if (!agents::FindAgent(agent).searches()) {
+    throw InputError("start", "agent " + agent + " does not search, so it has no start");
+  }
+  return evaluator.PlacementOf({.devices = start.data(), .count = 1, .width = ops, .grouping = nullptr}, 0);
 }
 
 // Asks Python now and then whether Ctrl-C was pressed.
@@ -125,28 +144,14 @@ py::dict ResultColumns(const agents::SearchResult& result) {
   return columns;
 }
 
-py::dict Place(const py::object& simulator, const std::string& agent,
-               const std::map<std::string, std::string>& settings, const std::string& grouping,
-               const Grouping* given_grouping, std::size_t groups, std::size_t evaluations,
-               const std::string& objective, const std::string& reward, const std::string& schedule,
-               std::size_t micro_batches, std::uint64_t seed, std::size_t threads,
+py::dict Place(const py::object& simulator, const py::dict& settings, const Grouping* grouping,
                const std::optional<PlacementArray>& start, const std::string& checkpoint, const std::string& policy) {
   const std::shared_ptr<const BatchEvaluator> evaluator = EvaluatorOf(simulator);
-  agents::SearchSpec spec = MakeSpec(*evaluator, {.agent = agent,
-                                                  .settings = {settings.begin(), settings.end()},
-                                                  .grouping = grouping,
-                                                  .given_grouping = given_grouping,
-                                                  .groups = groups,
-                                                  .evaluations = evaluations,
-                                                  .objective = objective,
-                                                  .reward = reward,
-                                                  .schedule = schedule,
-                                                  .micro_batches = micro_batches,
-                                                  .seed = seed,
-                                                  .threads = threads,
-                                                  .start = start,
-                                                  .checkpoint = checkpoint,
-                                                  .policy = policy});
+  agents::SearchSpec spec = MakeSpec(*evaluator, SettingsOf(settings));
+  if (grouping != nullptr) spec.problem.given_grouping = *grouping;
+  if (start) spec.given_start = StartOf(*evaluator, *start, spec.agent);
+  spec.checkpoint = checkpoint;
+  spec.policy = policy;
   InterruptCheck interrupt;
   spec.stop = [&interrupt] { return interrupt(); };
   agents::SearchResult result;
@@ -165,10 +170,9 @@ py::dict Place(const py::object& simulator, const std::string& agent,
 }  // namespace
 
 void BindSearch(py::module_& module) {
-  module.def("place", &Place, py::arg("simulator"), py::arg("agent"), py::arg("settings"), py::arg("grouping"),
-             py::arg("given_grouping"), py::arg("groups"), py::arg("evaluations"), py::arg("objective"),
-             py::arg("reward"), py::arg("schedule"), py::arg("micro_batches"), py::arg("seed"), py::arg("threads"),
-             py::arg("start"), py::arg("checkpoint"), py::arg("policy"));
+  module.def("place", &Place, py::arg("simulator"), py::arg("settings"), py::arg("grouping"), py::arg("start"),
+             py::arg("checkpoint"), py::arg("policy"));
+  module.def("search_settings", &SearchSettingRows);
   module.def("agent_defaults", [](const std::string& agent) {
     const agents::AgentEntry& entry = agents::FindAgent(agent);
     py::dict defaults;

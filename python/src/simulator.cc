@@ -33,7 +33,7 @@ struct NamedSimulator {
 std::unique_ptr<NamedSimulator> MakeNamedSimulator(const PlacedGraph& graph, const PlacedCluster& cluster,
                                                    const NamedCosts& costs, const std::string& engine,
                                                    const std::string& collectives) {
-  FindByName(AllEngines(), engine, "engine", "--engine");
+  FindByName(AllEngines(), engine, "engine", "engine");
   if (cluster.cluster.num_devices() > 32767) {
     throw InputError(cluster.place, fmt::format("has {} devices (at most 32767)", cluster.cluster.num_devices()));
   }

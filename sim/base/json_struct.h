@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -187,12 +186,12 @@ JsonObject FieldsToJson(const T& value) {
 // Refuses keys that are not in the list, and an object without one that it needs. `before` and `after` are further keys
 // of the object, which the caller reads.
 template <typename T>
-T ReadFields(const JsonNode& node, std::initializer_list<std::string_view> before = {},
-             std::initializer_list<std::string_view> after = {}) {
+T ReadFields(const JsonNode& node, const std::vector<std::string_view>& before = {},
+             const std::vector<std::string_view>& after = {}) {
   T value;
   internal::FieldCollector collector{.keys = before};
   T::Fields(collector, value);
-  collector.keys.insert(collector.keys.end(), after);
+  collector.keys.insert(collector.keys.end(), after.begin(), after.end());
   const JsonFields fields(node, collector.keys);
   internal::FieldReader reader{node, fields};
   T::Fields(reader, value);

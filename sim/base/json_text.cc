@@ -142,4 +142,10 @@ std::string JsonText(const JsonValue& value) {
   return text;
 }
 
+std::string JsonString(std::string_view text) {
+  std::string quoted;
+  AppendQuoted(&quoted, text);
+  return quoted;
+}
+
 }  // namespace emplace

@@ -23,6 +23,7 @@ std::string NumberText(double value);
 
 // A JSON string. Throws InputError if `text` is not valid UTF-8: the file could not be read again.
 void AppendQuoted(std::string* out, std::string_view text);
+std::string JsonString(std::string_view text);  // quoted
 // The same for what is known to be valid UTF-8, such as what was read from JSON.
 void AppendQuotedUtf8(std::string* out, std::string_view text);
 // For messages: in double quotes, a long text cut short. Takes any bytes.

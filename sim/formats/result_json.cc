@@ -12,12 +12,6 @@
 namespace emplace {
 namespace {
 
-std::string JsonString(const std::string& text) {
-  std::string quoted;
-  AppendQuoted(&quoted, text);
-  return quoted;
-}
-
 // How often ops run at least, whatever the placement: sums of weights' gradients may run once.
 std::vector<std::int64_t> Repeats(const Graph& graph, const std::vector<PipelineRole>& roles,
                                   std::size_t micro_batches) {
@@ -129,31 +123,9 @@ void WriteOneDevice(std::ostream& out, const StepReport& report) {
              report.step_time_micros > *report.one_device_micros);
 }
 
-void WriteLoadResult(std::ostream& out, const StepReport& report) {
-  fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {},)",
-             JsonString(report.graph), JsonString(report.cluster));
-  if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
-  fmt::print(out, "\n \"objective\": \"throughput\", \"max_load_us\": {}, \"fits_memory\": {},\n",
-             report.step_time_micros, report.fits_memory);
-  WriteOneDevice(out, report);
-  fmt::print(out, " \"max_load_bound_us\": {},\n \"devices\": [", report.lower_bound_micros);
-  const char* separator = "\n";
-  for (const StepReport::DeviceRow& row : report.devices) {
-    fmt::print(out, R"({}  {{"name": {}, "ops": {}, "busy_us": {}, "crossing_us": {}, "sent_bytes": {}, "bytes": {})",
-               separator, JsonString(row.name), row.ops, row.busy_micros, row.crossing_micros, row.sent.count,
-               row.peak.count);
-    if (row.memory) fmt::print(out, R"(, "memory_bytes": {})", row.memory->count);
-    out << "}";
-    separator = ",\n";
-  }
-  fmt::print(out, "],\n \"ops\": {}, \"tensors_sent\": {}, \"fallback_ops\": {}}}\n", report.ops, report.tensors_sent,
-             report.fallback_ops);
-}
-
 }  // namespace
 
 void WriteResult(std::ostream& out, const StepReport& report) {
-  if (report.is_max_load) return WriteLoadResult(out, report);
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {}, "engine": {},)",
              JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));

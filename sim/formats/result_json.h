@@ -30,7 +30,7 @@ struct StepReport {
     Bytes peak;
     std::optional<Bytes> memory;         // capacity; none: no limit
     std::size_t micro_batches_held = 0;  // (stage, micro-batch) pairs, at most; with a schedule
-    double crossing_micros = 0;          // of values that come in and go out, for one micro-batch; with is_max_load
+    double crossing_micros = 0;  // of values that come in and go out, for one micro-batch; of a pipeline's loads
   };
   // What a schedule of micro-batches adds: docs/model.md, S14 to S19, and S26.
   struct ScheduleRow {
@@ -62,9 +62,6 @@ struct StepReport {
   std::size_t tensors_sent = 0;  // (tensor, destination) pairs
   std::size_t fallback_ops = 0;  // ops whose time came from the named fallback cost model
   std::optional<ScheduleRow> schedule = {};
-  // The objective is throughput: step_time_micros is the largest load of a device for one micro-batch, the lower bound
-  // is of that, and peaks are the bytes of a device's ops. There is no critical path and no engine.
-  bool is_max_load = false;
   // The same objective with everything on one accelerator, where that takes least and fits; none: not asked, or
   // nowhere.
   std::optional<double> one_device_micros = {};

@@ -1,6 +1,10 @@
 #include "agents/objective.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <sstream>
+#include <string>
 
 #include "agents/heuristics/dp_contiguous.h"
 #include "agents/heuristics/load_chain.h"
@@ -14,23 +18,73 @@
 namespace emplace::testing {
 namespace {
 
-using agents::ParseObjective;
+using agents::FindObjective;
 using agents::Wait;
 
-TEST(ObjectiveTest, IsReadFromText) {
-  EXPECT_FALSE(ParseObjective("").is_max_load());
-  EXPECT_FALSE(ParseObjective("step_time").is_max_load());
-  const agents::Objective plain = ParseObjective("throughput");
-  EXPECT_TRUE(plain.is_max_load());
-  EXPECT_EQ(plain.load.link, agents::CrossingLink::kDirect);
-  EXPECT_EQ(plain.load.memory, agents::StageMemory::kAll);
-  const agents::Objective set = ParseObjective("throughput:crossing=host,memory=persistent");
-  EXPECT_EQ(set.load.link, agents::CrossingLink::kHost);
-  EXPECT_EQ(set.load.memory, agents::StageMemory::kPersistent);
-  EXPECT_EQ(ErrorOf([] { ParseObjective("latency"); }), "unknown objective \"latency\" (step_time, throughput)");
-  EXPECT_EQ(ErrorOf([] { ParseObjective("throughput:memory=some"); }),
+TEST(ObjectiveTest, IsFoundByText) {
+  EXPECT_EQ(FindObjective("").name, "step_time");
+  EXPECT_EQ(FindObjective("step_time").name, "step_time");
+  EXPECT_EQ(FindObjective("throughput:crossing=host,memory=persistent").name, "throughput");
+  const agents::StageCostOptions plain = agents::StageCostOptionsOf("throughput");
+  EXPECT_EQ(plain.link, agents::CrossingLink::kDirect);
+  EXPECT_EQ(plain.memory, agents::StageMemory::kAll);
+  const agents::StageCostOptions set = agents::StageCostOptionsOf("throughput:crossing=host,memory=persistent");
+  EXPECT_EQ(set.link, agents::CrossingLink::kHost);
+  EXPECT_EQ(set.memory, agents::StageMemory::kPersistent);
+  EXPECT_EQ(ErrorOf([] { FindObjective("latency"); }), "unknown objective \"latency\" (step_time, throughput)");
+  EXPECT_EQ(ErrorOf([] { FindObjective("throughput:memory=some"); }),
             "throughput.memory: is \"some\" (all, persistent, none)");
-  EXPECT_EQ(agents::AllObjectives().size(), 2U);
+  EXPECT_EQ(agents::ListedObjectives().size(), 2U);
+}
+
+// The rows that other settings choose.
+TEST(ObjectiveTest, SettingsChooseIt) {
+  agents::SearchSettings settings;
+  EXPECT_EQ(agents::ObjectiveOf(settings).name, "step_time");
+  EXPECT_EQ(agents::ObjectiveOf(settings, /*on_devices=*/true).name, "hardware");
+  settings.schedule = "1f1b";
+  EXPECT_EQ(agents::ObjectiveOf(settings).name, "schedule");
+  settings.schedule = "none";
+  settings.objective = "throughput";
+  EXPECT_EQ(agents::ObjectiveOf(settings).name, "throughput");
+}
+
+// Each answers with the value that its report has, and proves no bound above it.
+TEST(ObjectiveTest, EvaluatorReportAndBoundAgree) {
+  const Graph graph = MakeChain(4, 10, 2000);
+  const Cluster cluster = MakeCluster(2);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  Placement halves(4);
+  for (std::size_t i = 2; i < 4; ++i) halves[MakeId<OpId>(i)] = MakeId<DeviceId>(1);
+  for (const agents::ObjectiveEntry& entry : agents::AllObjectives()) {
+    SCOPED_TRACE(entry.name);
+    agents::SearchSettings settings;
+    if (entry.is_listed) settings.objective = entry.name;
+    if (entry.name == "schedule") {
+      settings.schedule = "gpipe";
+      settings.micro_batches = 4;
+    }
+    const std::optional<ScheduleChoice> schedule = LoadSchedule(settings, agents::Door::kSpec);
+    const Simulator simulator(graph, cluster, costs);
+    const agents::ObjectiveContext context = {.graph = graph,
+                                              .cluster = cluster,
+                                              .costs = costs,
+                                              .settings = settings,
+                                              .schedule = schedule,
+                                              .evaluator = entry.name == "hardware" ? &simulator : nullptr};
+    const auto objective = agents::MakeObjective(context);
+    const StepResult result = objective->evaluator().Run(halves);
+    StepReport report = objective->Report(halves, objective->RunWithPeakMemory(halves));
+    EXPECT_EQ(report.step_time_micros, result.step_time_micros);
+    SetLowerBound(context, &report);
+    EXPECT_LE(report.lower_bound_micros, report.step_time_micros);
+    std::ostringstream json;
+    entry.write(json, report);
+    EXPECT_THAT(json.str(), ::testing::HasSubstr("\"" + std::string(entry.value_field) + "\""));
+    std::ostringstream text;
+    entry.print(text, report);
+    EXPECT_THAT(text.str(), ::testing::HasSubstr(entry.metric));
+  }
 }
 
 TEST(ObjectiveTest, StageCostOptionsAreThoseOfDpContiguous) {

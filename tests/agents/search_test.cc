@@ -279,7 +279,7 @@ TEST(SearchTest, StartsFromTheGivenPlacementLengthy) {
     if (!entry.searches()) continue;
     agents::SearchSpec spec = MakeSearch(graph, cluster, std::string(entry.name));
     spec.problem.grouping = "identity";
-    spec.start = start;
+    spec.given_start = start;
     spec.evaluations = 1;
     EXPECT_EQ(agents::RunSearch(spec).best, start) << entry.name;
   }
@@ -329,9 +329,9 @@ TEST(SearchTest, AStartMayBeAskedForByName) {
   agents::SearchSpec spec = SomeSearch("annealing");
   spec.evaluations = 5;
   agents::SearchSpec named = spec;
-  spec.start = agents::FindNamedPlacement("metis", spec);
-  named.start_name = "metis";
-  ASSERT_TRUE(spec.start.has_value());
+  spec.given_start = agents::FindNamedPlacement("metis", spec);
+  named.start = "metis";
+  ASSERT_TRUE(spec.given_start.has_value());
   EXPECT_EQ(agents::RunSearch(named).start_micros, agents::RunSearch(spec).start_micros);
   named.agent = "heft";  // does not search, so it has no start
   EXPECT_TRUE(agents::RunSearch(named).best.has_value());
@@ -349,7 +349,7 @@ TEST(SearchTest, GraphsThatAPolicyIsTransferredToHaveTheSameKindOfStart) {
         .Run(agents::FindNamedPlacement(name, other).value())
         .step_time_micros;
   };
-  spec.start_name = "round_robin";
+  spec.start = "round_robin";
   EXPECT_EQ(agents::RunSearch(spec).transfer[0].start_micros, micros("round_robin"));
   spec.incumbent = "heft";
   EXPECT_EQ(agents::RunSearch(spec).transfer[0].start_micros, micros("heft"));
@@ -411,7 +411,7 @@ TEST(SearchTest, LearningAgentsBeginNearTheStartLengthy) {
     spec.problem.grouping = "identity";
     spec.evaluations = 3;
     const double lost = agents::RunSearch(spec).final_micros.value();
-    spec.start = good.best;
+    spec.given_start = good.best;
     const agents::SearchResult near = agents::RunSearch(spec);
     EXPECT_EQ(near.start_micros, good.best_result.step_time_micros) << agent;
     EXPECT_LT(near.final_micros.value() - near.start_micros, 0.5 * (lost - near.start_micros)) << agent;

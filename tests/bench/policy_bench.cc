@@ -229,10 +229,9 @@ void Simulate(benchmark::State& state) {
 
 // One iteration is the thesis's protocol on one graph: 20 episodes, 16 updates, simulation included.
 void TwentyEpisodes(benchmark::State& state, const std::string& agent, const OptionMap& options) {
-  agents::SearchSpec spec{.problem = {.graph = Problem().graph,
-                                      .cluster = Problem().cluster,
-                                      .costs = Problem().costs,
-                                      .given_grouping = Groups()}};
+  agents::SearchSpec spec{
+      {},
+      {.graph = Problem().graph, .cluster = Problem().cluster, .costs = Problem().costs, .given_grouping = Groups()}};
   spec.engine = "placeto-reference";
   spec.agent = agent;
   spec.agent_options = options;

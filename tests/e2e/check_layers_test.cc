@@ -47,8 +47,8 @@ TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersTooSlow) {
     const Ran ran = Check(file, target);
     EXPECT_NE(ran.status, 0) << file;
     EXPECT_THAT(ran.out, HasSubstr(std::string(file) +
-                                   ":1: experiments goes from spec and library over validation and run to "
-                                   "report, so not " +
+                                   ":1: experiments goes from plan and library over validation and run to "
+                                   "report and library/score, so not " +
                                    target));
   }
 }

@@ -297,7 +297,7 @@ agent: {name: random_walk}
 budget: {evaluations: 6}
 seeds: [1]
 validate_every: 1
-hardware: {share: 0.5, warmups: 0, steps: 1}
+hardware: {warmups: 0, steps: 1}
 sweep:
   reward_source: [simulator, mixed, hardware]
 )";

@@ -14,11 +14,12 @@ namespace emplace::testing {
 
 agents::SearchSpec MakeSearch(const Graph& graph, const Cluster& cluster, const std::string& agent,
                               const OptionMap& options) {
-  return {
-      .problem = {.graph = graph, .cluster = cluster, .costs = MeasuredCosts(graph, cluster), .grouping = "identity"},
-      .engine = "fifo",
-      .agent = agent,
-      .agent_options = options};
+  agents::SearchSpec spec{
+      {}, {.graph = graph, .cluster = cluster, .costs = MeasuredCosts(graph, cluster), .grouping = "identity"}};
+  spec.agent = agent;
+  spec.agent_options = options;
+  spec.threads = 1;
+  return spec;
 }
 
 std::vector<std::size_t> PlacedBy(const std::string& agent, const Graph& graph, const Cluster& cluster,

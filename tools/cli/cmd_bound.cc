@@ -16,6 +16,7 @@
 #include "sim/base/printable.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
+#include "sim/formats/report_text.h"
 #include "sim/grouping.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
@@ -46,10 +47,8 @@ std::optional<Placement> FirstPlacement(const BoundCommandOptions& options, cons
   }
   // Agents place on all devices, so they need all links.
   if (!agents::CanBeExact(graph, cluster) || cluster.FindMissingLink()) return std::nullopt;
-  SearchOptions search;
-  search.evaluations = kFirstEvaluations;
-  agents::SearchSpec spec = MakeSearchSpec(options.problem, search, graph, cluster, costs);
-  spec.agent = "multilevel_search";
+  agents::SearchSpec spec = MakeSearchSpec(options.problem, std::nullopt, graph, cluster, costs);
+  spec.evaluations = kFirstEvaluations;
   spec.simulator = &simulator;
   spec.stop = [&stop] { return stop(); };
   return agents::RunSearch(spec, {}).best;

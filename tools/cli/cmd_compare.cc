@@ -20,7 +20,6 @@
 #include "agents/objective.h"
 #include "agents/python/python_agent.h"
 #include "agents/search.h"
-#include "agents/throughput/max_load_bound.h"
 #include "agents/throughput/stage_costs.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
@@ -43,7 +42,6 @@ namespace {
 
 struct CompareOptions {
   ProblemOptions problem;
-  SearchOptions search;
   std::vector<std::string> agents = {"all"};
   std::vector<std::size_t> gpus;
   bool json = false;
@@ -58,7 +56,7 @@ struct Cell {
   std::optional<std::size_t> gpus;
   std::size_t evaluations = 0;
   std::size_t groups = 0;
-  agents::LowerBound lower_bound;
+  std::optional<agents::LowerBound> lower_bound;
   std::optional<StepReport> report;  // none: no placement that fits was found
   std::optional<double> overflow_bytes;
   std::optional<double> one_device_micros;  // everything on one accelerator where it fits
@@ -109,39 +107,31 @@ struct Instance {
   const Cluster& cluster;
   const CostTable& costs;
   const Simulator& simulator;
-  agents::LowerBound lower_bound;  // of the objective; with a schedule, of one micro-batch
+  const std::optional<ScheduleChoice>& schedule;
+  std::optional<agents::LowerBound> lower_bound;  // of every placement; none: reports have their own
   std::optional<Placement> start;
 };
 
-Instance MakeInstance(const ProblemOptions& problem, const agents::Objective& objective, bool has_schedule,
-                      const Graph& graph, const Cluster& cluster, const CostTable& costs, const Simulator& simulator,
-                      std::optional<Placement> start) {
-  Instance instance{problem, graph, cluster, costs, simulator, {}, std::move(start)};
-  if (objective.is_max_load()) {
-    instance.lower_bound.micros =
-        agents::MaxLoadBoundMicros(graph, agents::MakeStageCosts(graph, cluster, costs, objective.load));
-  } else if (!has_schedule) {
-    instance.lower_bound = agents::FindLowerBound(graph, cluster, costs, problem.engine);
-  }
-  return instance;
-}
-
 Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
-  const auto& [problem, graph, cluster, costs, simulator, lower_bound, start] = instance;
-  agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
+  const auto& [problem, graph, cluster, costs, simulator, schedule, lower_bound, start] = instance;
+  agents::SearchSpec spec = MakeSearchSpec(problem, schedule, graph, cluster, costs);
   spec.agent = agent;
+  const std::unique_ptr<const agents::Objective> objective = MakeObjective(problem, {.graph = graph,
+                                                                                     .cluster = cluster,
+                                                                                     .costs = costs,
+                                                                                     .settings = spec,
+                                                                                     .schedule = schedule,
+                                                                                     .simulator = &simulator});
   spec.simulator = &simulator;
   const agents::AgentEntry& entry = agents::FindAgent(agent);
   if (entry.searches()) {
-    spec.start = start;
-    if (options.search.seconds > 0 && !options.search.evaluations) {
-      const std::unique_ptr<const Evaluator> other =
-          OtherEvaluator(options.problem, options.search, graph, cluster, costs);
-      spec.evaluations = EvaluationsIn(options.search.seconds, spec.threads, entry, other ? *other : simulator,
+    spec.given_start = start;
+    if (spec.seconds > 0 && spec.Budget(1) == 0) {
+      spec.evaluations = EvaluationsIn(spec.seconds, spec.threads, entry, objective->evaluator(),
                                        OnOneDevice(graph, cluster, costs, simulator));
     }
   } else {
-    spec.evaluations = 0;  // one placement needs no budget
+    spec.evaluations = spec.episodes = 0;  // one placement needs no budget
   }
   stop->Start();
   spec.stop = [stop] { return (*stop)(); };
@@ -160,10 +150,10 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
             .worse_than_one_device = result.WorseThanOneDevice(),
             .stopped = result.was_stopped ? result.note : ""};
   if (result.best) {
-    cell.report = ReportOf(problem, options.search, graph, cluster, costs, *result.best, result.best_result);
-    if (!lower_bound.method.empty()) {
-      cell.report->lower_bound_micros = lower_bound.micros;
-      cell.report->lower_bound_method = lower_bound.method;
+    cell.report = objective->Report(*result.best, result.best_result);
+    if (lower_bound && !lower_bound->method.empty()) {
+      cell.report->lower_bound_micros = lower_bound->micros;
+      cell.report->lower_bound_method = lower_bound->method;
     }
     KeepPlacement(options, graph, cluster, *result.best, &cell);
   }
@@ -192,10 +182,12 @@ std::string BusiestDevice(const StepReport& report) {
   return busiest->name;
 }
 
-bool IsMaxLoad(const CompareOptions& options) { return agents::ParseObjective(options.search.objective).is_max_load(); }
+const agents::ObjectiveEntry& ObjectiveOf(const CompareOptions& options) {
+  return agents::ObjectiveOf(options.problem.settings);
+}
 
 Table MakeTable(const CompareOptions& options, const std::vector<Cell>& cells) {
-  Table table({"gpus", "agent", "groups", "evaluations", IsMaxLoad(options) ? "max load ms" : "step time ms",
+  Table table({"gpus", "agent", "groups", "evaluations", fmt::format("{} ms", ObjectiveOf(options).metric),
                "x lower bound", "gap to best %", "busiest", "busy %", "peak memory MiB", "tensors sent", "fits"});
   for (const Cell& cell : cells) {
     std::vector<std::string> row = {cell.gpus ? std::to_string(*cell.gpus) : "all",
@@ -222,7 +214,8 @@ Table MakeTable(const CompareOptions& options, const std::vector<Cell>& cells) {
 }
 
 void PrintJson(std::ostream& out, const CompareOptions& options, const std::vector<Cell>& cells) {
-  const bool is_max_load = IsMaxLoad(options);
+  const agents::SearchSettings settings = Resolved(options.problem.settings);
+  const agents::ObjectiveEntry& objective = ObjectiveOf(options);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Cell& cell : cells) {
     nlohmann::ordered_json row = {{"agent", cell.agent}};
@@ -230,19 +223,19 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     row["groups"] = cell.groups;
     row["evaluations"] = cell.evaluations;
     if (!cell.stopped.empty()) row["stopped"] = cell.stopped;
-    if (is_max_load) {
-      row["max_load_bound_us"] = cell.lower_bound.micros;
-    } else if (!options.search.schedule.any()) {
-      row["lower_bound_us"] = cell.lower_bound.micros;
-      row["lower_bound_method"] = cell.lower_bound.method;
-      row["best_bound_us"] = cell.lower_bound.micros;  // the same under its earlier name
+    if (cell.lower_bound) {
+      row[std::string(objective.bound_field)] = cell.lower_bound->micros;
+      if (!cell.lower_bound->method.empty()) {
+        row["lower_bound_method"] = cell.lower_bound->method;
+        row["best_bound_us"] = cell.lower_bound->micros;  // the same under its earlier name
+      }
     } else if (cell.report) {
-      row["lower_bound_us"] = cell.report->lower_bound_micros;
+      row[std::string(objective.bound_field)] = cell.report->lower_bound_micros;
       row["lower_bound_method"] = cell.report->lower_bound_method;
     }
     row["fits_memory"] = cell.report.has_value();
     if (cell.report) {
-      row[is_max_load ? "max_load_us" : "step_time_us"] = cell.report->step_time_micros;
+      row[std::string(objective.value_field)] = cell.report->step_time_micros;
       row["busiest_device"] = BusiestDevice(*cell.report);
       row["busiest_device_us"] = cell.report->busiest_device_micros;
       row["peak_bytes"] = LargestPeak(*cell.report).count;
@@ -256,12 +249,15 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     }
     rows.push_back(std::move(row));
   }
-  nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},      {"version", 1},
-                                       {"graph", options.problem.graph.file}, {"cluster", options.problem.cluster.name},
-                                       {"engine", options.problem.engine},    {"costs", CostsText(options.problem)},
-                                       {"seed", options.search.seed}};
-  if (is_max_load) comparison["objective"] = options.search.objective;
-  if (options.search.schedule.any()) comparison["schedule"] = options.search.schedule.name;
+  nlohmann::ordered_json comparison = {{"schema", "emplace.comparison"},
+                                       {"version", 1},
+                                       {"graph", options.problem.graph.file},
+                                       {"cluster", options.problem.cluster.name},
+                                       {"engine", settings.engine},
+                                       {"costs", CostsText(options.problem)},
+                                       {"seed", settings.seed}};
+  if (agents::IsSet(agents::FindSetting("objective"), settings)) comparison["objective"] = settings.objective;
+  if (!settings.schedule.empty()) comparison["schedule"] = settings.schedule;
   comparison["results"] = std::move(rows);
   out << comparison.dump(1) << '\n';
 }
@@ -317,9 +313,8 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
 }
 
 int Run(const CompareOptions& options) {
-  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile,
-              GroupingFile(options.search), StartFile(options.search), ScheduleFile(options.search.schedule)},
-             options.outputs);
+  CheckProblem(options.problem);
+  CheckFiles(InputFiles(options.problem), options.outputs);
   if (!options.placements.empty() && !std::filesystem::is_directory(options.placements)) {
     throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
   }
@@ -327,7 +322,6 @@ int Run(const CompareOptions& options) {
   if (!options.placements.empty()) CheckCanBeWritten(PlacementPath(options, "placement", std::nullopt));
   for (const std::string& path : options.outputs) FormatOf(path);
   CheckAgents(options);
-  CheckObjective(options.search, options.problem, "");
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   std::vector<std::optional<std::size_t>> sizes(options.gpus.begin(), options.gpus.end());
   if (sizes.empty()) sizes.emplace_back();
@@ -339,17 +333,23 @@ int Run(const CompareOptions& options) {
   }
   std::vector<Cell> cells;
   std::string unanswered;  // the last error of an agent in Python, which never answered or raised
-  SearchStop stop(options.search.seconds);
+  const std::optional<ScheduleChoice> schedule = LoadSchedule(options.problem.settings, agents::Door::kCommandLine);
+  SearchStop stop(options.problem.settings.seconds);
   for (const std::optional<std::size_t>& gpus : sizes) {
     ProblemOptions problem = options.problem;
     problem.cluster.gpus = gpus;
     const Cluster cluster = LoadCluster(problem);
     const CostTable costs = LoadCosts(problem, graph, cluster);
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-    std::optional<Placement> start = FindStart(options.search, graph, cluster, costs, simulator);
-    const Instance instance =
-        MakeInstance(problem, agents::ParseObjective(options.search.objective), options.search.schedule.any(), graph,
-                     cluster, costs, simulator, std::move(start));
+    const agents::ObjectiveContext context = {.graph = graph,
+                                              .cluster = cluster,
+                                              .costs = costs,
+                                              .settings = problem.settings,
+                                              .schedule = schedule,
+                                              .simulator = &simulator};
+    Instance instance{problem, graph, cluster, costs, simulator, schedule, {}, {}};
+    if (const auto bound = ObjectiveOf(options).bound) instance.lower_bound = bound(context);
+    instance.start = FindStart(problem, schedule, graph, cluster, costs, simulator);
     for (const std::string& agent : ChosenAgents(options, cluster)) {
       if (stop.Interrupted()) break;
       try {
@@ -407,10 +407,8 @@ Command AddCompare(CLI::App& app) {
                    "Who searches, of `emplace list agents`, or agents in Python, MODULE:CLASS (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
-  AddObjectiveOptions(*command, &options->search);
-  AddSearchOptions(*command, &options->search);
+  AddSearchOptions(*command, &options->problem, {"agent", "set"});
   AddCostOptions(*command, &options->problem);
-  AddEngineOption(*command, &options->problem);
   command->add_flag("--json", options->json, "Print as JSON (emplace.comparison)");
   command->add_flag("--csv", options->csv, "Print as CSV");
   command

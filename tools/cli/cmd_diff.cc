@@ -20,11 +20,13 @@
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
 #include "sim/base/table.h"
+#include "sim/formats/report_text.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
+#include "tools/cli/search.h"
 
 namespace emplace::tools {
 namespace {
@@ -151,6 +153,7 @@ class DiffPrinter {
 
 int Run(const DiffOptions& options) {
   const ProblemOptions& problem = options.problem;
+  CheckProblem(problem);
   CheckFiles(
       {problem.graph.file, problem.cluster.name, options.placements[0], options.placements[1], problem.costs.profile},
       {});
@@ -197,7 +200,7 @@ Command AddDiff(CLI::App& app) {
       ->type_name("WHAT")
       ->check(CLI::Validator(GroupError, "", "what"));
   AddCostOptions(*command, &options->problem);
-  AddEngineOption(*command, &options->problem);
+  AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});
   command
       ->add_option(
           "--pieces", options->pieces,

@@ -18,11 +18,13 @@
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
 #include "sim/base/table.h"
+#include "sim/formats/report_text.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
+#include "tools/cli/search.h"
 
 namespace emplace::tools {
 namespace {
@@ -182,6 +184,7 @@ class Printer {
 
 int Run(const ExplainOptions& options) {
   const ProblemOptions& problem = options.problem;
+  CheckProblem(problem);
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".html")) {
     throw InputError(options.output, "is not a name for a page (a name that ends in .html)");
   }
@@ -228,7 +231,7 @@ Command AddExplain(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   AddCostOptions(*command, &options->problem);
-  AddEngineOption(*command, &options->problem);
+  AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});
   command
       ->add_option("--moves", options->moves,
                    "Moves to simulate at most (default: 1000, and fewer for graphs of more than 20,000 ops)")

@@ -163,7 +163,7 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
 
 std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const experiments::CostModels models = experiments::LoadCostModels(problem.costs, "--costs");
+  const experiments::CostModels models = experiments::LoadCostModels(problem.costs, "costs");
   experiments::CheckKinds(models, cluster, problem.cluster.name);
   std::ostringstream out;
   out << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());

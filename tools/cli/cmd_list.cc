@@ -84,9 +84,8 @@ Rows ListModels() {
 }
 
 Rows ListObjectives() {
-  return WithOptions(agents::AllObjectives(), [](const agents::ObjectiveEntry& entry, OptionReader& reader) {
-    agents::Objective objective;
-    if (entry.read != nullptr) entry.read(reader, &objective);
+  return WithOptions(agents::ListedObjectives(), [](const agents::ObjectiveEntry& entry, OptionReader& reader) {
+    if (entry.read_options != nullptr) entry.read_options(reader);
   });
 }
 

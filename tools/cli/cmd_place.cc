@@ -43,9 +43,6 @@ std::vector<std::string_view> AgentsWithPolicies() {
 
 struct PlaceOptions {
   ProblemOptions problem;
-  SearchOptions search;
-  std::string agent = "multilevel_search";
-  std::vector<std::string> settings;
   std::string checkpoint;
   std::string policy;
   std::string policy_output;
@@ -59,15 +56,15 @@ int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult
     by_how_much = fmt::format(": the nearest is over by {} in all",
                               HumanReadable(Bytes{RoundToInteger(*result.smallest_overflow_bytes)}));
   }
-  const bool schedule = options.search.schedule.any();
+  const agents::SearchSettings settings = Resolved(options.problem.settings);
   std::string one_device;
   if (result.one_device_micros) {
     one_device = fmt::format("; everything on one device takes {} and fits: --agent single_device",
                              HumanReadableMicros(*result.one_device_micros));
   }
   PrintMessage(fmt::format("{}: nothing that {}fits was found in {} of {}{}{}", options.problem.graph.file,
-                           schedule ? "is a pipeline for " + options.search.schedule.name + " and " : "",
-                           Counted(result.evaluations, "evaluation"), options.agent, by_how_much, one_device));
+                           settings.schedule.empty() ? "" : "is a pipeline for " + settings.schedule + " and ",
+                           Counted(result.evaluations, "evaluation"), settings.agent, by_how_much, one_device));
   return kNotFound;
 }
 
@@ -75,23 +72,25 @@ int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult
 std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
                     const StepResult& one_device) {
   std::ostringstream text;
+  const agents::SearchSettings& settings = options.problem.settings;
+  const agents::ObjectiveEntry& objective = agents::ObjectiveOf(settings);
   if (options.show.json) {
-    WriteResult(text, report);
+    objective.write(text, report);
     return std::move(text).str();
   }
-  text << fmt::format("agent {}, seed {}: {}, {}, {} of them fit\n", options.agent, options.search.seed,
+  text << fmt::format("agent {}, seed {}: {}, {}, {} of them fit\n", settings.agent, settings.seed,
                       Counted(result.num_groups, "group"), Counted(result.evaluations, "evaluation"), result.fitting);
   if (!result.episodes.empty()) {
     const double first = result.episodes.front().entropy;
     // A loaded policy and one that begins at a start are narrow on purpose.
-    const bool is_untaught = options.policy.empty() && options.search.start.empty();
+    const bool is_untaught = options.policy.empty() && settings.start.empty();
     text << fmt::format(
         "policy entropy, of the largest possible: {:.2f} in the first episode, {:.2f} in the last{}\n", first,
         result.episodes.back().entropy,
         is_untaught && first < kDecidedEntropy ? " (below 0.5 at first: decided before it had learned anything)" : "");
   }
   if (!result.note.empty()) text << result.note << '\n';
-  PrintReport(text, report);
+  objective.print(text, report);
   if (report.one_device_micros && report.step_time_micros > *report.one_device_micros) {
     text << fmt::format("\nWORSE than everything on one device, which takes {} and fits: --agent single_device{}\n",
                         HumanReadableMicros(*report.one_device_micros),
@@ -105,10 +104,11 @@ std::string Summary(const PlaceOptions& options, const agents::SearchResult& res
   return std::move(text).str();
 }
 
-std::vector<FileToWrite> ScheduleTimelineFile(const PlaceOptions& options, const Graph& graph, const Cluster& cluster,
-                                              const CostTable& costs, const Placement& placement) {
+std::vector<FileToWrite> ScheduleTimelineFile(const PlaceOptions& options, const ScheduleChoice& choice,
+                                              const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                              const Placement& placement) {
   if (options.show.timeline.empty()) return {};
-  const ScheduleEvaluator evaluator(graph, cluster, costs, LoadScheduleChoice(options.search.schedule));
+  const ScheduleEvaluator evaluator(graph, cluster, costs, choice);
   return {{.path = options.show.timeline,
            .write = [step = std::make_shared<const ScheduledStep>(evaluator.Simulate(placement)), &graph,
                      &cluster](std::ostream& out) {
@@ -119,10 +119,10 @@ std::vector<FileToWrite> ScheduleTimelineFile(const PlaceOptions& options, const
 
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, GroupingFile(options.search),
-              options.policy, StartFile(options.search), ScheduleFile(options.search.schedule)},
-             {options.output, options.show.timeline, options.checkpoint, options.policy_output});
-  CheckObjective(options.search, problem, options.show.timeline);
+  CheckProblem(problem, options.show.timeline);
+  std::vector<std::string> inputs = InputFiles(problem);
+  inputs.push_back(options.policy);
+  CheckFiles(inputs, {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
@@ -132,35 +132,38 @@ int Run(const PlaceOptions& options) {
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-  agents::SearchSpec spec = MakeSearchSpec(problem, options.search, graph, cluster, costs);
-  spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
-  spec.agent_options = ParseSettings(options.settings);
+  const std::optional<ScheduleChoice> schedule = LoadSchedule(problem.settings, agents::Door::kCommandLine);
+  agents::SearchSpec spec = MakeSearchSpec(problem, schedule, graph, cluster, costs);
   if (!options.policy.empty() || !options.policy_output.empty()) {
     if (!agents::MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
       throw InputError(options.policy.empty() ? "--policy-out" : "--policy",
                        fmt::format("agent {} has no policy ({})", spec.agent, fmt::join(AgentsWithPolicies(), ", ")));
     }
   }
-  CheckTakesStart(options.search, spec.agent);
-  spec.start = FindStart(options.search, graph, cluster, costs, simulator);
+  spec.given_start = FindStart(problem, schedule, graph, cluster, costs, simulator);
   const Placement on_one = OnOneDevice(graph, cluster, costs, simulator);
-  const std::unique_ptr<const Evaluator> other = OtherEvaluator(problem, options.search, graph, cluster, costs);
-  const Evaluator& evaluator = other ? *other : simulator;
-  if (options.search.seconds > 0 && !options.search.evaluations) {
+  const agents::ObjectiveContext context = {.graph = graph,
+                                            .cluster = cluster,
+                                            .costs = costs,
+                                            .settings = spec,
+                                            .schedule = schedule,
+                                            .simulator = &simulator};
+  const std::unique_ptr<const agents::Objective> objective = MakeObjective(problem, context);
+  const Evaluator& evaluator = objective->evaluator();
+  if (spec.seconds > 0 && spec.Budget(1) == 0) {
     if (!options.checkpoint.empty()) {
       throw InputError("--checkpoint", "needs --evaluations beside --seconds (a resumed search has the same budget)");
     }
-    spec.evaluations =
-        EvaluationsIn(options.search.seconds, spec.threads, agents::FindAgent(spec.agent), evaluator, on_one);
+    spec.evaluations = EvaluationsIn(spec.seconds, spec.threads, agents::FindAgent(spec.agent), evaluator, on_one);
   }
   spec.simulator = &simulator;
   spec.checkpoint = options.checkpoint;
   spec.policy = options.policy;
   agents::SearchResult result;
-  SearchStop stop(options.search.seconds);
+  SearchStop stop(spec.seconds);
   spec.stop = [&stop] { return stop(); };
   {
-    Progress progress(options.agent);
+    Progress progress(spec.agent);
     result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   }
   if (stop.Interrupted()) {
@@ -180,12 +183,13 @@ int Run(const PlaceOptions& options) {
   }
   const Placement& best = *result.best;
   files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
-  const std::vector<FileToWrite> timeline = options.search.schedule.any()
-                                                ? ScheduleTimelineFile(options, graph, cluster, costs, best)
+  const std::vector<FileToWrite> timeline = schedule
+                                                ? ScheduleTimelineFile(options, *schedule, graph, cluster, costs, best)
                                                 : TimelineFile(options.show.timeline, simulator, graph, cluster, best);
   files.insert(files.end(), timeline.begin(), timeline.end());
-  StepReport report = ReportOf(problem, options.search, graph, cluster, costs, best, result.best_result);
-  agents::AddLowerBound(graph, cluster, costs, &report);
+  StepReport report = objective->Report(best, result.best_result);
+  report.costs = CostsText(problem);
+  SetLowerBound(context, &report);
   report.one_device_micros = result.one_device_micros;
   const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
@@ -204,15 +208,7 @@ Command AddPlace(CLI::App& app) {
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem)->required();
   AddGpusOption(*command, &options->problem);
-  command
-      ->add_option(
-          "--agent", options->agent,
-          fmt::format("Who searches, of `emplace list agents`, or an agent in Python, MODULE:CLASS (default: {})",
-                      options->agent))
-      ->type_name("NAME");
-  AddSetOption(*command, &options->settings);
-  AddObjectiveOptions(*command, &options->search);
-  AddSearchOptions(*command, &options->search);
+  AddSearchOptions(*command, &options->problem);
   command
       ->add_option("--checkpoint", options->checkpoint,
                    "Resume from this file, if it exists, and save to it now and then")
@@ -224,7 +220,6 @@ Command AddPlace(CLI::App& app) {
   command->add_option("--policy-out", options->policy_output, "Write the policy that a learning agent ends with")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
-  AddEngineOption(*command, &options->problem);
   command->add_option("-o,--output", options->output, "placement.json to write; none if nothing that fits was found")
       ->required()
       ->type_name("FILE");

@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
+#include "sim/formats/report_text.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "sim/schedule/placed_pipeline.h"
@@ -21,7 +22,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/importing.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/schedule_option.h"
 
 namespace emplace::tools {
 namespace {
@@ -29,14 +29,13 @@ namespace {
 struct SimulateOptions {
   ProblemOptions problem;
   std::string placement;
-  ScheduleOptions schedule;
   bool steady_state = false;
   ShowOptions show;
 };
 
-StepReport SimulateWithSchedule(const SimulateOptions& options, const Graph& graph, const Cluster& cluster,
-                                const CostTable& costs, const Placement& placement, std::vector<FileToWrite>* files) {
-  const ScheduleChoice& choice = LoadScheduleChoice(options.schedule);
+StepReport SimulateWithSchedule(const SimulateOptions& options, const ScheduleChoice& choice, const Graph& graph,
+                                const Cluster& cluster, const CostTable& costs, const Placement& placement,
+                                std::vector<FileToWrite>* files) {
   const std::string place = "--schedule " + choice.name;
   const auto step = std::make_shared<const ScheduledStep>(
       SimulatePlacedSchedule(graph, cluster, costs, placement, choice,
@@ -65,21 +64,22 @@ StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, 
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
   const StepResult result = simulator.Run(placement);
   *files = TimelineFile(options.show.timeline, simulator, graph, cluster, placement);
-  return MakeStepReport(graph, cluster, costs, placement, options.problem.engine, result);
+  return MakeStepReport(graph, cluster, costs, placement, options.problem.settings.engine, result);
 }
 
 int Run(const SimulateOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckScheduleOptions(options.schedule, problem.engine, problem.collectives, options.show.timeline);
-  if (options.steady_state && !options.schedule.any()) {
+  CheckProblem(problem, options.show.timeline);
+  const agents::SearchSettings settings = Resolved(problem.settings);
+  if (options.steady_state && settings.schedule.empty()) {
     throw InputError("--steady-state", "is of a schedule (--schedule 1f1b ..)");
   }
-  if (options.steady_state && !ScheduleFile(options.schedule).empty()) {
+  if (options.steady_state && agents::IsScheduleFile(settings.schedule)) {
     throw InputError("--steady-state", "is of a schedule with a name: a file says nothing of more micro-batches");
   }
-  CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile,
-              ScheduleFile(options.schedule)},
-             {options.show.timeline});
+  std::vector<std::string> inputs = InputFiles(problem);
+  inputs.push_back(options.placement);
+  CheckFiles(inputs, {options.show.timeline});
   if (options.show.timeline == "-" && options.show.json) {
     throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
   }
@@ -88,15 +88,15 @@ int Run(const SimulateOptions& options) {
   const Cluster cluster = LoadCluster(problem);
   const CostTable costs = LoadCosts(problem, graph, cluster);
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
-  const bool has_schedule = options.schedule.any();
+  const std::optional<ScheduleChoice> schedule = LoadSchedule(settings, agents::Door::kCommandLine);
   std::vector<FileToWrite> files;
-  StepReport report =
-      (has_schedule ? SimulateWithSchedule : SimulateOneBatch)(options, graph, cluster, costs, placement, &files);
+  StepReport report = schedule ? SimulateWithSchedule(options, *schedule, graph, cluster, costs, placement, &files)
+                               : SimulateOneBatch(options, graph, cluster, costs, placement, &files);
   report.costs = CostsText(problem);
   agents::AddLowerBound(graph, cluster, costs, &report);
   if (options.show.timeline != "-") {
     files.push_back(
-        {"-", [&](std::ostream& out) { options.show.json ? WriteResult(out, report) : PrintReport(out, report); }});
+        {"-", [&](std::ostream& out) { options.show.json ? WriteResult(out, report) : PrintStepReport(out, report); }});
   }
   WriteFiles(files);
   return kSuccess;
@@ -111,11 +111,10 @@ Command AddSimulate(CLI::App& app) {
   AddClusterOptions(*command, &options->problem)->required();
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
-  AddScheduleOptions(*command, &options->schedule);
   command->add_flag("--steady-state", options->steady_state,
                     "With --schedule: also the time by which each further micro-batch makes a step longer, and why");
   AddCostOptions(*command, &options->problem);
-  AddEngineOption(*command, &options->problem);
+  AddSimulationOptions(*command, &options->problem);
   AddShowOptions(*command, &options->show);
   return {command, [options] { return Run(*options); }};
 }

@@ -73,10 +73,10 @@ int DryRun(const SweepOptions& options, const experiments::PlannedSweep& sweep) 
     const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
     const experiments::TrialEstimate estimate = estimator.Estimate(trial);
     progress->Show(++estimated, plan.trials.size(), "trials", "");
-    if (!estimate.is_bounded) untimed.insert(cell.agent.label);
+    if (!estimate.is_bounded) untimed.insert(cell.label);
     low += estimate.low_seconds;
     high += estimate.high_seconds;
-    std::vector<std::string> row = {trial.id, cell.agent.label};
+    std::vector<std::string> row = {trial.id, cell.label};
     for (const experiments::SweepCell::Setting& setting : cell.values.settings) {
       if (setting.path != "agent" && setting.path != "agent.label") row.push_back(setting.text);
     }
@@ -122,7 +122,7 @@ void CheckRealDevices(const experiments::PlannedSweep& sweep) {
   std::set<std::string> checked;
   for (std::size_t i = 0; i < sweep.plan.trials.size(); ++i) {
     const experiments::TrialChoice& choice = sweep.plan.trials[i].choice;
-    if (!choice.hardware || experiments::IsFinished(sweep.folders[i])) continue;
+    if (!choice.NeedsHardware() || experiments::IsFinished(sweep.folders[i])) continue;
     if (!checked.insert(JsonText({FieldsToJson(choice.cluster)})).second) continue;
     AtPlace(sweep.experiment.path, [&] {
       experiments::CheckRealDevices(

@@ -39,12 +39,10 @@ namespace {
 
 struct ValidateOptions {
   ProblemOptions problem;
-  SearchOptions search;
   std::vector<std::string> placements;
   std::size_t random = 0;
   std::string mostly;
   std::string agent;
-  std::vector<std::string> settings;
   std::size_t samples = 25;
   std::string rerun_of;
   std::size_t rounds = 10;  // 0: one placement after the other
@@ -97,7 +95,7 @@ std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& option
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
   if (options.random > 0) {
-    add(experiments::RandomPlacements(spec.problem, options.random, options.search.seed,
+    add(experiments::RandomPlacements(spec.problem, options.random, options.problem.settings.seed,
                                       DeviceOf(options.mostly, spec.problem.cluster)));
   }
   if (!options.agent.empty()) add(experiments::AgentPlacements(spec, options.samples));
@@ -210,13 +208,13 @@ experiments::CheckedInRounds CheckInRounds(const ValidateOptions& options, const
                                            const experiments::SampledPlacement& reference, const SearchStop& stop) {
   Progress progress("validate");
   const auto goes_on = [&stop] { return !stop(); };
-  return validator.CheckInRounds(placements, reference, {.rounds = options.rounds, .seed = options.search.seed},
-                                 goes_on, [&](std::size_t visits, double micros) {
-                                   progress.Show(visits, placements.size() * options.rounds, "visits",
-                                                 stop.Interrupted()
-                                                     ? "stops after this round (Ctrl-C again stops at once)"
-                                                     : "last " + HumanReadableMicros(micros));
-                                 });
+  return validator.CheckInRounds(
+      placements, reference, {.rounds = options.rounds, .seed = options.problem.settings.seed}, goes_on,
+      [&](std::size_t visits, double micros) {
+        progress.Show(visits, placements.size() * options.rounds, "visits",
+                      stop.Interrupted() ? "stops after this round (Ctrl-C again stops at once)"
+                                         : "last " + HumanReadableMicros(micros));
+      });
 }
 
 std::vector<experiments::ValidationCase> CheckEach(const experiments::Validator& validator,
@@ -247,7 +245,7 @@ std::string Ended(const ValidateOptions& options, const SearchStop& stop) {
   return stop.Interrupted() ? "it was interrupted" : fmt::format("--time-limit {:g} s was over", options.time_limit);
 }
 
-void CheckOptions(const ValidateOptions& options) {
+void CheckValidateOptions(const ValidateOptions& options) {
   if (options.placements.empty() && options.random == 0 && options.agent.empty()) {
     throw InputError("", "a placement is missing (--placement, --random or --agent)");
   }
@@ -255,19 +253,21 @@ void CheckOptions(const ValidateOptions& options) {
     throw InputError("", "--profile is missing: it says what ops and links cost (emplace profile writes one)");
   }
   if (!options.mostly.empty() && options.random == 0) throw InputError("--mostly", "needs --random");
-  if (!options.search.start.empty() && options.agent.empty()) {
+  if (!options.problem.settings.start.empty() && options.agent.empty()) {
     throw InputError("--start", "needs --agent (whose search starts there)");
   }
-  std::vector<std::string> inputs = options.placements;
-  inputs.insert(inputs.end(), {options.problem.graph.file, options.problem.costs.profile, options.problem.cluster.name,
-                               GroupingFile(options.search), StartFile(options.search), options.rerun_of});
+  CheckProblem(options.problem);
+  std::vector<std::string> inputs = InputFiles(options.problem);
+  inputs.insert(inputs.end(), options.placements.begin(), options.placements.end());
+  inputs.push_back(options.rerun_of);
   CheckFiles(inputs, {options.timeline, options.simulated_timeline});
 }
 
 int Run(ValidateOptions options) {
-  CheckOptions(options);
+  if (!options.agent.empty()) options.problem.settings.agent = options.agent;
+  CheckValidateOptions(options);
   options.hardware.statistic = *EnumOfName<profiler::HardwareOptions::Statistic>(options.statistic);
-  options.hardware.seed = options.search.seed;
+  options.hardware.seed = options.problem.settings.seed;
   const bool in_rounds = options.rounds > 0;
   // A visit of a round has few steps: there are many, and the reference's beside them.
   options.hardware.warmups = options.warmups.value_or(in_rounds ? 1 : options.hardware.warmups);
@@ -278,12 +278,9 @@ int Run(ValidateOptions options) {
   const Cluster cluster = ClusterOf(options, open);
   const CostTable costs = LoadCosts(options.problem, graph, cluster);
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
-  agents::SearchSpec spec = MakeSearchSpec(options.problem, options.search, graph, cluster, costs);
+  agents::SearchSpec spec = MakeSearchSpec(options.problem, std::nullopt, graph, cluster, costs);
   if (!options.agent.empty()) {
-    spec.agent = AtPlace("--agent", [&] { return std::string(agents::FindAgent(options.agent).name); });
-    spec.agent_options = ParseSettings(options.settings);
-    CheckTakesStart(options.search, spec.agent);
-    spec.start = FindStart(options.search, graph, cluster, costs, simulator);
+    spec.given_start = FindStart(options.problem, std::nullopt, graph, cluster, costs, simulator);
   }
   const std::vector<experiments::SampledPlacement> placements = Collect(options, spec);
   std::vector<profiler::HardwareDevice*> devices;
@@ -364,7 +361,6 @@ Command AddValidate(CLI::App& app) {
       ->type_name("DEVICE");
   command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
       ->type_name("NAME");
-  AddSetOption(*command, &options->settings);
   command->add_option("--samples", options->samples, "How many of them")
       ->type_name("N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U))
@@ -377,8 +373,8 @@ Command AddValidate(CLI::App& app) {
                    "What is simulated, its devices named as the real ones (default: what the profile says of them)")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
-  AddEngineOption(*command, &options->problem);
-  AddSearchOptions(*command, &options->search);
+  AddSearchOptions(*command, &options->problem,
+                   {"agent", "objective", "schedule", "micro_batches", "episodes", "incumbent"});
   command
       ->add_option(
           "--rerun-of", options->rerun_of,

@@ -153,8 +153,11 @@ std::string InOurWords(const CLI::App& app, const CLI::App* chosen, const CLI::P
   return text;
 }
 
+const CLI::App* running = nullptr;  // the command; null before it runs
+
 int RunProgram(int argc, char** argv) {
-  CLI::App app("Device placement: which op of a training graph goes on which device, and how long a step then takes.");
+  static CLI::App app(
+      "Device placement: which op of a training graph goes on which device, and how long a step then takes.");
   app.name("emplace");
   app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
   app.require_subcommand(1);
@@ -183,9 +186,20 @@ int RunProgram(int argc, char** argv) {
     const std::string name = command == nullptr ? "emplace" : "emplace " + command->get_name();
     return Complain(kBadInput, InOurWords(app, command, error) + (" (see " + name + " --help)"));
   }
+  running = chosen()->app;
+  while (!running->get_subcommands().empty()) running = running->get_subcommands().front();
   const int status = chosen()->run();
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
   return status;
+}
+
+// Below the command line, errors name a setting; here it is an option of the command that runs.
+std::string WithDashes(std::string_view error) {
+  std::string option(error.substr(0, error.find_first_of(": ")));
+  std::ranges::replace(option, '_', '-');
+  const bool is_option = running != nullptr && !option.empty() && option[0] != '-' &&
+                         running->get_option_no_throw("--" + option) != nullptr;
+  return is_option ? "--" + option + std::string(error.substr(option.size())) : std::string(error);
 }
 
 int Main(int argc, char** argv) {
@@ -204,7 +218,7 @@ int Main(int argc, char** argv) {
     // Readers name their file, which is "-" for standard input.
     const std::string_view text = error.what();
     const bool of_stream = text.starts_with("-: ") && text.find("standard ") == std::string_view::npos;
-    return Complain(kBadInput, of_stream ? fmt::format("standard input{}", text.substr(1)) : std::string(text));
+    return Complain(kBadInput, of_stream ? fmt::format("standard input{}", text.substr(1)) : WithDashes(text));
   } catch (const std::filesystem::filesystem_error& error) {
     // Users' paths can fail: a name that is too long, a link to itself, a folder without read permission.
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");

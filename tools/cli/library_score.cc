@@ -191,7 +191,7 @@ class InstanceScorer {
   }
 
   agents::SearchResult Search(std::uint64_t budget, const std::function<bool()>& stop) const {
-    agents::SearchSpec spec{.problem = {.graph = problem_.graph, .cluster = problem_.cluster, .costs = problem_.costs}};
+    agents::SearchSpec spec{{}, {.graph = problem_.graph, .cluster = problem_.cluster, .costs = problem_.costs}};
     spec.engine = experiments::kLibraryEngine;
     spec.agent = options_.agent;
     spec.agent_options = ParseSettings(options_.settings);

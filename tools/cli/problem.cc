@@ -55,13 +55,49 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
   app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");
 }
 
-void AddEngineOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--collectives", options->collectives,
-                 "How collectives are timed: by a model, or as flows of a ring or a tree (default: model)")
-      ->type_name("model|ring|tree")
-      ->check(CLI::IsMember({"model", "ring", "tree"}).description(""));
-  app.add_option("--engine", options->engine, "Simulation engine, of `emplace list engines` (default: fifo)")
-      ->type_name("NAME");
+namespace {
+
+using agents::SearchSettings;
+using agents::Setting;
+
+void AddSettingOption(CLI::App& app, const Setting& setting, SearchSettings* settings) {
+  const std::string name = PlaceOf(setting, agents::Door::kCommandLine);
+  const std::string help(setting.help);
+  CLI::Option* option = nullptr;
+  if (const auto* const text = std::get_if<std::string SearchSettings::*>(&setting.member)) {
+    option = app.add_option(name, settings->**text, help);
+  } else if (const auto* const count = std::get_if<std::uint64_t SearchSettings::*>(&setting.member)) {
+    option = app.add_option(name, settings->**count, help)->transform(IntegerFrom(setting.least, setting.most));
+  } else if (const auto* const number = std::get_if<double SearchSettings::*>(&setting.member)) {
+    option = app.add_option(name, settings->**number, help)->transform(NumberFrom(setting.low, setting.high));
+  } else {
+    OptionMap* const options = &(settings->*std::get<OptionMap SearchSettings::*>(setting.member));
+    const auto read = [options](const std::vector<std::string>& given) { *options = ParseSettings(given); };
+    option = app.add_option_function<std::vector<std::string>>(name, read, help);
+  }
+  option->type_name(std::string(setting.placeholder));
+}
+
+}  // namespace
+
+void AddSimulationOptions(CLI::App& app, ProblemOptions* options, const std::vector<std::string_view>& without) {
+  for (const Setting& setting : agents::AllSettings()) {
+    if (!setting.is_simulation || std::ranges::count(without, setting.name) > 0) continue;
+    AddSettingOption(app, setting, &options->settings);
+  }
+}
+
+void AddSearchOptions(CLI::App& app, ProblemOptions* options, const std::vector<std::string_view>& without) {
+  for (const Setting& setting : agents::AllSettings()) {
+    if (!setting.Has(agents::Door::kCommandLine) || std::ranges::count(without, setting.name) > 0) continue;
+    AddSettingOption(app, setting, &options->settings);
+  }
+}
+
+std::vector<std::string> InputFiles(const ProblemOptions& options) {
+  std::vector<std::string> files = {options.graph.file, options.cluster.name, options.costs.profile};
+  for (const Setting& setting : agents::AllSettings()) files.push_back(FileOf(setting, options.settings));
+  return files;
 }
 
 Cluster LoadCluster(const ProblemOptions& options) {
@@ -86,8 +122,8 @@ std::string CostsText(const ProblemOptions& options) {
 }
 
 CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
-  return experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(options.costs, "--costs"),
-                                options.graph.file, options.cluster.name);
+  return experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(options.costs, "costs"), options.graph.file,
+                                options.cluster.name);
 }
 
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
@@ -98,9 +134,9 @@ Placement LoadPlacement(const std::string& file, const Graph& graph, const Clust
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
-  FindByName(AllEngines(), options.engine, "engine", "--engine");
+  const SearchSettings& settings = options.settings;
   return AtPlace(options.cluster.name, [&] {
-    return Simulator(graph, cluster, costs, {.engine = options.engine, .collectives = options.collectives});
+    return Simulator(graph, cluster, costs, {.engine = settings.engine, .collectives = settings.collectives});
   });
 }
 
@@ -154,99 +190,6 @@ std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& 
              picture ? WriteTimelineSvg(out, *timeline, graph, cluster)
                      : WriteChromeTrace(out, *timeline, graph, cluster);
            }}};
-}
-
-namespace {
-
-void PrintLoadReport(std::ostream& out, const StepReport& report) {
-  out << fmt::format("{} on {}, objective throughput\n", Printable(report.graph), Printable(report.cluster));
-  out << fmt::format("max load     {} for each micro-batch{}\n", HumanReadableMicros(report.step_time_micros),
-                     report.fits_memory ? "" : "   DOES NOT FIT in memory");
-  out << fmt::format("lower bound  {}", HumanReadableMicros(report.lower_bound_micros));
-  if (report.lower_bound_micros > 0) {
-    out << fmt::format(" (all work on all devices, or the largest op; the max load is {:.2f} times that)",
-                       report.step_time_micros / report.lower_bound_micros);
-  }
-  out << fmt::format("\n{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
-  if (report.fallback_ops > 0) {
-    out << fmt::format(", {} with times of the fallback", Counted(report.fallback_ops, "op"));
-  }
-  out << "\n\n";
-  Table table({"device", "ops", "load", "load %", "of its ops", "of transfers", "sent", "bytes", "of", ""});
-  for (const StepReport::DeviceRow& row : report.devices) {
-    const double load = row.busy_micros + row.crossing_micros;
-    const bool over = row.memory && row.peak > *row.memory;
-    table.Add({row.name, std::to_string(row.ops), HumanReadableMicros(load),
-               fmt::format("{:.1f}", report.step_time_micros > 0 ? 100 * load / report.step_time_micros : 0),
-               HumanReadableMicros(row.busy_micros), HumanReadableMicros(row.crossing_micros), HumanReadable(row.sent),
-               HumanReadable(row.peak), row.memory ? HumanReadable(*row.memory) : "no limit",
-               over ? "over by " + HumanReadable(row.peak - *row.memory) : ""});
-  }
-  table.PrintText(out);
-}
-
-}  // namespace
-
-std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine,
-                     std::string_view costs) {
-  const std::string_view estimated = costs.starts_with("roofline") ? " (estimates)" : "";
-  return fmt::format("{} on {}, engine {}{}{}{}", Printable(graph), Printable(cluster), engine,
-                     costs.empty() ? "" : ", costs ", Printable(costs), estimated);
-}
-
-std::string HeadLine(const StepReport& report) {
-  return HeadLine(report.graph, report.cluster, report.engine, report.costs);
-}
-
-void PrintReport(std::ostream& out, const StepReport& report) {
-  if (report.is_max_load) return PrintLoadReport(out, report);
-  out << HeadLine(report) << '\n';
-  out << fmt::format("step time    {}{}\n", HumanReadableMicros(report.step_time_micros),
-                     report.fits_memory ? "" : "   DOES NOT FIT in memory");
-  out << fmt::format("lower bound  {}", HumanReadableMicros(report.lower_bound_micros));
-  if (report.lower_bound_micros > 0) {
-    out << fmt::format(" ({}; the step takes {:.2f} times that)", report.lower_bound_method,
-                       report.step_time_micros / report.lower_bound_micros);
-  }
-  out << fmt::format("; critical path {}, busiest device {}\n", HumanReadableMicros(report.critical_path_micros),
-                     HumanReadableMicros(report.busiest_device_micros));
-  if (report.schedule) {
-    const StepReport::ScheduleRow& schedule = *report.schedule;
-    const double rate = schedule.throughput_steps_per_s;
-    out << fmt::format("schedule     {}, {} micro-batch{}: {} steps/s, {:.4g} % bubble, {} of communication exposed\n",
-                       Printable(schedule.name), schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es",
-                       rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate), schedule.bubble_percent,
-                       HumanReadableMicros(schedule.exposed_communication_micros));
-    out << fmt::format("max load     {} for each micro-batch\n", HumanReadableMicros(schedule.max_load_micros));
-    if (schedule.steady_state) {
-      out << fmt::format("steady state {} for each further micro-batch: {}\n",
-                         HumanReadableMicros(schedule.steady_state->micros_per_micro_batch),
-                         Printable(schedule.steady_state->bottleneck));
-    }
-  }
-  out << fmt::format("{}, {} sent", Counted(report.ops, "op"), Counted(report.tensors_sent, "tensor"));
-  if (report.fallback_ops > 0) {
-    out << fmt::format(", {} with times of the fallback", Counted(report.fallback_ops, "op"));
-  }
-  out << "\n\n";
-  std::vector<std::string> header = {"device", "ops", "busy", "busy %", "sent", "peak memory", "of", ""};
-  if (report.schedule) header.insert(header.end() - 3, "held");
-  Table table(header);
-  for (const StepReport::DeviceRow& row : report.devices) {
-    const double share = report.step_time_micros > 0 ? 100 * row.busy_micros / report.step_time_micros : 0;
-    const bool over = row.memory && row.peak > *row.memory;
-    std::vector<std::string> cells = {row.name,
-                                      std::to_string(row.ops),
-                                      HumanReadableMicros(row.busy_micros),
-                                      fmt::format("{:.1f}", share),
-                                      HumanReadable(row.sent),
-                                      HumanReadable(row.peak),
-                                      row.memory ? HumanReadable(*row.memory) : "no limit",
-                                      over ? "over by " + HumanReadable(row.peak - *row.memory) : ""};
-    if (report.schedule) cells.insert(cells.end() - 3, std::to_string(row.micro_batches_held));
-    table.Add(std::move(cells));
-  }
-  table.PrintText(out);
 }
 
 std::size_t SimulationsFor(const Graph& graph, std::size_t most) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/settings.h"
 #include "experiments/plan/problem.h"
 #include "experiments/plan/trial_choice.h"
 #include "sim/base/check.h"
@@ -23,19 +24,22 @@
 
 namespace emplace::tools {
 
-// The options of graph, cluster and op costs, shared by inspect, simulate, place and compare.
+// A problem and what is to be done with it, as the options of commands say.
 struct ProblemOptions {
   experiments::GraphSource graph;      // a file
   experiments::ClusterChoice cluster;  // its name: a shipped cluster or a file; "" if not given
   experiments::CostsChoice costs;
-  std::string engine = "fifo";
-  std::string collectives = "model";
+  agents::SearchSettings settings;
 };
 void AddGraphOption(CLI::App& app, ProblemOptions* options);
 CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options);  // --cluster and --devices
 void AddGpusOption(CLI::App& app, ProblemOptions* options);
 void AddCostOptions(CLI::App& app, ProblemOptions* options);
-void AddEngineOption(CLI::App& app, ProblemOptions* options);
+// The options of settings that simulations have, or of all that the command line has, but for `without`, by name.
+void AddSimulationOptions(CLI::App& app, ProblemOptions* options, const std::vector<std::string_view>& without = {});
+void AddSearchOptions(CLI::App& app, ProblemOptions* options, const std::vector<std::string_view>& without = {});
+// The files that the options name: graph, cluster, profile, and those of settings.
+std::vector<std::string> InputFiles(const ProblemOptions& options);
 // Throws InputError on an unknown engine, and on a cluster that the engine does not support.
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs);
@@ -57,9 +61,6 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings);
 OptionMap ParseSettings(const std::vector<std::string>& settings);
 
-// "nmt on p2.8xlarge, engine fifo, costs roofline (estimates)"; `costs` is a text of CostsText, or "".
-std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs);
-std::string HeadLine(const StepReport& report);
 // The options that show the result of a placement.
 struct ShowOptions {
   bool json = false;
@@ -68,9 +69,6 @@ struct ShowOptions {
 void AddShowOptions(CLI::App& app, ShowOptions* options);
 std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
                                       const Cluster& cluster, const Placement& placement);
-// Prints step time, bounds, and a row for each device.
-void PrintReport(std::ostream& out, const StepReport& report);
-
 // How many simulations an answer may take unless the user says: `most`, and fewer for graphs of more than 20,000 ops,
 // so that the time stays about the same; at least a twentieth.
 std::size_t SimulationsFor(const Graph& graph, std::size_t most);

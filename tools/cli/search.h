@@ -1,7 +1,6 @@
 #ifndef EMPLACE_TOOLS_CLI_SEARCH_H_
 #define EMPLACE_TOOLS_CLI_SEARCH_H_
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,43 +9,18 @@
 #include <string>
 #include <string_view>
 
+#include "agents/objective.h"
 #include "agents/search.h"
 #include "sim/simulator.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/schedule_option.h"
 
 namespace emplace::tools {
 
-// The search options that place and compare share.
-struct SearchOptions {
-  std::string grouping;  // "": the agent's default
-  std::size_t max_groups = 256;
-  std::optional<std::size_t> evaluations;
-  std::string objective;  // "": step_time
-  ScheduleOptions schedule;
-  std::string reward;  // "": the agent's default
-  std::string start;   // a placement file, or agents::kBestPlacement; "": none
-  std::uint64_t seed = 1;
-  std::string torch_device = "cpu";
-  std::size_t threads = 0;  // 0: one per core
-  double seconds = 0;       // 0: no limit
-};
-void AddSearchOptions(CLI::App& app, SearchOptions* options);
-void AddObjectiveOptions(CLI::App& app, SearchOptions* options);  // --objective, --schedule, --micro-batches
-
-// The file of --grouping; "" if the option is the name of a grouper, or empty.
-std::string GroupingFile(const SearchOptions& options);
-
-// The file of --start; "" if there is none.
-std::string StartFile(const SearchOptions& options);
-
-// Throws InputError if there is a --start and the agent does not search.
-void CheckTakesStart(const SearchOptions& options, const std::string& agent);
-
-// The placement of --start, if there is one. Throws InputError on a file that holds none which can run, and if no agent
-// that evaluates nothing finds one that fits.
-std::optional<Placement> FindStart(const SearchOptions& options, const Graph& graph, const Cluster& cluster,
-                                   const CostTable& costs, const Simulator& simulator);
+// The placement of --start, if there is one. Throws InputError on a file that holds none which can run, and if the
+// agents that the name stands for find none that fits.
+std::optional<Placement> FindStart(const ProblemOptions& problem, const std::optional<ScheduleChoice>& schedule,
+                                   const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                                   const Simulator& simulator);
 
 // Ends searches after some seconds, or on the first SIGINT (Ctrl-C) or SIGTERM (Slurm's); a second signal, at least 0.2
 // s later, ends the program. One object at a time.
@@ -77,22 +51,16 @@ Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTabl
 std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
                           const Evaluator& evaluator, const Placement& placement);
 
-// Refuses what does not go together: an unknown objective, and a schedule with throughput, whose loads no schedule
-// changes, with another engine, or with a timeline that is a picture.
-void CheckObjective(const SearchOptions& options, const ProblemOptions& problem, const std::string& timeline);
+// Checks the settings, and that a timeline which is a picture is not of a schedule.
+void CheckProblem(const ProblemOptions& problem, const std::string& timeline = "");
 
-// What answers instead of the simulator; null if the objective is the time of a step of one batch.
-std::unique_ptr<const Evaluator> OtherEvaluator(const ProblemOptions& problem, const SearchOptions& options,
-                                                const Graph& graph, const Cluster& cluster, const CostTable& costs);
+// The objective that the settings choose. Throws InputError on a cluster that it does not support.
+std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,
+                                                       const agents::ObjectiveContext& context);
 
-// What the objective says of a placement: the simulator's result, or with --objective throughput the loads.
-StepReport ReportOf(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
-                    const Cluster& cluster, const CostTable& costs, const Placement& placement,
-                    const StepResult& result);
-
-// The search described by the options, without the agent's name.
-agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const SearchOptions& search, const Graph& graph,
-                                  const Cluster& cluster, const CostTable& costs);
+// The search that the options describe, without its start.
+agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const std::optional<ScheduleChoice>& schedule,
+                                  const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
 }  // namespace emplace::tools
 

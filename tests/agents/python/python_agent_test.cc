@@ -101,7 +101,7 @@ class Deaf(Last):
     const Graph graph = MakeChain(3, 10, 1000);
     const Cluster cluster = TwoDevices();
     const CostTable costs(graph, cluster, *MakeCostModel("measured"));
-    agents::SearchSpec spec{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
+    agents::SearchSpec spec{{}, {.graph = graph, .cluster = cluster, .costs = costs}};
     spec.agent = agent;
     spec.stop = stop;
     return agents::RunSearch(spec);

@@ -83,11 +83,12 @@ TEST(PipelineStartTest, SearchesForAScheduleStartThere) {
   const Cluster cluster = MakeCluster(2);
   agents::SearchSpec spec = MakeSearch(graph, cluster, "local_search");
   spec.problem.grouping = "";
-  spec.schedule = {.name = "1f1b", .micro_batches = 8};
+  spec.schedule = "1f1b";
+  spec.micro_batches = 8;
   const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.num_groups, 6U);
   ASSERT_TRUE(result.best.has_value());
-  const ScheduleEvaluator evaluator(graph, cluster, spec.problem.costs, *spec.schedule);
+  const ScheduleEvaluator evaluator(graph, cluster, spec.problem.costs, {.name = "1f1b", .micro_batches = 8});
   EXPECT_EQ(evaluator.Run(*result.best).step_time_micros, result.best_result.step_time_micros);
   EXPECT_LE(result.best_result.step_time_micros, result.start_micros);
   // Most single ops that move make no pipeline; that is survived.
@@ -218,13 +219,15 @@ TEST(PipelineStartTest, IsNeverWorseThanOneDevice) {
   spec.evaluations = 10;
   for (const char* const name : {"gpipe", "1f1b", "interleaved:2", "zb-h1", "zb-v"}) {
     SCOPED_TRACE(name);
-    spec.schedule = {.name = name, .micro_batches = 8};
+    spec.schedule = name;
+    spec.micro_batches = 8;
     const agents::SearchResult result = agents::RunSearch(spec);
     ASSERT_TRUE(result.best && result.one_device_micros);
     EXPECT_LE(result.best_result.step_time_micros, *result.one_device_micros);
     EXPECT_FALSE(result.WorseThanOneDevice());
   }
-  spec.schedule = {.name = "gpipe", .micro_batches = 8};
+  spec.schedule = "gpipe";
+  spec.micro_batches = 8;
   spec.agent = "blocks";
   EXPECT_TRUE(agents::RunSearch(spec).WorseThanOneDevice());
 }
@@ -260,7 +263,8 @@ TEST(PipelineStartTest, ACpuIsNoStageUnlessAskedFor) {
   };
   for (const bool is_throughput : {false, true}) {
     SCOPED_TRACE(is_throughput);
-    spec.schedule = is_throughput ? std::nullopt : std::optional(ScheduleChoice{.name = "1f1b", .micro_batches = 32});
+    spec.schedule = is_throughput ? "" : "1f1b";
+    spec.micro_batches = is_throughput ? 0 : 32;
     spec.objective = is_throughput ? "throughput" : "";
     for (const char* const agent : {"multilevel_search", "local_search", "annealing", "random_walk", "placeto", "heft",
                                     "scotch", "dp_contiguous", "pipedream"}) {
@@ -277,10 +281,10 @@ TEST(PipelineStartTest, ACpuIsNoStageUnlessAskedFor) {
     spec.agent = "cpu_only";
     EXPECT_EQ(on_cpus(), 3U);
     spec.agent = "multilevel_search";
-    spec.start = Placement(3);
-    for (std::size_t i = 0; i < 3; ++i) (*spec.start)[MakeId<OpId>(i)] = MakeId<DeviceId>(i);
+    spec.given_start = Placement(3);
+    for (std::size_t i = 0; i < 3; ++i) (*spec.given_start)[MakeId<OpId>(i)] = MakeId<DeviceId>(i);
     EXPECT_EQ(on_cpus(), 1U);
-    spec.start.reset();
+    spec.given_start.reset();
     spec.problem.cluster = cluster.Keep({"cpu:0", "gpu:0", "gpu:1"});
     EXPECT_EQ(on_cpus(), 1U);
     spec.problem.cluster = cluster.Keep({"gpu:0", "gpu:1"});
@@ -317,7 +321,8 @@ TEST(PipelineStartTest, WhatRunsOnCpusOnlyIsThere) {
   spec.evaluations = 50;
   for (const char* const name : {"gpipe", "1f1b", "zb-h1"}) {
     SCOPED_TRACE(name);
-    spec.schedule = {.name = name, .micro_batches = 100};
+    spec.schedule = name;
+    spec.micro_batches = 100;
     const agents::SearchResult result = agents::RunSearch(spec);
     ASSERT_TRUE(result.best.has_value());
     EXPECT_EQ(OpsOnCpus(*result.best, spec.problem.cluster), 1U);
@@ -360,7 +365,8 @@ TEST(PipelineStartTest, LayersAreCutWhereThatIsBetter) {
   EXPECT_EQ(agents::ForwardOpGroups(graph).num_groups(), 5U);  // f0 reads nothing, and goes with f1
   agents::SearchSpec spec = MakeSearch(graph, MakeCluster(3), "local_search");
   spec.problem.grouping = "";
-  spec.schedule = {.name = "1f1b", .micro_batches = 30};
+  spec.schedule = "1f1b";
+  spec.micro_batches = 30;
   spec.evaluations = 1;
   const agents::SearchResult result = agents::RunSearch(spec);
   EXPECT_EQ(result.num_groups, 4U);

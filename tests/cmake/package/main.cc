@@ -22,7 +22,7 @@ int main() {
     const emplace::Graph graph = builder.Build();
     const emplace::Cluster cluster = emplace::datasets::LoadCluster("dgx-a100").KeepAccelerators(2);
     const emplace::CostTable costs(graph, cluster, *emplace::MakeCostModel("measured"));
-    emplace::agents::SearchSpec spec{.problem = {.graph = graph, .cluster = cluster, .costs = costs}};
+    emplace::agents::SearchSpec spec{{}, {.graph = graph, .cluster = cluster, .costs = costs}};
     spec.agent = "local_search";
     spec.problem.grouping = "identity";
     std::printf("%.1f us\n", emplace::agents::RunSearch(spec).best_result.step_time_micros);

@@ -12,19 +12,16 @@ namespace {
 using ::emplace::testing::ErrorOf;
 using ::testing::HasSubstr;
 
-TEST(RewardSourceTest, NamesGoBothWays) {
-  for (const auto source : {experiments::RewardSource::kSimulator, experiments::RewardSource::kHardware,
-                            experiments::RewardSource::kMixed}) {
-    EXPECT_EQ(EnumOfName<experiments::RewardSource>(NameOf(source)), source);
-  }
-  EXPECT_FALSE(EnumOfName<experiments::RewardSource>("gpu"));
-}
-
-TEST(HardwareChoiceTest, TheSimulatorAloneNeedsNoHardware) {
-  experiments::HardwareChoice choice;
-  EXPECT_FALSE(choice.NeedsHardware());
-  choice.validate_every = 3;
-  EXPECT_TRUE(choice.NeedsHardware());
+TEST(HardwareChoiceTest, SettingsSayHowStepsAreMeasured) {
+  agents::SearchSettings settings;
+  settings.steps = 7;
+  settings.statistic = "mean";
+  settings.interleave = true;
+  const profiler::HardwareOptions options = experiments::HardwareOptionsOf(settings);
+  EXPECT_EQ(options.warmups, 1U);
+  EXPECT_EQ(options.steps, 7U);
+  EXPECT_EQ(options.statistic, profiler::HardwareOptions::Statistic::kMean);
+  EXPECT_TRUE(options.interleave);
 }
 
 TEST(ClusterHardwareTest, DevicesThatAreNotThereOrOfAnotherKindAreRefused) {

@@ -83,9 +83,9 @@ TEST(ProblemTest, ASpecMayHaveAnObjectiveOrASchedule) {
             "throughput");
   const agents::SearchSpec trial =
       experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("schedule: 1f1b", WithLine("micro_batches: 4")))));
-  ASSERT_TRUE(trial.schedule.has_value());
-  EXPECT_EQ(trial.schedule->name, "1f1b");
-  EXPECT_EQ(trial.schedule->micro_batches, 4U);
+  ASSERT_TRUE(trial.pipeline.has_value());
+  EXPECT_EQ(trial.pipeline->name, "1f1b");
+  EXPECT_EQ(trial.pipeline->micro_batches, 4U);
   EXPECT_EQ(trial.collectives, "model");
   EXPECT_EQ(experiments::LoadSearchSpec(ChoiceOf(WithLine(graph, WithLine("collectives: tree")))).collectives, "tree");
 }
@@ -95,8 +95,8 @@ TEST(ProblemTest, ASpecMayHaveAStartAnIncumbentAndDrawsOfEachGraph) {
     return experiments::LoadSearchSpec(
         ChoiceOf(WithLine("graphs: {dataset: cifar10, index: [" + graph + "]}", WithLine(line))));
   };
-  EXPECT_EQ(trial("2", "start: best").start_name, "best");
-  EXPECT_EQ(trial("2", "start: none").start_name, "");
+  EXPECT_EQ(trial("2", "start: best").start, "best");
+  EXPECT_EQ(trial("2", "start: none").start, "");
   EXPECT_EQ(trial("2", "incumbent: single_device").incumbent, "single_device");
   EXPECT_EQ(trial("2", "draws: shared").seed, 3U);
   const std::uint64_t seed = trial("2", "draws: per_graph").seed;

@@ -27,8 +27,8 @@ TEST(TrialChoiceTest, WhatIsReadIsWrittenAgain) {
   EXPECT_EQ(JsonText(experiments::TrialChoiceToJson(choice)), kWhole);
   EXPECT_EQ(choice.graphs().size(), 3U);
   EXPECT_EQ(choice.costs_choice().profile, "/p.json");
-  EXPECT_EQ(choice.hardware->options.statistic, profiler::HardwareOptions::Statistic::kMean);
-  EXPECT_TRUE(choice.hardware->best);
+  EXPECT_EQ(choice.statistic, "mean");
+  EXPECT_TRUE(choice.measure_best);
 }
 
 TEST(TrialChoiceTest, ASpecThatNobodyWroteIsRefused) {

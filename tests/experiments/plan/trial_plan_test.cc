@@ -68,8 +68,7 @@ TEST(TrialPlanTest, ADeviceOfLibTorchStandsInTheSpecWhereItIsNotTheCpu) {
   EXPECT_EQ(experiments::LoadSearchSpec(plan.trials.at(0).choice).torch_device, "cuda");
   EXPECT_NE(plan.trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
   EXPECT_EQ(PlanText(WithLine("torch_device: cpu")).trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
-  EXPECT_EQ(ErrorOf([] { PlanText(WithLine("torch_device: gpu")); }),
-            "x.yaml: torch_device: is the text \"gpu\" (cpu, cuda)");
+  EXPECT_EQ(ErrorOf([] { PlanText(WithLine("torch_device: gpu")); }), "x.yaml: torch_device: is \"gpu\" (cpu, cuda)");
 }
 
 TEST(TrialPlanTest, ATrialOnAGpuIsRefusedWhereThereIsNone) {

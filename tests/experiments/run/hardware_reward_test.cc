@@ -41,8 +41,8 @@ std::vector<double> Answers(const experiments::RewardEvaluator& evaluator, std::
 TEST(RewardEvaluatorTest, FromHardwareEveryAnswerIsMeasured) {
   const Scripted simulator({10, 20});
   const Scripted hardware({11, 22});
-  experiments::HardwareChoice choice;
-  choice.source = experiments::RewardSource::kHardware;
+  agents::SearchSettings choice;
+  choice.reward_source = "hardware";
   const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   EXPECT_THAT(Answers(evaluator, 2), ElementsAre(11, 22));
   ASSERT_EQ(evaluator.checks().size(), 2U);
@@ -55,8 +55,8 @@ TEST(RewardEvaluatorTest, FromHardwareEveryAnswerIsMeasured) {
 TEST(RewardEvaluatorTest, MixedMeasuresTheShareEvenlySpread) {
   const Scripted simulator({10, 10, 10, 10, 10, 10, 10, 10, 10, 10});
   const Scripted hardware({1, 2, 3, 4});
-  experiments::HardwareChoice choice;
-  choice.source = experiments::RewardSource::kMixed;
+  agents::SearchSettings choice;
+  choice.reward_source = "mixed";
   choice.share = 0.4;
   const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   EXPECT_THAT(Answers(evaluator, 10), ElementsAre(10, 10, 1, 10, 2, 10, 10, 3, 10, 4));
@@ -66,7 +66,7 @@ TEST(RewardEvaluatorTest, MixedMeasuresTheShareEvenlySpread) {
 TEST(RewardEvaluatorTest, EverySecondBestIsValidatedBesideTheSearch) {
   const Scripted simulator({50, 40, 45, 30, 35, 20});
   const Scripted hardware({41, -1});
-  experiments::HardwareChoice choice;
+  agents::SearchSettings choice;
   choice.validate_every = 2;
   ASSERT_TRUE(choice.NeedsHardware());
   const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
@@ -81,8 +81,8 @@ TEST(RewardEvaluatorTest, EverySecondBestIsValidatedBesideTheSearch) {
 TEST(RewardEvaluatorTest, MixedAlsoLearnsOfTheBestsThatAreValidated) {
   const Scripted simulator({50, 40, 30});
   const Scripted hardware({44});
-  experiments::HardwareChoice choice;
-  choice.source = experiments::RewardSource::kMixed;
+  agents::SearchSettings choice;
+  choice.reward_source = "mixed";
   choice.share = 0.1;
   choice.validate_every = 2;
   EXPECT_THAT(Answers(experiments::RewardEvaluator(simulator, hardware, choice), 3), ElementsAre(50, 44, 30));
@@ -91,7 +91,7 @@ TEST(RewardEvaluatorTest, MixedAlsoLearnsOfTheBestsThatAreValidated) {
 TEST(RewardEvaluatorTest, PlacementsThatDoNotFitAreNoBests) {
   const Scripted simulator({-1, 40});
   const Scripted hardware({42});
-  experiments::HardwareChoice choice;
+  agents::SearchSettings choice;
   choice.validate_every = 1;
   const experiments::RewardEvaluator evaluator(simulator, hardware, choice);
   Answers(evaluator, 2);
@@ -100,8 +100,8 @@ TEST(RewardEvaluatorTest, PlacementsThatDoNotFitAreNoBests) {
 }
 
 TEST(RewardEvaluatorTest, WhatWasSavedGoesOnWhereItWas) {
-  experiments::HardwareChoice choice;
-  choice.source = experiments::RewardSource::kMixed;
+  agents::SearchSettings choice;
+  choice.reward_source = "mixed";
   choice.share = 0.4;
   choice.validate_every = 2;
   const Scripted simulator({10, 9, 8, 7, 6});

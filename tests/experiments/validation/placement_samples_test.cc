@@ -47,7 +47,7 @@ TEST(PlacementSamplesTest, RandomPlacementsMayBeMostlyOnOneDevice) {
 }
 
 TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
-  agents::SearchSpec spec{.problem = Problem()};
+  agents::SearchSpec spec{{}, Problem()};
   spec.agent = "annealing";
   spec.evaluations = 60;
   const auto placements = experiments::AgentPlacements(spec, 7);
@@ -74,7 +74,7 @@ TEST(PlacementSamplesTest, AnAgentsPlacementsAreDifferentAndHaveItsBest) {
 }
 
 TEST(PlacementSamplesTest, AnAgentWithOneAnswerGivesOne) {
-  agents::SearchSpec spec{.problem = Problem()};
+  agents::SearchSpec spec{{}, Problem()};
   spec.agent = "single_device";
   EXPECT_EQ(experiments::AgentPlacements(spec, 7).size(), 1U);
 }

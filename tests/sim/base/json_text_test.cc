@@ -30,6 +30,8 @@ std::string QuotedJson(const std::string& text) {
   return out;
 }
 
+TEST(JsonStringTest, IsQuotedAndEscaped) { EXPECT_EQ(JsonString("a\"b\n"), "\"a\\\"b\\n\""); }
+
 TEST(JsonTextTest, WritesNumbersInTheShortestFormThatReadsBack) {
   EXPECT_EQ(NumberText(0.1), "0.1");
   EXPECT_EQ(NumberText(812.4), "812.4");

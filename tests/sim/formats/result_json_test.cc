@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sim/formats/report_text.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
 
@@ -101,6 +102,19 @@ TEST(ResultJsonTest, DevicesWithoutALimitHaveNoCapacityAndIdleOnesAreListed) {
   ASSERT_EQ(devices.size(), 3U);
   EXPECT_FALSE(devices.at(0).contains("memory_bytes"));
   EXPECT_EQ(devices.at(2).at("ops"), 0);
+}
+
+TEST(ReportTextTest, TheFirstLineNamesTheCosts) {
+  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", "roofline"), "nmt on desk, engine fifo, costs roofline (estimates)");
+  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", ""), "nmt on desk, engine fifo");
+  std::ostringstream text;
+  StepReport report;
+  report.graph = "nmt";
+  report.cluster = "desk";
+  report.engine = "flow";
+  report.step_time_micros = 1500;
+  PrintStepReport(text, report);
+  EXPECT_EQ(text.str().substr(0, 47), "nmt on desk, engine flow\nstep time    1.500 ms\n");
 }
 
 }  // namespace

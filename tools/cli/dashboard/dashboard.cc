@@ -363,7 +363,7 @@ HttpAnswer Dashboard::Timeline(const Trial& trial, bool picture) const {
   const Placement placement = ReadPlacement(in, file.filename().string(), problem.graph, problem.cluster);
   CheckPlacement(placement, problem.graph, problem.cluster, problem.costs);
   SimOptions options{.engine = choice.engine, .peak_memory = false, .start_times = true};
-  if (!choice.collectives.empty()) options.collectives = choice.collectives;
+  options.collectives = choice.collectives;
   const emplace::Timeline timeline =
       Simulator(problem.graph, problem.cluster, problem.costs, options).Record(placement);
   std::ostringstream out;

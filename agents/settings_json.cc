@@ -1,0 +1,168 @@
+#include "agents/settings_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/json_build.h"
+#include "sim/base/json_options.h"
+
+namespace emplace::agents {
+namespace {
+
+// Measuring is asked for by an object of this name, even an empty one.
+constexpr std::string_view kHardware = "hardware";
+
+// "hardware.steps" is "steps" in "hardware"; a key of the root is in "".
+std::pair<std::string, std::string> ParentAndKey(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return {"", path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+const JsonValue* FindAt(const JsonValue& root, const std::string& path) {
+  const JsonValue* value = &root;
+  for (std::size_t begin = 0; begin < path.size() && value != nullptr;) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const auto* const object = value->As<JsonObject>();
+    value = object == nullptr ? nullptr : FindMember(*object, std::string_view(path).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return value;
+}
+
+struct ValueReader {
+  const JsonNode& node;
+  const Setting& setting;
+  Door door;
+  SearchSettings* settings;
+
+  void operator()(std::string SearchSettings::*member) const {
+    const std::string allowed =
+        setting.words.empty() ? std::string(setting.hint) : fmt::format("{}", fmt::join(setting.words, ", "));
+    if (node.Text(allowed).empty()) node.Refuse(allowed);
+    settings->*member = node.Text(allowed);
+  }
+  void operator()(std::uint64_t SearchSettings::*member) const {
+    // A spec has what was resolved: 0 groups where a grouper has no number.
+    const std::uint64_t least = door == Door::kSpec ? 0 : setting.least;
+    const std::uint64_t most = std::min<std::uint64_t>(setting.most, std::numeric_limits<std::int64_t>::max());
+    settings->*member =
+        static_cast<std::uint64_t>(node.Integer(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most)));
+  }
+  void operator()(double SearchSettings::*member) const { settings->*member = node.Number(setting.low, setting.high); }
+  void operator()(bool SearchSettings::*member) const { settings->*member = node.Flag(); }
+  void operator()(OptionMap SearchSettings::*member) const {
+    settings->*member = OptionsFromFields(node.value(), node.Place());
+  }
+};
+
+struct ValueWriter {
+  const SearchSettings& settings;
+
+  JsonValue operator()(OptionMap SearchSettings::*member) const { return {OptionsToJson(settings.*member, false)}; }
+  JsonValue operator()(auto member) const { return ToJson(settings.*member); }
+};
+
+// Calls `use` with the node at a path, if there is one.
+void WithNode(const JsonNode& root, const std::string& path, const std::function<void(const JsonNode&)>& use) {
+  const auto [parent, key] = ParentAndKey(path);
+  if (parent.empty()) {
+    const JsonValue* const value = FindMember(root.Object(), key);
+    if (value != nullptr) use(JsonNode(root, std::string_view(key), *value));
+    return;
+  }
+  WithNode(root, parent, [&](const JsonNode& object) {
+    const JsonValue* const value = FindMember(object.Object(), key);
+    if (value != nullptr) use(JsonNode(object, std::string_view(key), *value));
+  });
+}
+
+}  // namespace
+
+std::vector<std::string_view> SettingKeys(Door door) {
+  static std::map<Door, std::vector<std::string>> kept;
+  static const bool filled = [] {
+    for (const Door each : {Door::kExperiment, Door::kSpec}) {
+      std::vector<std::string>& keys = kept[each];
+      for (const Setting& setting : AllSettings()) {
+        const std::string path = PlaceOf(setting, each);
+        const std::string key = path.substr(0, path.find('.'));
+        if (setting.Has(each) && std::ranges::count(keys, key) == 0) keys.push_back(key);
+      }
+    }
+    return true;
+  }();
+  EMPLACE_CHECK(filled);
+  return {kept[door].begin(), kept[door].end()};
+}
+
+std::vector<std::string> SettingPaths() {
+  std::vector<std::string> paths;
+  for (const Setting& setting : AllSettings()) {
+    if (!setting.Has(Door::kExperiment)) continue;
+    std::string path = PlaceOf(setting, Door::kExperiment);
+    const std::string parent = ParentAndKey(path).first;
+    if (!parent.empty() && std::ranges::count(paths, parent) == 0) paths.push_back(parent);
+    const bool has_options = std::holds_alternative<OptionMap SearchSettings::*>(setting.member);
+    paths.push_back(path);
+    if (has_options) paths.push_back(path + ".*");
+  }
+  return paths;
+}
+
+void ReadSettings(const JsonNode& root, Door door, SearchSettings* settings) {
+  std::map<std::string, std::vector<std::string>> objects;  // keys by the path of their object
+  for (const Setting& setting : AllSettings()) {
+    if (!setting.Has(door)) continue;
+    auto [parent, key] = ParentAndKey(PlaceOf(setting, door));
+    if (!parent.empty()) objects[parent].push_back(key);
+  }
+  for (const auto& [parent, keys] : objects) {
+    WithNode(root, parent, [&, &known = keys](const JsonNode& object) {
+      const std::vector<std::string_view> views(known.begin(), known.end());
+      const JsonFields refuses_unknown(object, views);
+    });
+  }
+  for (const Setting& setting : AllSettings()) {
+    if (!setting.Has(door)) continue;
+    const std::string path = PlaceOf(setting, door);
+    if (door == Door::kSpec && setting.is_required && FindAt(root.value(), path) == nullptr) {
+      throw InputError(path, fmt::format("is missing ({})", setting.hint));
+    }
+    WithNode(root, path, [&](const JsonNode& node) {
+      std::visit(ValueReader{node, setting, door, settings}, setting.member);
+    });
+  }
+  if (FindMember(root.Object(), kHardware) != nullptr) settings->measure_best = true;
+}
+
+void AddSettings(const SearchSettings& settings, JsonObject* spec) {
+  for (const Setting& setting : AllSettings()) {
+    if (!setting.Has(Door::kSpec)) continue;
+    const bool is_written = setting.is_required ||
+                            (setting.is_written != nullptr ? setting.is_written(settings) : IsSet(setting, settings));
+    if (!is_written) continue;
+    const auto [parent, key] = ParentAndKey(PlaceOf(setting, Door::kSpec));
+    JsonObject* object = spec;
+    if (!parent.empty()) {
+      const auto found = std::ranges::find(*spec, parent, &JsonMember::key);
+      if (found == spec->end()) {
+        AddMember(spec, parent, JsonValue{JsonObject{}});
+        object = &std::get<JsonObject>(spec->back().value.data);
+      } else {
+        object = &std::get<JsonObject>(found->value.data);
+      }
+    }
+    AddMember(object, key, std::visit(ValueWriter{settings}, setting.member));
+  }
+}
+
+}  // namespace emplace::agents

@@ -298,417 +298,451 @@ namespace internal {
 class GraphAssembler {
  public:
   using Parts = GraphBuilder::Parts;
+  using Data = Graph::Data;
 
-  explicit GraphAssembler(Parts* parts) : parts_(*parts), data_(*parts->data), num_ops_(data_.ops.size()) {}
-
-  void Assemble() {
-    parts_.Close();
-    CheckNumbers();
-    SortByName();
-    ResolveEdges();
-    FindOrder();
-    FillColocation();
-    FillTensors();
-    FillEdges();
-    FillTimes();
-    PutInOrder();
-    data_.by_name.reserve(num_ops_);
-    for (const std::uint32_t position : by_name_) data_.by_name.push_back(data_.file_order[position]);
-    CollectiveFinder(&data_).Find();
-  }
-
- private:
-  std::span<const KindTime> Times(std::uint32_t first, std::uint32_t end) const {
-    return std::span<const KindTime>(data_.kind_times).subspan(first, end - first);
-  }
-  // Those of time_us: behind those of device_us, which were added before.
-  std::span<const KindTime> TimesOf(std::size_t position) const {
-    return Times(parts_.time_begin[position], EndOfTimes(position));
-  }
-  std::uint32_t EndOfTimes(std::size_t position) const {
-    const auto next = std::lower_bound(parts_.queues.begin(), parts_.queues.end(), position + 1,
-                                       [](const Parts::Queue& queue, std::size_t op) { return queue.op < op; });
-    const bool has_queue = next != parts_.queues.end() && next->op == position + 1;
-    return has_queue ? next->first_time : parts_.time_begin[position + 1];
-  }
-
-  // Fills in the sizes that follow from dtype and shape.
-  void CheckNumbers() {
-    SizeChecker sizes;
-    auto queue = parts_.queues.begin();
-    for (std::size_t i = 0; i < num_ops_; ++i) {
-      const Op& op = data_.ops[i];
-      CheckName(op.name, i);
-      if (op.kind.empty()) throw InputError(Place(i, "kind"), "the kind is empty");
-      if (!(op.flop >= 0) || op.flop > kMaxFlop) {
-        throw InputError(Place(i, "flop"), std::to_string(op.flop) + " is out of range (0 to 1e24)");
-      }
-      sizes.Check(op.temp, [i] { return Place(i, "temp_bytes"); });
-      sizes.Check(op.persistent, [i] { return Place(i, "persistent_bytes"); });
-      CheckOutputs(i, &sizes);
-      if (op.time_micros) CheckMicros(*op.time_micros, [i] { return Place(i, "time_us"); });
-      CheckTimes(TimesOf(i), i, "time_us.");
-      if (queue == parts_.queues.end() || queue->op != i) continue;
-      if (queue->host_micros) CheckMicros(*queue->host_micros, [i] { return Place(i, "host_us"); });
-      if (queue->device_micros) CheckMicros(*queue->device_micros, [i] { return Place(i, "device_us"); });
-      CheckTimes(Times(queue->first_time, queue->end_time), i, "device_us.");
-      ++queue;
-    }
-  }
-
-  void CheckOutputs(std::size_t position, SizeChecker* sizes) {
-    for (std::uint32_t k = parts_.output_begin[position]; k < parts_.output_begin[position + 1]; ++k) {
-      Parts::Output& output = parts_.outputs[k];
-      const std::size_t number = k - parts_.output_begin[position];
-      const auto place = [position, number] { return Place(position, "outputs", number); };
-      const auto shape = ShapeOf(k);
-      const std::int64_t from_shape =
-          shape.empty() ? ElementBytes(output.dtype) : TensorBytes(output.dtype, shape, place() + ".shape").count;
-      if (!output.has_bytes) {
-        if (output.dtype == DType::kNone) throw InputError(place(), "no size (bytes, or dtype and shape)");
-        output.bytes = from_shape;
-      }
-      sizes->Check(Bytes{output.bytes}, [&place] { return place() + ".bytes"; });
-    }
-  }
-
-  std::span<const std::int64_t> ShapeOf(std::size_t output) const {
-    const std::size_t first = parts_.outputs[output].first_dim;
-    return std::span<const std::int64_t>(data_.dims).subspan(first, parts_.outputs[output + 1].first_dim - first);
-  }
-
-  static void CheckTimes(std::span<const KindTime> times, std::size_t position, std::string_view field) {
-    for (const KindTime& time : times) {
-      CheckMicros(time.micros, [&] { return Place(position, std::string(field).append(time.kind)); });
-    }
-  }
-
-  void SortByName() {
-    by_name_.resize(num_ops_);
-    std::iota(by_name_.begin(), by_name_.end(), 0U);
-    const auto is_less = [this](std::uint32_t a, std::uint32_t b) {
-      const int order = data_.ops[a].name.compare(data_.ops[b].name);
-      return order != 0 ? order < 0 : a < b;
-    };
-    if (!std::is_sorted(by_name_.begin(), by_name_.end(), is_less)) {
-      std::sort(by_name_.begin(), by_name_.end(), is_less);
-    }
-    std::uint32_t first = Parts::kNamed;
-    std::uint32_t repeated = Parts::kNamed;
-    for (std::size_t r = 1; r < num_ops_; ++r) {
-      if (data_.ops[by_name_[r]].name != data_.ops[by_name_[r - 1]].name || by_name_[r] >= repeated) continue;
-      repeated = by_name_[r];
-      first = by_name_[r - 1];
-    }
-    if (repeated == Parts::kNamed) return;
-    throw InputError(Place(repeated, "name"),
-                     "duplicate op name " + Quoted(data_.ops[repeated].name) + " (also " + Place(first) + ")");
-  }
-
-  void IndexNames() {
-    positions_.reserve(num_ops_);
-    for (std::size_t i = 0; i < num_ops_; ++i) {
-      positions_.emplace(data_.ops[i].name, static_cast<std::uint32_t>(i));
-    }
-  }
-
-  template <typename PlaceOf>
-  std::uint32_t FindProducer(std::string_view name, const PlaceOf& place) const {
-    const auto found = positions_.find(name);
-    if (found == positions_.end()) {
-      throw InputError(place(), "unknown producer " + Quoted(name) + " (the name of an op)");
-    }
-    return found->second;
-  }
-
-  // Puts position and output in the place of the text.
-  template <typename PlaceOf>
-  void ResolveInput(Parts::Input* input, const PlaceOf& place) const {
-    if (input->position != Parts::kNamed) {
-      EMPLACE_CHECK_LT(input->position, num_ops_);
-      EMPLACE_CHECK_LT(input->number, OutputsOf(input->position));
-      return;
-    }
-    const std::string_view text = input->name();
-    const std::size_t colon = text.find(':');
-    const std::string_view name = text.substr(0, colon);
-    std::uint32_t index = 0;
-    if (colon != std::string_view::npos) {
-      const auto number = WholeNumber<std::uint32_t>(text.substr(colon + 1));
-      if (!number) {
-        throw InputError(place(), Quoted(text) + " is not an input (PRODUCER or PRODUCER:OUTPUT_INDEX)");
-      }
-      index = *number;
-    }
-    input->position = FindProducer(name, place);
-    const std::size_t outputs = OutputsOf(input->position);
-    if (index >= outputs) {
-      throw InputError(place(), Quoted(text) + ": output index " + std::to_string(index) + " is out of range (" +
-                                    Quoted(name) + " has " + std::to_string(outputs) + " outputs)");
-    }
-    input->number = index;
-  }
-
-  std::size_t OutputsOf(std::size_t position) const {
-    return parts_.output_begin[position + 1] - parts_.output_begin[position];
-  }
-
-  void ResolveEdges() {
-    const bool has_names = !parts_.colocate.empty() || !parts_.control_names.empty() ||
-                           std::any_of(parts_.inputs.begin(), parts_.inputs.end(),
-                                       [](const Parts::Input& input) { return input.position == Parts::kNamed; });
-    if (has_names) IndexNames();
-    auto control_name = parts_.control_names.begin();
-    auto colocate = parts_.colocate.begin();
-    colocate_.resize(num_ops_);
-    for (std::size_t i = 0; i < num_ops_; ++i) {
-      const std::uint32_t first_input = parts_.input_begin[i];
-      for (std::uint32_t k = first_input; k < parts_.input_begin[i + 1]; ++k) {
-        ResolveInput(&parts_.inputs[k], [&] { return Place(i, "inputs", k - first_input); });
-      }
-      const std::uint32_t first_control = parts_.control_begin[i];
-      for (std::uint32_t k = first_control; k < parts_.control_begin[i + 1]; ++k) {
-        std::uint32_t& control = parts_.controls[k];
-        if (control == Parts::kNamed) {
-          control = FindProducer(*control_name++, [&] { return Place(i, "control_inputs", k - first_control); });
-        }
-        EMPLACE_CHECK_LT(control, num_ops_);
-      }
-      colocate_[i] = static_cast<std::uint32_t>(i);
-      if (colocate == parts_.colocate.end() || colocate->first != i) continue;
-      const auto found = positions_.find(colocate->second);
-      if (found == positions_.end()) {
-        throw InputError(Place(i, "colocate_with"), "unknown op " + Quoted(colocate->second) + " (the name of an op)");
-      }
-      colocate_[i] = found->second;
-      ++colocate;
-    }
-    FreeMemory(&positions_);
-    FreeMemory(&parts_.names);
-    FreeMemory(&parts_.control_names);
-  }
-
-  // Distinct producers of an op, ascending. Good until the next call.
-  const std::vector<std::uint32_t>& Producers(std::size_t position) {
-    const auto controls = RowOf(parts_.control_begin, parts_.controls, position);
-    producers_.assign(controls.begin(), controls.end());
-    for (const Parts::Input& input : RowOf(parts_.input_begin, parts_.inputs, position)) {
-      producers_.push_back(input.position);
-    }
-    std::sort(producers_.begin(), producers_.end());
-    producers_.erase(std::unique(producers_.begin(), producers_.end()), producers_.end());
-    return producers_;
-  }
-
-  // File positions in canonical order (docs/model.md, G3).
-  void FindOrder() {
-    std::vector<std::uint32_t> rank(num_ops_);
-    for (std::size_t r = 0; r < num_ops_; ++r) rank[by_name_[r]] = static_cast<std::uint32_t>(r);
-    std::vector<std::uint32_t> waiting(num_ops_, 0);
-    std::vector<std::uint32_t> begin;
-    std::vector<std::uint32_t> consumers;
-    FillRows<std::uint32_t>(
-        num_ops_,
-        [&](const auto& take) {
-          for (std::size_t i = 0; i < num_ops_; ++i) {
-            const auto& producers = Producers(i);
-            waiting[i] = static_cast<std::uint32_t>(producers.size());
-            for (const std::uint32_t producer : producers) take(producer, static_cast<std::uint32_t>(i));
-          }
-        },
-        &begin, &consumers);
-
-    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
-    for (std::size_t i = 0; i < num_ops_; ++i) {
-      if (waiting[i] == 0) ready.push(rank[i]);
-    }
-    order_.reserve(num_ops_);
-    std::vector<char> taken(num_ops_, 0);
-    while (!ready.empty()) {
-      const std::uint32_t position = by_name_[ready.top()];
-      ready.pop();
-      order_.push_back(position);
-      taken[position] = 1;
-      for (const std::uint32_t consumer : RowOf(begin, consumers, position)) {
-        if (--waiting[consumer] == 0) ready.push(rank[consumer]);
-      }
-    }
-    if (order_.size() != num_ops_) ReportCycle(taken);
-    data_.file_order.resize(num_ops_);
-    for (std::size_t id = 0; id < num_ops_; ++id) data_.file_order[order_[id]] = MakeId<OpId>(id);
-  }
-
-  // Throws: `taken` marks what a topological order reached, so every other op waits for one that is not taken either.
-  [[noreturn]] void ReportCycle(const std::vector<char>& taken) {
-    std::vector<std::uint32_t> step(num_ops_, 0);
-    std::uint32_t at = static_cast<std::uint32_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
-    std::vector<std::uint32_t> path;
-    while (step[at] == 0) {
-      path.push_back(at);
-      step[at] = static_cast<std::uint32_t>(path.size());
-      const auto& producers = Producers(at);
-      at = *std::find_if(producers.begin(), producers.end(), [&](std::uint32_t p) { return taken[p] == 0; });
-    }
-    path.erase(path.begin(), path.begin() + (step[at] - 1));
-    std::reverse(path.begin(), path.end());  // from producer to consumer
-    std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
-    constexpr std::size_t kAtEachEnd = 5;
-    std::string names;
-    for (std::size_t i = 0; i < path.size(); ++i) {
-      if (i == kAtEachEnd && path.size() > 2 * kAtEachEnd) {
-        i = path.size() - kAtEachEnd;
-        names += "... -> ";
-      }
-      names.append(data_.ops[path[i]].name).append(" -> ");
-    }
-    names.append(data_.ops[path.front()].name);
-    const std::string size = path.size() > 2 * kAtEachEnd ? " of " + std::to_string(path.size()) + " ops" : "";
-    throw InputError(Place(path.front()), "the graph has a cycle" + size + ": " + names);
-  }
-
-  void FillColocation() {
-    std::vector<std::uint32_t> parent(num_ops_);  // by id; roots are the smallest of their class
-    std::iota(parent.begin(), parent.end(), 0U);
-    const auto root = [&parent](std::uint32_t id) {
-      while (parent[id] != id) id = parent[id] = parent[parent[id]];
-      return id;
-    };
-    for (std::size_t i = 0; i < num_ops_; ++i) {
-      const std::uint32_t a = root(static_cast<std::uint32_t>(data_.file_order[i]));
-      const std::uint32_t b = root(static_cast<std::uint32_t>(data_.file_order[colocate_[i]]));
-      parent[std::max(a, b)] = std::min(a, b);
-    }
-    data_.colocation_class.resize(num_ops_);
-    for (std::size_t id = 0; id < num_ops_; ++id) {
-      data_.colocation_class[id] = MakeId<OpId>(root(static_cast<std::uint32_t>(id)));
-    }
-    for (const auto& [position, name] : parts_.colocate) {
-      data_.ops[position].colocate_with = data_.file_order[colocate_[position]];
-    }
-  }
-
-  void FillTensors() {
-    data_.tensors.reserve(parts_.outputs.size() - 1);
-    data_.first_output.reserve(num_ops_ + 1);
-    for (std::size_t id = 0; id < num_ops_; ++id) {
-      const auto first = static_cast<std::uint32_t>(data_.tensors.size());
-      data_.first_output.push_back(first);
-      for (std::uint32_t k = parts_.output_begin[order_[id]]; k < parts_.output_begin[order_[id] + 1]; ++k) {
-        data_.tensors.push_back({.producer = MakeId<OpId>(id),
-                                 .output_index = static_cast<std::uint32_t>(data_.tensors.size() - first),
-                                 .size = Bytes{parts_.outputs[k].bytes},
-                                 .dtype = parts_.outputs[k].dtype,
-                                 .shape = ShapeOf(k)});
-      }
-    }
-    data_.first_output.push_back(static_cast<std::uint32_t>(data_.tensors.size()));
-    FreeMemory(&parts_.outputs);
-  }
-
-  void FillEdges() {
-    data_.inputs.reserve(parts_.inputs.size());
-    data_.controls.reserve(parts_.controls.size());
-    data_.input_begin.reserve(num_ops_ + 1);
-    data_.control_begin.reserve(num_ops_ + 1);
-    data_.input_begin.assign(1, 0);
-    data_.control_begin.assign(1, 0);
-    for (const std::uint32_t position : order_) {
-      for (std::uint32_t k = parts_.input_begin[position]; k < parts_.input_begin[position + 1]; ++k) {
-        const OpId from = data_.file_order[parts_.inputs[k].position];
-        data_.inputs.push_back(MakeId<TensorId>(data_.first_output[Index(from)] + parts_.inputs[k].number));
-      }
-      for (const std::uint32_t control : RowOf(parts_.control_begin, parts_.controls, position)) {
-        data_.controls.push_back(data_.file_order[control]);
-      }
-      data_.input_begin.push_back(static_cast<std::uint32_t>(data_.inputs.size()));
-      data_.control_begin.push_back(static_cast<std::uint32_t>(data_.controls.size()));
-    }
-    FreeMemory(&parts_.inputs);
-    FreeMemory(&parts_.controls);
-    const auto visit_inputs = [&](const auto& take) {
-      for (std::size_t id = 0; id < num_ops_; ++id) {
-        for (const TensorId tensor : RowOf(data_.input_begin, data_.inputs, id)) {
-          take(static_cast<std::uint32_t>(Index(tensor)), MakeId<OpId>(id));
-        }
-      }
-    };
-    const auto visit_controls = [&](const auto& take) {
-      for (std::size_t id = 0; id < num_ops_; ++id) {
-        for (const OpId from : RowOf(data_.control_begin, data_.controls, id)) {
-          take(static_cast<std::uint32_t>(Index(from)), MakeId<OpId>(id));
-        }
-      }
-    };
-    FillRows(data_.tensors.size(), visit_inputs, &data_.consumer_begin, &data_.consumers);
-    FillRows(num_ops_, visit_controls, &data_.control_consumer_begin, &data_.control_consumers);
-    FillAdjacency();
-  }
-
-  void FillAdjacency() {
-    std::vector<std::uint32_t> begin = {0};
-    std::vector<std::uint32_t> targets;
-    begin.reserve(num_ops_ + 1);
-    targets.reserve(data_.consumers.size() + data_.control_consumers.size());
-    for (std::uint32_t id = 0; id < num_ops_; ++id) {
-      const auto add = [&](std::span<const OpId> consumers) {
-        for (const OpId consumer : consumers) targets.push_back(static_cast<std::uint32_t>(Index(consumer)));
-      };
-      for (std::uint32_t tensor = data_.first_output[id]; tensor < data_.first_output[id + 1]; ++tensor) {
-        add(RowOf(data_.consumer_begin, data_.consumers, tensor));
-      }
-      add(RowOf(data_.control_consumer_begin, data_.control_consumers, id));
-      const auto first = targets.begin() + begin.back();
-      std::sort(first, targets.end());
-      targets.erase(std::unique(first, targets.end()), targets.end());
-      begin.push_back(static_cast<std::uint32_t>(targets.size()));
-    }
-    data_.adjacency =
-        Graph::Adjacency(boost::edges_are_unsorted_multi_pass, EdgeIterator(begin, targets, 0),
-                         EdgeIterator(begin, targets, targets.size()), static_cast<std::uint32_t>(num_ops_));
-  }
-
-  void FillTimes() {
-    for (std::size_t i = 0; i < num_ops_; ++i) data_.ops[i].kind_times = TimesOf(i);
-    data_.queue_times.reserve(parts_.queues.size());
-    for (const Parts::Queue& queue : parts_.queues) {
-      data_.queue_times.push_back({queue.host_micros, queue.device_micros, Times(queue.first_time, queue.end_time)});
-      data_.ops[queue.op].queue_times = &data_.queue_times.back();
-    }
-  }
-
-  // Ops were in the order of the file.
-  void PutInOrder() {
-    std::vector<char> is_done(num_ops_, 0);
-    for (std::size_t begin = 0; begin < num_ops_; ++begin) {
-      if (is_done[begin] != 0) continue;
-      const Op first = data_.ops[begin];
-      std::size_t id = begin;
-      while (order_[id] != begin) {
-        data_.ops[id] = data_.ops[order_[id]];
-        is_done[id] = 1;
-        id = order_[id];
-      }
-      data_.ops[id] = first;
-      is_done[id] = 1;
-    }
-  }
-
-  Parts& parts_;
-  Graph::Data& data_;
-  const std::size_t num_ops_;
-  std::vector<std::uint32_t> by_name_;
-  std::unordered_map<std::string_view, std::uint32_t> positions_;  // by name
-  std::vector<std::uint32_t> colocate_;                            // own position if none
-  std::vector<std::uint32_t> producers_;                           // scratch
-  std::vector<std::uint32_t> order_;
+  static void Assemble(Parts* parts);
 };
+
+namespace {
+
+using BuilderParts = GraphAssembler::Parts;
+using GraphData = GraphAssembler::Data;
+
+std::span<const KindTime> Times(const GraphData& data, std::uint32_t first, std::uint32_t end) {
+  return std::span<const KindTime>(data.kind_times).subspan(first, end - first);
+}
+
+std::uint32_t EndOfTimes(const BuilderParts& parts, std::size_t position) {
+  const auto next = std::lower_bound(parts.queues.begin(), parts.queues.end(), position + 1,
+                                     [](const BuilderParts::Queue& queue, std::size_t op) { return queue.op < op; });
+  const bool has_queue = next != parts.queues.end() && next->op == position + 1;
+  return has_queue ? next->first_time : parts.time_begin[position + 1];
+}
+
+// Those of time_us: behind those of device_us, which were added before.
+std::span<const KindTime> TimesOf(const BuilderParts& parts, std::size_t position) {
+  return Times(*parts.data, parts.time_begin[position], EndOfTimes(parts, position));
+}
+
+std::span<const std::int64_t> ShapeOf(const BuilderParts& parts, std::size_t output) {
+  const std::size_t first = parts.outputs[output].first_dim;
+  return std::span<const std::int64_t>(parts.data->dims).subspan(first, parts.outputs[output + 1].first_dim - first);
+}
+
+void CheckTimes(std::span<const KindTime> times, std::size_t position, std::string_view field) {
+  for (const KindTime& time : times) {
+    CheckMicros(time.micros, [&] { return Place(position, std::string(field).append(time.kind)); });
+  }
+}
+
+// Fills in the sizes that follow from dtype and shape.
+void CheckOutputs(BuilderParts* parts, std::size_t position, SizeChecker* sizes) {
+  for (std::uint32_t k = parts->output_begin[position]; k < parts->output_begin[position + 1]; ++k) {
+    BuilderParts::Output& output = parts->outputs[k];
+    const std::size_t number = k - parts->output_begin[position];
+    const auto place = [position, number] { return Place(position, "outputs", number); };
+    const auto shape = ShapeOf(*parts, k);
+    const std::int64_t from_shape =
+        shape.empty() ? ElementBytes(output.dtype) : TensorBytes(output.dtype, shape, place() + ".shape").count;
+    if (!output.has_bytes) {
+      if (output.dtype == DType::kNone) throw InputError(place(), "no size (bytes, or dtype and shape)");
+      output.bytes = from_shape;
+    }
+    sizes->Check(Bytes{output.bytes}, [&place] { return place() + ".bytes"; });
+  }
+}
+
+// Fills in the sizes that follow from dtype and shape.
+void CheckNumbers(BuilderParts* parts) {
+  const std::size_t num_ops = parts->data->ops.size();
+  SizeChecker sizes;
+  auto queue = parts->queues.begin();
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const Op& op = parts->data->ops[i];
+    CheckName(op.name, i);
+    if (op.kind.empty()) throw InputError(Place(i, "kind"), "the kind is empty");
+    if (!(op.flop >= 0) || op.flop > kMaxFlop) {
+      throw InputError(Place(i, "flop"), std::to_string(op.flop) + " is out of range (0 to 1e24)");
+    }
+    sizes.Check(op.temp, [i] { return Place(i, "temp_bytes"); });
+    sizes.Check(op.persistent, [i] { return Place(i, "persistent_bytes"); });
+    CheckOutputs(parts, i, &sizes);
+    if (op.time_micros) CheckMicros(*op.time_micros, [i] { return Place(i, "time_us"); });
+    CheckTimes(TimesOf(*parts, i), i, "time_us.");
+    if (queue == parts->queues.end() || queue->op != i) continue;
+    if (queue->host_micros) CheckMicros(*queue->host_micros, [i] { return Place(i, "host_us"); });
+    if (queue->device_micros) CheckMicros(*queue->device_micros, [i] { return Place(i, "device_us"); });
+    CheckTimes(Times(*parts->data, queue->first_time, queue->end_time), i, "device_us.");
+    ++queue;
+  }
+}
+
+// The positions of ops in the order of their names. Throws InputError on a name that two ops have.
+std::vector<std::uint32_t> SortByName(const std::vector<Op>& ops) {
+  const std::size_t num_ops = ops.size();
+  std::vector<std::uint32_t> by_name(num_ops);
+  std::iota(by_name.begin(), by_name.end(), 0U);
+  const auto is_less = [&ops](std::uint32_t a, std::uint32_t b) {
+    const int order = ops[a].name.compare(ops[b].name);
+    return order != 0 ? order < 0 : a < b;
+  };
+  if (!std::is_sorted(by_name.begin(), by_name.end(), is_less)) {
+    std::sort(by_name.begin(), by_name.end(), is_less);
+  }
+  std::uint32_t first = BuilderParts::kNamed;
+  std::uint32_t repeated = BuilderParts::kNamed;
+  for (std::size_t r = 1; r < num_ops; ++r) {
+    if (ops[by_name[r]].name != ops[by_name[r - 1]].name || by_name[r] >= repeated) continue;
+    repeated = by_name[r];
+    first = by_name[r - 1];
+  }
+  if (repeated == BuilderParts::kNamed) return by_name;
+  throw InputError(Place(repeated, "name"),
+                   "duplicate op name " + Quoted(ops[repeated].name) + " (also " + Place(first) + ")");
+}
+
+using PositionsByName = std::unordered_map<std::string_view, std::uint32_t>;
+
+PositionsByName IndexNames(const std::vector<Op>& ops) {
+  const std::size_t num_ops = ops.size();
+  PositionsByName positions;
+  positions.reserve(num_ops);
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    positions.emplace(ops[i].name, static_cast<std::uint32_t>(i));
+  }
+  return positions;
+}
+
+template <typename PlaceOf>
+std::uint32_t FindProducer(const PositionsByName& positions, std::string_view name, const PlaceOf& place) {
+  const auto found = positions.find(name);
+  if (found == positions.end()) {
+    throw InputError(place(), "unknown producer " + Quoted(name) + " (the name of an op)");
+  }
+  return found->second;
+}
+
+std::size_t OutputsOf(const BuilderParts& parts, std::size_t position) {
+  return parts.output_begin[position + 1] - parts.output_begin[position];
+}
+
+// Puts position and output in the place of the text.
+template <typename PlaceOf>
+void ResolveInput(const BuilderParts& parts, const PositionsByName& positions, BuilderParts::Input* input,
+                  const PlaceOf& place) {
+  if (input->position != BuilderParts::kNamed) {
+    EMPLACE_CHECK_LT(input->position, parts.data->ops.size());
+    EMPLACE_CHECK_LT(input->number, OutputsOf(parts, input->position));
+    return;
+  }
+  const std::string_view text = input->name();
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  std::uint32_t index = 0;
+  if (colon != std::string_view::npos) {
+    const auto number = WholeNumber<std::uint32_t>(text.substr(colon + 1));
+    if (!number) {
+      throw InputError(place(), Quoted(text) + " is not an input (PRODUCER or PRODUCER:OUTPUT_INDEX)");
+    }
+    index = *number;
+  }
+  input->position = FindProducer(positions, name, place);
+  const std::size_t outputs = OutputsOf(parts, input->position);
+  if (index >= outputs) {
+    throw InputError(place(), Quoted(text) + ": output index " + std::to_string(index) + " is out of range (" +
+                                  Quoted(name) + " has " + std::to_string(outputs) + " outputs)");
+  }
+  input->number = index;
+}
+
+bool HasNames(const BuilderParts& parts) {
+  return !parts.colocate.empty() || !parts.control_names.empty() ||
+         std::ranges::any_of(parts.inputs,
+                             [](const BuilderParts::Input& input) { return input.position == BuilderParts::kNamed; });
+}
+
+// Puts positions in the place of names. Returns with which op each one is placed; itself if with none.
+std::vector<std::uint32_t> ResolveNames(const PositionsByName& positions, BuilderParts* parts) {
+  const std::size_t num_ops = parts->data->ops.size();
+  std::vector<std::uint32_t> colocated(num_ops);
+  auto control_name = parts->control_names.begin();
+  auto colocate = parts->colocate.begin();
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const std::uint32_t first_input = parts->input_begin[i];
+    for (std::uint32_t k = first_input; k < parts->input_begin[i + 1]; ++k) {
+      ResolveInput(*parts, positions, &parts->inputs[k], [&] { return Place(i, "inputs", k - first_input); });
+    }
+    const std::uint32_t first_control = parts->control_begin[i];
+    for (std::uint32_t k = first_control; k < parts->control_begin[i + 1]; ++k) {
+      std::uint32_t& control = parts->controls[k];
+      if (control == BuilderParts::kNamed) {
+        control =
+            FindProducer(positions, *control_name++, [&] { return Place(i, "control_inputs", k - first_control); });
+      }
+      EMPLACE_CHECK_LT(control, num_ops);
+    }
+    colocated[i] = static_cast<std::uint32_t>(i);
+    if (colocate == parts->colocate.end() || colocate->first != i) continue;
+    const auto found = positions.find(colocate->second);
+    if (found == positions.end()) {
+      throw InputError(Place(i, "colocate_with"), "unknown op " + Quoted(colocate->second) + " (the name of an op)");
+    }
+    colocated[i] = found->second;
+    ++colocate;
+  }
+  return colocated;
+}
+
+// Distinct producers of an op, ascending.
+void FindProducers(const BuilderParts& parts, std::size_t position, std::vector<std::uint32_t>* producers) {
+  const auto controls = RowOf(parts.control_begin, parts.controls, position);
+  producers->assign(controls.begin(), controls.end());
+  for (const BuilderParts::Input& input : RowOf(parts.input_begin, parts.inputs, position)) {
+    producers->push_back(input.position);
+  }
+  std::sort(producers->begin(), producers->end());
+  producers->erase(std::unique(producers->begin(), producers->end()), producers->end());
+}
+
+// Throws: `taken` marks what a topological order reached, so every other op waits for one that is not taken either.
+[[noreturn]] void ReportCycle(const BuilderParts& parts, const std::vector<char>& taken) {
+  std::vector<std::uint32_t> step(taken.size(), 0);
+  std::uint32_t at = static_cast<std::uint32_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
+  std::vector<std::uint32_t> path;
+  std::vector<std::uint32_t> producers;
+  while (step[at] == 0) {
+    path.push_back(at);
+    step[at] = static_cast<std::uint32_t>(path.size());
+    FindProducers(parts, at, &producers);
+    at = *std::find_if(producers.begin(), producers.end(), [&](std::uint32_t p) { return taken[p] == 0; });
+  }
+  path.erase(path.begin(), path.begin() + (step[at] - 1));
+  std::reverse(path.begin(), path.end());  // from producer to consumer
+  std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
+  constexpr std::size_t kAtEachEnd = 5;
+  std::string names;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (i == kAtEachEnd && path.size() > 2 * kAtEachEnd) {
+      i = path.size() - kAtEachEnd;
+      names += "... -> ";
+    }
+    names.append(parts.data->ops[path[i]].name).append(" -> ");
+  }
+  names.append(parts.data->ops[path.front()].name);
+  const std::string size = path.size() > 2 * kAtEachEnd ? " of " + std::to_string(path.size()) + " ops" : "";
+  throw InputError(Place(path.front()), "the graph has a cycle" + size + ": " + names);
+}
+
+// File positions in canonical order (docs/model.md, G3).
+std::vector<std::uint32_t> FindOrder(const BuilderParts& parts, const std::vector<std::uint32_t>& by_name) {
+  const std::size_t num_ops = by_name.size();
+  std::vector<std::uint32_t> rank(num_ops);
+  for (std::size_t r = 0; r < num_ops; ++r) rank[by_name[r]] = static_cast<std::uint32_t>(r);
+  std::vector<std::uint32_t> waiting(num_ops, 0);
+  std::vector<std::uint32_t> producers;
+  std::vector<std::uint32_t> begin;
+  std::vector<std::uint32_t> consumers;
+  FillRows<std::uint32_t>(
+      num_ops,
+      [&](const auto& take) {
+        for (std::size_t i = 0; i < num_ops; ++i) {
+          FindProducers(parts, i, &producers);
+          waiting[i] = static_cast<std::uint32_t>(producers.size());
+          for (const std::uint32_t producer : producers) take(producer, static_cast<std::uint32_t>(i));
+        }
+      },
+      &begin, &consumers);
+
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    if (waiting[i] == 0) ready.push(rank[i]);
+  }
+  std::vector<std::uint32_t> order;
+  order.reserve(num_ops);
+  std::vector<char> taken(num_ops, 0);
+  while (!ready.empty()) {
+    const std::uint32_t position = by_name[ready.top()];
+    ready.pop();
+    order.push_back(position);
+    taken[position] = 1;
+    for (const std::uint32_t consumer : RowOf(begin, consumers, position)) {
+      if (--waiting[consumer] == 0) ready.push(rank[consumer]);
+    }
+  }
+  if (order.size() != num_ops) ReportCycle(parts, taken);
+  return order;
+}
+
+void FillColocation(const BuilderParts& parts, const std::vector<std::uint32_t>& colocated, GraphData* data) {
+  const std::size_t num_ops = data->ops.size();
+  std::vector<std::uint32_t> parent(num_ops);  // by id; roots are the smallest of their class
+  std::iota(parent.begin(), parent.end(), 0U);
+  const auto root = [&parent](std::uint32_t id) {
+    while (parent[id] != id) id = parent[id] = parent[parent[id]];
+    return id;
+  };
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const std::uint32_t a = root(static_cast<std::uint32_t>(data->file_order[i]));
+    const std::uint32_t b = root(static_cast<std::uint32_t>(data->file_order[colocated[i]]));
+    parent[std::max(a, b)] = std::min(a, b);
+  }
+  data->colocation_class.resize(num_ops);
+  for (std::size_t id = 0; id < num_ops; ++id) {
+    data->colocation_class[id] = MakeId<OpId>(root(static_cast<std::uint32_t>(id)));
+  }
+  for (const auto& [position, name] : parts.colocate) {
+    data->ops[position].colocate_with = data->file_order[colocated[position]];
+  }
+}
+
+void FillTensors(const std::vector<std::uint32_t>& order, const BuilderParts& parts, GraphData* data) {
+  const std::size_t num_ops = order.size();
+  data->tensors.reserve(parts.outputs.size() - 1);
+  data->first_output.reserve(num_ops + 1);
+  for (std::size_t id = 0; id < num_ops; ++id) {
+    const auto first = static_cast<std::uint32_t>(data->tensors.size());
+    data->first_output.push_back(first);
+    for (std::uint32_t k = parts.output_begin[order[id]]; k < parts.output_begin[order[id] + 1]; ++k) {
+      data->tensors.push_back({.producer = MakeId<OpId>(id),
+                               .output_index = static_cast<std::uint32_t>(data->tensors.size() - first),
+                               .size = Bytes{parts.outputs[k].bytes},
+                               .dtype = parts.outputs[k].dtype,
+                               .shape = ShapeOf(parts, k)});
+    }
+  }
+  data->first_output.push_back(static_cast<std::uint32_t>(data->tensors.size()));
+}
+
+void FillInputs(const std::vector<std::uint32_t>& order, const BuilderParts& parts, GraphData* data) {
+  const std::size_t num_ops = order.size();
+  data->inputs.reserve(parts.inputs.size());
+  data->controls.reserve(parts.controls.size());
+  data->input_begin.reserve(num_ops + 1);
+  data->control_begin.reserve(num_ops + 1);
+  data->input_begin.assign(1, 0);
+  data->control_begin.assign(1, 0);
+  for (const std::uint32_t position : order) {
+    for (std::uint32_t k = parts.input_begin[position]; k < parts.input_begin[position + 1]; ++k) {
+      const OpId from = data->file_order[parts.inputs[k].position];
+      data->inputs.push_back(MakeId<TensorId>(data->first_output[Index(from)] + parts.inputs[k].number));
+    }
+    for (const std::uint32_t control : RowOf(parts.control_begin, parts.controls, position)) {
+      data->controls.push_back(data->file_order[control]);
+    }
+    data->input_begin.push_back(static_cast<std::uint32_t>(data->inputs.size()));
+    data->control_begin.push_back(static_cast<std::uint32_t>(data->controls.size()));
+  }
+}
+
+// Fills in who reads what is read.
+void FillConsumers(GraphData* data) {
+  const std::size_t num_ops = data->ops.size();
+  const auto visit_inputs = [&](const auto& take) {
+    for (std::size_t id = 0; id < num_ops; ++id) {
+      for (const TensorId tensor : RowOf(data->input_begin, data->inputs, id)) {
+        take(static_cast<std::uint32_t>(Index(tensor)), MakeId<OpId>(id));
+      }
+    }
+  };
+  const auto visit_controls = [&](const auto& take) {
+    for (std::size_t id = 0; id < num_ops; ++id) {
+      for (const OpId from : RowOf(data->control_begin, data->controls, id)) {
+        take(static_cast<std::uint32_t>(Index(from)), MakeId<OpId>(id));
+      }
+    }
+  };
+  FillRows(data->tensors.size(), visit_inputs, &data->consumer_begin, &data->consumers);
+  FillRows(num_ops, visit_controls, &data->control_consumer_begin, &data->control_consumers);
+}
+
+void FillAdjacency(GraphData* data) {
+  const std::size_t num_ops = data->ops.size();
+  std::vector<std::uint32_t> begin = {0};
+  std::vector<std::uint32_t> targets;
+  begin.reserve(num_ops + 1);
+  targets.reserve(data->consumers.size() + data->control_consumers.size());
+  for (std::uint32_t id = 0; id < num_ops; ++id) {
+    const auto add = [&](std::span<const OpId> consumers) {
+      for (const OpId consumer : consumers) targets.push_back(static_cast<std::uint32_t>(Index(consumer)));
+    };
+    for (std::uint32_t tensor = data->first_output[id]; tensor < data->first_output[id + 1]; ++tensor) {
+      add(RowOf(data->consumer_begin, data->consumers, tensor));
+    }
+    add(RowOf(data->control_consumer_begin, data->control_consumers, id));
+    const auto first = targets.begin() + begin.back();
+    std::sort(first, targets.end());
+    targets.erase(std::unique(first, targets.end()), targets.end());
+    begin.push_back(static_cast<std::uint32_t>(targets.size()));
+  }
+  data->adjacency = Graph::Adjacency(boost::edges_are_unsorted_multi_pass, EdgeIterator(begin, targets, 0),
+                                     EdgeIterator(begin, targets, targets.size()), static_cast<std::uint32_t>(num_ops));
+}
+
+void FillTimes(const BuilderParts& parts, GraphData* data) {
+  const std::size_t num_ops = data->ops.size();
+  for (std::size_t i = 0; i < num_ops; ++i) data->ops[i].kind_times = TimesOf(parts, i);
+  data->queue_times.reserve(parts.queues.size());
+  for (const BuilderParts::Queue& queue : parts.queues) {
+    data->queue_times.push_back(
+        {queue.host_micros, queue.device_micros, Times(*data, queue.first_time, queue.end_time)});
+    data->ops[queue.op].queue_times = &data->queue_times.back();
+  }
+}
+
+// Ops were in the order of the file.
+void PutInOrder(const std::vector<std::uint32_t>& order, std::vector<Op>* ops) {
+  const std::size_t num_ops = order.size();
+  std::vector<char> is_done(num_ops, 0);
+  for (std::size_t begin = 0; begin < num_ops; ++begin) {
+    if (is_done[begin] != 0) continue;
+    const Op first = (*ops)[begin];
+    std::size_t id = begin;
+    while (order[id] != begin) {
+      (*ops)[id] = (*ops)[order[id]];
+      is_done[id] = 1;
+      id = order[id];
+    }
+    (*ops)[id] = first;
+    is_done[id] = 1;
+  }
+}
+
+}  // namespace
+
+void GraphAssembler::Assemble(Parts* parts) {
+  Data* const data = parts->data.get();
+  parts->Close();
+  CheckNumbers(parts);
+  const std::vector<std::uint32_t> by_name = SortByName(data->ops);
+  PositionsByName positions = HasNames(*parts) ? IndexNames(data->ops) : PositionsByName();
+  const std::vector<std::uint32_t> colocated = ResolveNames(positions, parts);
+  FreeMemory(&positions);
+  FreeMemory(&parts->names);
+  FreeMemory(&parts->control_names);
+  const std::vector<std::uint32_t> order = FindOrder(*parts, by_name);
+  data->file_order.resize(order.size());
+  for (std::size_t id = 0; id < order.size(); ++id) data->file_order[order[id]] = MakeId<OpId>(id);
+  FillColocation(*parts, colocated, data);
+  FillTensors(order, *parts, data);
+  FreeMemory(&parts->outputs);
+  FillInputs(order, *parts, data);
+  FreeMemory(&parts->inputs);
+  FreeMemory(&parts->controls);
+  FillConsumers(data);
+  FillAdjacency(data);
+  FillTimes(*parts, data);
+  PutInOrder(order, &data->ops);
+  data->by_name.reserve(by_name.size());
+  for (const std::uint32_t position : by_name) data->by_name.push_back(data->file_order[position]);
+  CollectiveFinder(data).Find();
+}
 
 }  // namespace internal
 
 Graph GraphBuilder::Build() {
   const std::unique_ptr<Parts> parts = std::exchange(parts_, std::make_unique<Parts>());
   parts_->data->name = parts->data->name;
-  internal::GraphAssembler(parts.get()).Assemble();
+  internal::GraphAssembler::Assemble(parts.get());
   return Graph(std::move(parts->data));
 }
 

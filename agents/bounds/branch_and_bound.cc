@@ -50,164 +50,71 @@ std::int64_t OneMachineBound(std::vector<Job>& jobs) {
   return over;
 }
 
-class TreeSearch {
+// Whether devices can be exchanged in a placement.
+bool CanSwap(const Cluster& cluster, const CostTable& costs, std::size_t a, std::size_t b) {
+  const auto da = MakeId<DeviceId>(a);
+  const auto db = MakeId<DeviceId>(b);
+  const Device& x = cluster.device(da);
+  const Device& y = cluster.device(db);
+  if (costs.KindIndex(da) != costs.KindIndex(db) || x.memory != y.memory || x.op_gap_micros != y.op_gap_micros ||
+      x.copy_engine != y.copy_engine || !(cluster.link(da, db) == cluster.link(db, da))) {
+    return false;
+  }
+  // A lane that both share chooses among them by their ids, as F11 does: whole placements are tried with all
+  // exchanges.
+  if (x.issue != y.issue) return false;
+  for (std::size_t c = 0; c < cluster.num_devices(); ++c) {
+    const auto dc = MakeId<DeviceId>(c);
+    if (c == a || c == b) continue;
+    if (!(cluster.link(da, dc) == cluster.link(db, dc)) || !(cluster.link(dc, da) == cluster.link(dc, db))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The first device that can be exchanged with each.
+std::vector<std::size_t> FindAlike(const Cluster& cluster, const CostTable& costs) {
+  std::vector<std::size_t> alike(cluster.num_devices());
+  for (std::size_t d = 0; d < alike.size(); ++d) {
+    alike[d] = d;
+    for (std::size_t e = 0; e < d; ++e) {
+      if (alike[e] == e && CanSwap(cluster, costs, e, d)) {
+        alike[d] = e;
+        break;
+      }
+    }
+  }
+  return alike;
+}
+
+// Classes of ops on their devices, and what follows for the relaxation.
+class PartialPlacement {
  public:
-  TreeSearch(const Graph& graph, const Cluster& cluster, const CostTable& costs, const ExactOptions& options)
-      : graph_(graph),
-        cluster_(cluster),
-        options_(options),
+  PartialPlacement(const Graph& graph, const Cluster& cluster, const CostTable& costs)
+      : cluster_(cluster),
         problem_(graph, cluster, costs, Relaxation::Types::kEachDevice),
         whole_(problem_),
-        simulator_(graph, cluster, costs),
-        workspace_(simulator_.MakeWorkspace()),
-        num_devices_(cluster.num_devices()),
         classes_(ColocationClasses(graph)),
         persistent_(classes_.num_groups(), 0),
         placed_(classes_.num_groups(), false),
         placement_(graph.num_ops()),
-        used_(num_devices_, 0),
-        held_(num_devices_, 0) {
+        used_(cluster.num_devices(), 0),
+        held_(cluster.num_devices(), 0) {
     for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
       for (const OpId op : classes_.members(c)) persistent_[c] += graph.op(op).persistent.count;
     }
-    // Devices that can be exchanged, by their first.
-    alike_.resize(num_devices_);
-    for (std::size_t d = 0; d < num_devices_; ++d) {
-      alike_[d] = d;
-      for (std::size_t e = 0; e < d; ++e) {
-        if (alike_[e] == e && CanSwap(costs, e, d)) {
-          alike_[d] = e;
-          break;
-        }
-      }
-    }
-    prices_ = FindPrices(problem_);
   }
 
-  ExactResult Run() {
-    if (options_.start) Simulate(*options_.start);
-    if (graph_.num_ops() == 0) {
-      Simulate(placement_);
-      result_.is_complete = true;
-      return result_;
-    }
-    const std::int64_t root = Bound();
-    open_bound_ = kNever;
-    result_.bound_nanos = root;
-    if (!result_.best || root < result_.best_nanos) Explore(classes_.num_groups(), root);
-    result_.is_complete = !stopped_;
-    if (result_.is_complete) {
-      result_.bound_nanos = result_.best ? result_.best_nanos : kNever;
-    } else {
-      result_.bound_nanos = std::max(root, std::min(open_bound_, result_.best ? result_.best_nanos : kNever));
-    }
-    return result_;
-  }
-
- private:
-  bool CanSwap(const CostTable& costs, std::size_t a, std::size_t b) const {
-    const auto da = MakeId<DeviceId>(a);
-    const auto db = MakeId<DeviceId>(b);
-    const Device& x = cluster_.device(da);
-    const Device& y = cluster_.device(db);
-    if (costs.KindIndex(da) != costs.KindIndex(db) || x.memory != y.memory || x.op_gap_micros != y.op_gap_micros ||
-        x.copy_engine != y.copy_engine || !(cluster_.link(da, db) == cluster_.link(db, da))) {
-      return false;
-    }
-    // A lane that both share chooses among them by their ids, as F11 does: whole placements are tried with all
-    // exchanges.
-    if (x.issue != y.issue) return false;
-    for (std::size_t c = 0; c < num_devices_; ++c) {
-      const auto dc = MakeId<DeviceId>(c);
-      if (c == a || c == b) continue;
-      if (!(cluster_.link(da, dc) == cluster_.link(db, dc)) || !(cluster_.link(dc, da) == cluster_.link(dc, db))) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  std::int64_t Cut() const { return result_.best ? result_.best_nanos : kNever; }
-
-  // What no completion of the partial placement beats.
-  std::int64_t Bound() {
-    ++result_.nodes;
-    windows_ = ComputeWindows(problem_, 8);
-    const std::int64_t path = PathBound(problem_, windows_);
-    if (path >= Cut()) return path;
-    std::int64_t bound = std::max(path, WorkBound(problem_, prices_));
-    if (bound >= Cut()) return bound;
-
-    std::vector<std::vector<Job>> devices(num_devices_);
-    const bool per_pair = cluster_.channels() == Channels::kPerPair;
-    std::vector<std::vector<Job>> channels(num_devices_ * num_devices_);
-    for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
-      if (!placed_[c]) continue;
-      for (const OpId id : classes_.members(c)) {
-        const std::size_t op = Index(id);
-        const std::size_t d = Index(placement_[id]);
-        const std::size_t at = op * num_devices_ + d;
-        const std::int64_t gap = problem_.Gap(op, d);
-        const std::int64_t time = problem_.Time(op, d);
-        devices[d].push_back({windows_.head[at], time + gap, windows_.tail[at] - gap});
-        for (std::size_t k = 0; k < graph_.num_outputs(id); ++k) {
-          const auto tensor = MakeId<TensorId>(Index(graph_.first_output(id)) + k);
-          std::vector<std::int64_t> tails(num_devices_, -1);
-          for (const OpId reader : graph_.consumers(tensor)) {
-            if (!IsPlaced(reader) || placement_[reader] == placement_[id]) continue;
-            const std::size_t to = Index(placement_[reader]);
-            const std::size_t there = Index(reader) * num_devices_ + to;
-            tails[to] = std::max(tails[to], problem_.Time(Index(reader), to) + windows_.tail[there]);
-          }
-          for (std::size_t to = 0; to < num_devices_; ++to) {
-            if (tails[to] < 0) continue;
-            const Link& link = cluster_.link(placement_[id], MakeId<DeviceId>(to));
-            const std::int64_t pause = DurationFromMicros(link.gap_micros).count();
-            const std::int64_t takes = DurationFromMicros(link.latency_micros).count() +
-                                       TransferDuration(graph_.tensor(tensor).size, link.rate()).count();
-            channels[d * num_devices_ + (per_pair ? to : 0)].push_back(
-                {windows_.head[at] + time, takes + pause, tails[to] - pause});
-          }
-        }
-      }
-    }
-    for (auto* machines : {&devices, &channels}) {
-      for (std::vector<Job>& jobs : *machines) {
-        if (jobs.size() > 1) bound = std::max(bound, OneMachineBound(jobs));
-      }
-    }
-    if (bound < Cut()) bound = std::max(bound, EnergeticBound(problem_, windows_, prices_, 6, bound));
-    return bound;
-  }
-
+  const Relaxation& problem() const { return problem_; }
+  const Grouping& classes() const { return classes_; }
+  bool IsPlaced(std::size_t c) const { return placed_[c]; }
   bool IsPlaced(OpId op) const { return placed_[classes_.group_of(op)]; }
+  bool IsUsed(std::size_t device) const { return used_[device] > 0; }
+  // Of ops that are placed.
+  const Placement& placement() const { return placement_; }
 
-  // The class of the op whose path is longest, of those not yet placed; of equals the one with more work.
-  std::size_t Choose() const {
-    std::size_t best = classes_.num_groups();
-    std::pair<std::int64_t, std::int64_t> longest;
-    for (std::size_t c = 0; c < classes_.num_groups(); ++c) {
-      if (placed_[c]) continue;
-      std::pair<std::int64_t, std::int64_t> path{0, 0};
-      for (const OpId id : classes_.members(c)) {
-        const std::size_t op = Index(id);
-        std::int64_t least = kNever;
-        for (std::size_t d = 0; d < num_devices_; ++d) {
-          const std::size_t at = op * num_devices_ + d;
-          if (problem_.Time(op, d) == kNever || windows_.head[at] >= kNever) continue;
-          least = std::min(least, windows_.head[at] + problem_.Time(op, d) + windows_.tail[at]);
-        }
-        path.first = std::max(path.first, least);
-        path.second += problem_.ShortestTime(op);
-      }
-      if (best == classes_.num_groups() || path > longest) {
-        best = c;
-        longest = path;
-      }
-    }
-    return best;
-  }
-
+  // False if the device may not run the class or has no room for it.
   bool Place(std::size_t c, std::size_t device) {
     for (const OpId op : classes_.members(c)) {
       if (whole_.Time(Index(op), device) == kNever) return false;
@@ -219,7 +126,7 @@ class TreeSearch {
     placed_[c] = true;
     for (const OpId op : classes_.members(c)) {
       placement_[op] = MakeId<DeviceId>(device);
-      for (std::size_t d = 0; d < num_devices_; ++d) {
+      for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
         if (d != device) problem_.SetTime(Index(op), d, kNever);
       }
     }
@@ -230,8 +137,152 @@ class TreeSearch {
     --used_[device];
     placed_[c] = false;
     for (const OpId op : classes_.members(c)) {
-      for (std::size_t d = 0; d < num_devices_; ++d) problem_.SetTime(Index(op), d, whole_.Time(Index(op), d));
+      for (std::size_t d = 0; d < cluster_.num_devices(); ++d)
+        problem_.SetTime(Index(op), d, whole_.Time(Index(op), d));
     }
+  }
+
+ private:
+  const Cluster& cluster_;
+  Relaxation problem_;  // of the partial placement
+  Relaxation whole_;
+  Grouping classes_;
+  std::vector<std::int64_t> persistent_;  // bytes, by class
+  std::vector<bool> placed_;              // by class
+  Placement placement_;
+  std::vector<std::size_t> used_;   // by device: how many classes are there
+  std::vector<std::int64_t> held_;  // bytes, by device
+};
+
+// Adds the transfers of an op that is placed to readers that are, as jobs of their channels.
+void AddTransfers(const Graph& graph, const Cluster& cluster, const PartialPlacement& partial, const Windows& windows,
+                  OpId id, std::vector<std::vector<Job>>* channels) {
+  const std::size_t num_devices = cluster.num_devices();
+  const bool per_pair = cluster.channels() == Channels::kPerPair;
+  const std::size_t d = Index(partial.placement()[id]);
+  const std::size_t at = Index(id) * num_devices + d;
+  const std::int64_t time = partial.problem().Time(Index(id), d);
+  for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
+    const auto tensor = MakeId<TensorId>(Index(graph.first_output(id)) + k);
+    std::vector<std::int64_t> tails(num_devices, -1);
+    for (const OpId reader : graph.consumers(tensor)) {
+      if (!partial.IsPlaced(reader) || partial.placement()[reader] == partial.placement()[id]) continue;
+      const std::size_t to = Index(partial.placement()[reader]);
+      const std::size_t there = Index(reader) * num_devices + to;
+      tails[to] = std::max(tails[to], partial.problem().Time(Index(reader), to) + windows.tail[there]);
+    }
+    for (std::size_t to = 0; to < num_devices; ++to) {
+      if (tails[to] < 0) continue;
+      const Link& link = cluster.link(partial.placement()[id], MakeId<DeviceId>(to));
+      const std::int64_t pause = DurationFromMicros(link.gap_micros).count();
+      const std::int64_t takes = DurationFromMicros(link.latency_micros).count() +
+                                 TransferDuration(graph.tensor(tensor).size, link.rate()).count();
+      (*channels)[d * num_devices + (per_pair ? to : 0)].push_back(
+          {windows.head[at] + time, takes + pause, tails[to] - pause});
+    }
+  }
+}
+
+// The least time of the busiest device or channel, with what is placed there.
+std::int64_t MachineBound(const Graph& graph, const Cluster& cluster, const PartialPlacement& partial,
+                          const Windows& windows) {
+  const std::size_t num_devices = cluster.num_devices();
+  std::int64_t bound = 0;
+  std::vector<std::vector<Job>> devices(num_devices);
+  std::vector<std::vector<Job>> channels(num_devices * num_devices);
+  for (std::size_t c = 0; c < partial.classes().num_groups(); ++c) {
+    if (!partial.IsPlaced(c)) continue;
+    for (const OpId id : partial.classes().members(c)) {
+      const std::size_t op = Index(id);
+      const std::size_t d = Index(partial.placement()[id]);
+      const std::size_t at = op * num_devices + d;
+      const std::int64_t gap = partial.problem().Gap(op, d);
+      const std::int64_t time = partial.problem().Time(op, d);
+      devices[d].push_back({windows.head[at], time + gap, windows.tail[at] - gap});
+      AddTransfers(graph, cluster, partial, windows, id, &channels);
+    }
+  }
+  for (auto* machines : {&devices, &channels}) {
+    for (std::vector<Job>& jobs : *machines) {
+      if (jobs.size() > 1) bound = std::max(bound, OneMachineBound(jobs));
+    }
+  }
+  return bound;
+}
+
+// The class of the op whose path is longest, of those not yet placed; of equals the one with more work.
+std::size_t ChooseClass(const PartialPlacement& partial, const Windows& windows, std::size_t num_devices) {
+  std::size_t best = partial.classes().num_groups();
+  std::pair<std::int64_t, std::int64_t> longest;
+  for (std::size_t c = 0; c < partial.classes().num_groups(); ++c) {
+    if (partial.IsPlaced(c)) continue;
+    std::pair<std::int64_t, std::int64_t> path{0, 0};
+    for (const OpId id : partial.classes().members(c)) {
+      const std::size_t op = Index(id);
+      std::int64_t least = kNever;
+      for (std::size_t d = 0; d < num_devices; ++d) {
+        const std::size_t at = op * num_devices + d;
+        if (partial.problem().Time(op, d) == kNever || windows.head[at] >= kNever) continue;
+        least = std::min(least, windows.head[at] + partial.problem().Time(op, d) + windows.tail[at]);
+      }
+      path.first = std::max(path.first, least);
+      path.second += partial.problem().ShortestTime(op);
+    }
+    if (best == partial.classes().num_groups() || path > longest) {
+      best = c;
+      longest = path;
+    }
+  }
+  return best;
+}
+
+class TreeSearch {
+ public:
+  TreeSearch(const Graph& graph, const Cluster& cluster, const CostTable& costs, const ExactOptions& options)
+      : graph_(graph),
+        cluster_(cluster),
+        options_(options),
+        partial_(graph, cluster, costs),
+        simulator_(graph, cluster, costs),
+        workspace_(simulator_.MakeWorkspace()),
+        alike_(FindAlike(cluster, costs)),
+        prices_(FindPrices(partial_.problem())) {}
+
+  ExactResult Run() {
+    if (options_.start) Simulate(*options_.start);
+    if (graph_.num_ops() == 0) {
+      Simulate(partial_.placement());
+      result_.is_complete = true;
+      return result_;
+    }
+    const std::int64_t root = Bound();
+    open_bound_ = kNever;
+    result_.bound_nanos = root;
+    if (!result_.best || root < result_.best_nanos) Explore(partial_.classes().num_groups(), root);
+    result_.is_complete = !stopped_;
+    if (result_.is_complete) {
+      result_.bound_nanos = result_.best ? result_.best_nanos : kNever;
+    } else {
+      result_.bound_nanos = std::max(root, std::min(open_bound_, result_.best ? result_.best_nanos : kNever));
+    }
+    return result_;
+  }
+
+ private:
+  std::int64_t Cut() const { return result_.best ? result_.best_nanos : kNever; }
+
+  // What no completion of the partial placement beats.
+  std::int64_t Bound() {
+    ++result_.nodes;
+    const Relaxation& problem = partial_.problem();
+    windows_ = ComputeWindows(problem, 8);
+    const std::int64_t path = PathBound(problem, windows_);
+    if (path >= Cut()) return path;
+    std::int64_t bound = std::max(path, WorkBound(problem, prices_));
+    if (bound >= Cut()) return bound;
+    bound = std::max(bound, MachineBound(graph_, cluster_, partial_, windows_));
+    if (bound < Cut()) bound = std::max(bound, EnergeticBound(problem, windows_, prices_, 6, bound));
+    return bound;
   }
 
   // A class placed on one more device.
@@ -244,21 +295,22 @@ class TreeSearch {
   // `windows_` are of the partial placement.
   void Explore(std::size_t left, std::int64_t bound) {
     if (left == 0) {
-      SimulateAlike(0, std::vector<std::size_t>(num_devices_, num_devices_), std::vector<bool>(num_devices_, false));
+      SimulateAlike(0, std::vector<std::size_t>(cluster_.num_devices(), cluster_.num_devices()),
+                    std::vector<bool>(cluster_.num_devices(), false));
       return;
     }
-    const std::size_t c = Choose();
+    const std::size_t c = ChooseClass(partial_, windows_, cluster_.num_devices());
     std::vector<Child> children;
-    std::vector<bool> unused_tried(num_devices_, false);
-    for (std::size_t d = 0; d < num_devices_; ++d) {
-      if (used_[d] == 0) {
+    std::vector<bool> unused_tried(cluster_.num_devices(), false);
+    for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
+      if (!partial_.IsUsed(d)) {
         if (unused_tried[alike_[d]]) continue;
         unused_tried[alike_[d]] = true;
       }
-      if (!Place(c, d)) continue;
+      if (!partial_.Place(c, d)) continue;
       const std::int64_t child = std::max(bound, Bound());
       children.push_back({child, d, child < Cut() ? std::move(windows_) : Windows{}});
-      Undo(c, d);
+      partial_.Undo(c, d);
     }
     std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
       return std::pair(a.bound, a.device) < std::pair(b.bound, b.device);
@@ -272,12 +324,12 @@ class TreeSearch {
         open_bound_ = std::min(open_bound_, child);
         break;  // the others are not below it
       }
-      Place(c, d);
+      partial_.Place(c, d);
       windows_ = std::move(children[k].windows);
       pending_.push_back(k + 1 < children.size() ? children[k + 1].bound : kNever);
       Explore(left - 1, child);
       pending_.pop_back();
-      Undo(c, d);
+      partial_.Undo(c, d);
     }
   }
 
@@ -295,20 +347,20 @@ class TreeSearch {
 
   // The whole placement with every exchange of devices that are alike; `as` is the choice for devices below `device`.
   void SimulateAlike(std::size_t device, std::vector<std::size_t> as, std::vector<bool> taken) {
-    if (device == num_devices_) {
-      Placement exchanged = placement_;
+    if (device == cluster_.num_devices()) {
+      Placement exchanged = partial_.placement();
       for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
         const auto op = MakeId<OpId>(i);
-        exchanged[op] = MakeId<DeviceId>(as[Index(placement_[op])]);
+        exchanged[op] = MakeId<DeviceId>(as[Index(partial_.placement()[op])]);
       }
       Simulate(exchanged);
       return;
     }
-    if (used_[device] == 0) {
+    if (!partial_.IsUsed(device)) {
       SimulateAlike(device + 1, std::move(as), std::move(taken));
       return;
     }
-    for (std::size_t d = 0; d < num_devices_; ++d) {
+    for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
       if (alike_[d] != alike_[device] || taken[d]) continue;
       as[device] = d;
       taken[d] = true;
@@ -329,21 +381,13 @@ class TreeSearch {
   const Graph& graph_;
   const Cluster& cluster_;
   const ExactOptions& options_;
-  Relaxation problem_;  // with the partial placement
-  Relaxation whole_;    // without
+  PartialPlacement partial_;
   Simulator simulator_;
   std::unique_ptr<Simulator::Workspace> workspace_;
   StepResult step_;
-  std::size_t num_devices_;
-  Grouping classes_;
-  std::vector<std::int64_t> persistent_;  // [num_classes]: bytes
-  std::vector<bool> placed_;              // [num_classes]
   std::vector<std::size_t> alike_;
   Prices prices_;
   Windows windows_;
-  Placement placement_;
-  std::vector<std::size_t> used_;      // classes on each device
-  std::vector<std::int64_t> held_;     // persistent bytes on each device
   std::vector<std::int64_t> pending_;  // the least bound that is still to explore, at each level above
   std::int64_t open_bound_ = 0;
   std::size_t next_question_ = 256;

@@ -11,41 +11,28 @@
 #include <cmath>
 #include <initializer_list>
 #include <istream>
-#include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 
+#include "datasets/importers/chakra_graph.h"
 #include "datasets/importers/importers.h"
-#include "datasets/importers/kineto.h"
 #include "datasets/shipped_clusters.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
-#include "sim/base/free_memory.h"
-#include "sim/base/json_build.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
-#include "sim/base/printable.h"
 
 namespace emplace::datasets {
 namespace {
 
 using google::protobuf::io::CodedInputStream;
 
-constexpr std::string_view kChakraCpuKind = "host-cpu";
-constexpr std::string_view kChakraGpuKind = "gpu";
 constexpr std::uint32_t kMaxMessage = std::uint32_t{1} << 28;
 constexpr std::uint64_t kMaxChakraMicros = 1'000'000'000'000;
-constexpr std::size_t kMaxChakraTracks = 2000;
-constexpr std::string_view kCollectives[] = {
-    "all_reduce", "reduce",         "all_gather",           "gather", "scatter", "broadcast",
-    "all_to_all", "reduce_scatter", "reduce_scatter_block", "barrier"};
 
 // Wire types of protobuf.
 enum : std::uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -261,11 +248,6 @@ bool ReadAttribute(const std::string& message, ChakraNode* node) {
   return true;
 }
 
-bool IsCommunication(const ChakraNode& node) {
-  return node.type == ChakraNode::Type::kSend || node.type == ChakraNode::Type::kReceive ||
-         node.type == ChakraNode::Type::kCollective;
-}
-
 // Puts what attributes do not say.
 void CompleteChakraNode(ChakraNode* node) {
   if (node->says_cpu) return;
@@ -328,578 +310,6 @@ class IstreamBytes : public google::protobuf::io::CopyingInputStream {
 
  private:
   std::istream& in_;
-};
-
-std::string_view KindOf(const ChakraNode& node) {
-  switch (node.type) {
-    case ChakraNode::Type::kCollective:
-      if (node.collective && *node.collective >= 0 &&
-          static_cast<std::size_t>(*node.collective) < std::size(kCollectives)) {
-        return kCollectives[static_cast<std::size_t>(*node.collective)];
-      }
-      return "collective";
-    case ChakraNode::Type::kSend:
-      return "send";
-    case ChakraNode::Type::kReceive:
-      return "receive";
-    case ChakraNode::Type::kLoad:
-      return "load";
-    case ChakraNode::Type::kStore:
-      return "store";
-    case ChakraNode::Type::kMetadata:
-      return "metadata";
-    default:
-      return node.is_cpu ? "host" : "kernel";
-  }
-}
-
-bool HasTime(const ChakraNode& node) { return node.micros > 0 || node.nanos.has_value(); }
-
-// Whether a node has work that takes time, and no duration that says how long.
-bool NeedsTime(const ChakraNode& node) {
-  if (HasTime(node)) return false;
-  const bool has_bytes = node.bytes.value_or(0) > 0;
-  switch (node.type) {
-    case ChakraNode::Type::kCompute:
-      return node.flop.value_or(0) > 0 || (has_bytes && !node.is_cpu);
-    case ChakraNode::Type::kLoad:
-    case ChakraNode::Type::kStore:
-      return has_bytes;
-    case ChakraNode::Type::kSend:
-    case ChakraNode::Type::kReceive:
-    case ChakraNode::Type::kCollective:
-      return !node.is_cpu;  // on a CPU it is the call alone
-    default:
-      return false;
-  }
-}
-
-// The graph's collective that takes as long on the same links, by comm_type; empty: there is none.
-constexpr std::string_view kTimedAs[] = {"all_reduce",     "broadcast", "all_gather", "all_gather",
-                                         "reduce_scatter", "broadcast", "all_to_all", "reduce_scatter",
-                                         "reduce_scatter", "all_reduce"};
-constexpr std::int64_t kChakraBarrier = 9;
-std::string_view TimedAs(const ChakraNode& node) {
-  const std::int64_t type = node.collective.value_or(-1);
-  return type >= 0 && static_cast<std::size_t>(type) < std::size(kTimedAs) ? kTimedAs[type] : std::string_view();
-}
-
-// Puts the nodes of all ranks together, in one list. A trace of 1 GB has a million of them and fifty times as many
-// dependencies, so these are kept in one list too, and all is given up as soon as the graph holds it.
-class ChakraGraphMaker {
- public:
-  explicit ChakraGraphMaker(const ChakraOptions& options) : options_(options) {}
-
-  // What is added from here on is of a further rank.
-  void BeginRank() {
-    ++num_ranks_;
-    listed_.emplace_back();
-  }
-  void Add(ChakraNode&& node) {
-    if (node.groups && !node.groups->listed.empty()) TakeGroups(node.groups->listed);
-    is_workload_ = is_workload_ || NeedsTime(node);
-    first_before_.push_back(ids_before_.size());
-    ids_before_.insert(ids_before_.end(), node.before.begin(), node.before.end());
-    FreeMemory(&node.before);
-    all_.push_back({std::move(node), num_ranks_ - 1});
-  }
-
-  // `ranks`: the number of each.
-  Imported Make(std::vector<std::int64_t> ranks) {
-    ranks_ = std::move(ranks);
-    EMPLACE_CHECK_EQ(ranks_.size(), num_ranks_);
-    if (all_.empty()) throw InputError("", "holds no node");
-    EMPLACE_CHECK_LT(2 * all_.size(), std::size_t{kNone});
-    CheckNames();
-    if (is_workload_) {
-      for (Item& item : all_) item.node.is_cpu = item.node.is_cpu && item.node.says_cpu;
-    }
-    FindDependencies();
-    JoinMessages();
-    std::optional<Cluster> cluster = MakeCluster();
-    JoinCollectives();
-    Imported imported{.graph = MakeGraph(), .cluster = std::move(cluster), .notes = std::move(notes_)};
-    imported.attributed_percent = 100;
-    if (!imported.cluster) return imported;
-    Placement placement(imported.graph.num_ops());
-    for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) {
-      placement[MakeId<OpId>(i)] = MakeId<DeviceId>(device_of_[imported.graph.op(MakeId<OpId>(i)).file_position]);
-    }
-    imported.placement = std::move(placement);
-    return imported;
-  }
-
- private:
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-
-  struct Item {
-    ChakraNode node;       // without its `before`
-    std::size_t rank = 0;  // position in ranks_
-  };
-  using Track = std::tuple<std::size_t, bool, std::int64_t>;  // rank, CPU, tid
-
-  // A collective of several ranks that has a duration.
-  struct Meeting {
-    std::uint32_t first = 0;  // position in all_ of the first rank's
-    double micros = 0;        // the shortest of their times
-  };
-  // One that the cluster times.
-  struct Collective {
-    std::string group;
-    std::string_view kind;
-    std::int64_t bytes = 0;  // of a rank, as Chakra has it: what it gives
-    std::size_t num_ranks = 0;
-  };
-
-  static Track TrackOf(const Item& item) { return {item.rank, item.node.is_cpu, item.node.thread.value_or(0)}; }
-  std::string PlaceOf(std::size_t i) const {
-    std::size_t first = i;
-    while (first > 0 && all_[first - 1].rank == all_[i].rank) --first;
-    return ranks_.size() == 1 ? fmt::format("node {}", i)
-                              : fmt::format("rank {}, node {}", ranks_[all_[i].rank], i - first);
-  }
-  static std::string NameOf(const ChakraNode& node) {
-    return node.name.empty() ? std::string(KindOf(node)) : node.name;
-  }
-
-  void CheckNames() const {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (!IsValidUtf8(all_[i].node.name)) throw InputError(PlaceOf(i), "has a name that is not valid UTF-8");
-    }
-  }
-
-  void FindDependencies() {
-    std::vector<std::unordered_map<std::uint64_t, std::uint32_t>> positions(ranks_.size());
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      const std::uint64_t id = all_[i].node.id;
-      if (!positions[all_[i].rank].try_emplace(id, static_cast<std::uint32_t>(i)).second) {
-        throw InputError(PlaceOf(i), fmt::format("the id {} is another node's too (each id once)", id));
-      }
-    }
-    is_followed_.assign(all_.size(), false);
-    first_before_.push_back(ids_before_.size());
-    before_.reserve(ids_before_.size());
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      const std::size_t begin = std::exchange(first_before_[i], before_.size());
-      for (std::size_t k = begin; k < first_before_[i + 1]; ++k) {
-        const auto found = positions[all_[i].rank].find(ids_before_[k]);
-        if (found == positions[all_[i].rank].end()) {
-          ++missing_;
-          continue;
-        }
-        is_followed_[found->second] = true;
-        before_.push_back(found->second);
-      }
-    }
-    first_before_.back() = before_.size();
-    FreeMemory(&ids_before_);
-  }
-
-  std::span<const std::uint32_t> BeforeOf(std::size_t i) const {
-    return std::span(before_).subspan(first_before_[i], first_before_[i + 1] - first_before_[i]);
-  }
-
-  void JoinMessages() {
-    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::vector<std::size_t>> sends;
-    const auto key = [&](const Item& item) {
-      const std::int64_t own = ranks_[item.rank];
-      const bool is_send = item.node.type == ChakraNode::Type::kSend;
-      return std::tuple(is_send ? own : item.node.source.value_or(-1),
-                        is_send ? item.node.destination.value_or(-1) : own, item.node.tag.value_or(0));
-    };
-    for (std::size_t i = all_.size(); i-- > 0;) {
-      if (all_[i].node.type == ChakraNode::Type::kSend) sends[key(all_[i])].push_back(i);
-    }
-    send_of_.assign(all_.size(), kNone);
-    receive_of_.assign(all_.size(), kNone);
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (all_[i].node.type != ChakraNode::Type::kReceive) continue;
-      const auto found = sends.find(key(all_[i]));
-      if (found == sends.end() || found->second.empty()) {
-        ++unsent_;
-        continue;
-      }
-      send_of_[i] = static_cast<std::uint32_t>(found->second.back());
-      receive_of_[send_of_[i]] = static_cast<std::uint32_t>(i);
-      is_followed_[send_of_[i]] = true;
-      found->second.pop_back();
-      ++messages_;
-    }
-  }
-
-  void TakeGroups(const std::string& text) {
-    std::optional<ChakraGroups> groups = ListedChakraGroups(text);
-    if (!groups) {
-      ++unreadable_groups_;
-      return;
-    }
-    for (auto& [name, ranks] : *groups) listed_.back().insert_or_assign(name, std::move(ranks));
-  }
-
-  void JoinCollectives() {
-    meeting_of_.assign(all_.size(), kNone);
-    collective_of_.assign(all_.size(), kNone);
-    std::vector<ChakraMember> members;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      const ChakraNode& node = all_[i].node;
-      if (node.type != ChakraNode::Type::kCollective) continue;
-      members.push_back({.node = static_cast<std::uint32_t>(i),
-                         .rank = static_cast<std::uint32_t>(all_[i].rank),
-                         .group = node.groups ? node.groups->name : std::string_view(),
-                         .kind = KindOf(node),
-                         .is_cpu = node.is_cpu,
-                         .has_dimensions = node.groups && node.groups->leaves_out_dimensions,
-                         .size = node.groups ? node.groups->size : std::nullopt});
-    }
-    ChakraCollectives found = JoinChakraCollectives(members, ranks_, options_.groups, listed_);
-    if (ranks_.size() > 1) notes_ = std::move(found.notes);
-    for (const ChakraCollective& collective : found.joined) Join(collective);
-  }
-
-  void Join(const ChakraCollective& found) {
-    const auto needs_time = [&](std::uint32_t node) { return NeedsTime(all_[node].node); };
-    if (!std::all_of(found.nodes.begin(), found.nodes.end(), needs_time)) {
-      if (found.nodes.size() == 1) return;
-      Meeting meeting{.first = found.nodes.front(), .micros = std::numeric_limits<double>::infinity()};
-      for (const std::uint32_t node : found.nodes) {
-        if (!needs_time(node)) meeting.micros = std::min(meeting.micros, MicrosOf(all_[node].node));
-        meeting_of_[node] = static_cast<std::uint32_t>(meetings_.size());
-      }
-      meetings_.push_back(meeting);
-      return;
-    }
-    const ChakraNode& first = all_[found.nodes.front()].node;
-    if (!found.is_whole || TimedAs(first).empty()) return;
-    Collective& collective = collectives_.emplace_back();
-    collective.group = fmt::format("{} {}{}", KindOf(first), collectives_.size() - 1,
-                                   first.groups ? ShownGroup(first.groups->name) : "");
-    collective.kind = TimedAs(first);
-    collective.num_ranks = found.nodes.size();
-    bool is_alike = true;
-    for (const std::uint32_t node : found.nodes) {
-      is_alike = is_alike && all_[node].node.bytes == first.bytes;
-      collective.bytes = std::max(collective.bytes, all_[node].node.bytes.value_or(0));
-      collective_of_[node] = static_cast<std::uint32_t>(collectives_.size() - 1);
-    }
-    unlike_ += is_alike ? 0 : 1;
-  }
-
-  static std::string ShownGroup(const std::string& group) {
-    if (group.empty()) return "";
-    return fmt::format(" of {}", IsValidUtf8(group) ? ShortName(group) : "a group");
-  }
-
-  static double MicrosOf(const ChakraNode& node) {
-    return node.nanos ? static_cast<double>(*node.nanos) / 1000.0 : static_cast<double>(node.micros);
-  }
-
-  // The one that is given, or one of the threads and streams; none of a workload, which they could not time.
-  std::optional<Cluster> MakeCluster() {
-    if (options_.cluster != nullptr) {
-      if (!is_workload_) {
-        throw InputError("--cluster", "cannot be used (the nodes of the trace have times, on devices of their own)");
-      }
-      UseGivenCluster();
-      return *options_.cluster;
-    }
-    std::vector<Device> devices = MakeDevices();
-    if (is_workload_) return std::nullopt;
-    return Cluster::Uniform("chakra", std::move(devices),
-                            {.bandwidth_gb_per_s = 1e9, .latency_micros = 0, .gap_micros = 0}, Channels::kPerPair);
-  }
-
-  void UseGivenCluster() {
-    std::vector<std::size_t> accelerators;
-    std::optional<std::size_t> cpu;
-    for (std::size_t d = 0; d < options_.cluster->num_devices(); ++d) {
-      if (!options_.cluster->devices()[d].is_cpu) {
-        accelerators.push_back(d);
-      } else if (!cpu) {
-        cpu = d;
-      }
-    }
-    if (accelerators.size() < ranks_.size()) {
-      throw InputError("--cluster", fmt::format("has {} accelerators for {} ranks (one for each)", accelerators.size(),
-                                                ranks_.size()));
-    }
-    for (const Item& item : all_) {
-      const std::size_t own = accelerators[item.rank];
-      tracks_.try_emplace(TrackOf(item), item.node.is_cpu ? cpu.value_or(own) : own);
-    }
-  }
-
-  std::vector<Device> MakeDevices() {
-    for (const Item& item : all_) tracks_.try_emplace(TrackOf(item), 0);
-    if (tracks_.size() > kMaxChakraTracks) {
-      throw InputError("",
-                       fmt::format("there are {} threads and streams (at most {})", tracks_.size(), kMaxChakraTracks));
-    }
-    std::vector<Device> devices;
-    for (auto& [track, position] : tracks_) {
-      position = devices.size();
-      const auto& [rank, is_cpu, thread] = track;
-      devices.push_back({.name = (ranks_.size() == 1 ? "" : fmt::format("rank {} ", ranks_[rank])) +
-                                 fmt::format("{} {}", is_cpu ? "thread" : "gpu stream", thread),
-                         .kind = std::string(is_cpu ? kChakraCpuKind : kChakraGpuKind),
-                         .memory = std::nullopt,
-                         .op_gap_micros = 0,
-                         .is_cpu = is_cpu});
-    }
-    return devices;
-  }
-
-  void AddBefore(std::size_t i, OpSpec* spec) const {
-    const auto before = BeforeOf(i);
-    spec->control_positions.insert(spec->control_positions.end(), before.begin(), before.end());
-    // A message is an input.
-    if (send_of_[i] != kNone && !IsMessage(send_of_[i], i)) spec->control_positions.push_back(send_of_[i]);
-  }
-
-  OpSpec OpOf(std::size_t i) const {
-    const ChakraNode& node = all_[i].node;
-    OpSpec spec;
-    spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(NameOf(node))));
-    spec.kind = KindOf(node);
-    AddBefore(i, &spec);
-    if (meeting_of_[i] != kNone) {
-      spec.control_positions.push_back(static_cast<std::uint32_t>(all_.size()) + meeting_of_[i]);
-    }
-    JsonObject attrs;
-    AddMember(&attrs, "id", node.id);
-    if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
-    if (collective_of_[i] != kNone) AddMember(&attrs, "group", collectives_[collective_of_[i]].group);
-    spec.attrs = JsonText(ToJson(std::move(attrs)));
-    if (node.flop) spec.flop = static_cast<double>(*node.flop);
-    double micros = meeting_of_[i] != kNone ? meetings_[meeting_of_[i]].micros : MicrosOf(node);
-    if (EndsWithItsSend(i)) micros = 0;
-    if (is_workload_) {
-      TimeWorkload(i, micros, &spec);
-    } else {
-      spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, micros);
-    }
-    return spec;
-  }
-
-  // Whether a receive was measured as no shorter than its send, so that it includes the wait for it.
-  bool EndsWithItsSend(std::size_t i) const {
-    if (send_of_[i] == kNone) return false;
-    const ChakraNode& send = all_[send_of_[i]].node;
-    return HasTime(send) && HasTime(all_[i].node) && MicrosOf(all_[i].node) >= MicrosOf(send);
-  }
-
-  // Whether a message has no duration, neither where it is sent nor where it is received.
-  bool IsMessage(std::size_t send, std::size_t receive) const {
-    return NeedsTime(all_[send].node) && NeedsTime(all_[receive].node);
-  }
-
-  // Of a trace with nodes that need a time.
-  void TimeWorkload(std::size_t i, double micros, OpSpec* spec) const {
-    const ChakraNode& node = all_[i].node;
-    if (!IsCommunication(node)) {
-      if (spec->kind == "kernel" || NeedsTime(node)) spec->kind = "workload";
-      if (node.type == ChakraNode::Type::kLoad || node.type == ChakraNode::Type::kStore) spec->kind = KindOf(node);
-      if (!NeedsTime(node)) spec->time_micros = micros;
-      return;
-    }
-    if (collective_of_[i] != kNone) return MakeCollective(i, spec);
-    const bool is_send = node.type == ChakraNode::Type::kSend;
-    const std::uint32_t other = is_send ? receive_of_[i] : send_of_[i];
-    if (other != kNone && IsMessage(i, other)) {
-      spec->kind = is_send ? "send" : "recv";
-      if (is_send) spec->outputs.push_back({.size = Bytes{node.bytes.value_or(0)}, .shape = {}});
-      if (!is_send) spec->input_positions.push_back({.op = other, .output = 0});
-      return;
-    }
-    // No kind of the op catalogue: roofline would have no time for those.
-    spec->kind = "collective";
-    if (!IsUnknown(i)) spec->time_micros = micros;
-  }
-
-  // What takes part in a collective or message of ranks that are not given.
-  bool IsUnknown(std::size_t i) const {
-    const ChakraNode& node = all_[i].node;
-    return IsCommunication(node) && NeedsTime(node) && meeting_of_[i] == kNone && collective_of_[i] == kNone &&
-           send_of_[i] == kNone && receive_of_[i] == kNone;
-  }
-
-  static bool ReadsBuffer(const Collective& collective) {
-    return collective.kind != "all_gather" && collective.kind != "broadcast";
-  }
-
-  void MakeCollective(std::size_t i, OpSpec* spec) const {
-    const Collective& collective = collectives_[collective_of_[i]];
-    spec->kind = collective.kind;
-    if (ReadsBuffer(collective)) {
-      // The buffer waits for what the collective depends on.
-      spec->control_positions.clear();
-      spec->input_positions.push_back({.op = buffer_of_.at(static_cast<std::uint32_t>(i)), .output = 0});
-      return;
-    }
-    const auto ranks = static_cast<std::int64_t>(collective.num_ranks);
-    const std::int64_t bytes = collective.kind == "all_gather" ? BytesOfAll(collective, ranks) : collective.bytes;
-    spec->outputs.push_back({.size = Bytes{std::max<std::int64_t>(bytes, 1)}, .shape = {}});
-  }
-
-  std::int64_t BytesOfAll(const Collective& collective, std::int64_t ranks) const {
-    if (collective.bytes > kMaxJsonInteger / ranks) {
-      throw InputError("", fmt::format("{} gathers more than {} bytes", Quoted(collective.group), kMaxJsonInteger));
-    }
-    return collective.bytes * ranks;
-  }
-
-  // Positions in the graph: the nodes, the meetings, the buffers.
-  void FindBuffers() {
-    for (std::uint32_t i = 0; i < all_.size(); ++i) {
-      if (collective_of_[i] == kNone || !ReadsBuffer(collectives_[collective_of_[i]])) continue;
-      const std::size_t position = all_.size() + meetings_.size() + buffer_of_.size();
-      buffer_of_.emplace(i, static_cast<std::uint32_t>(position));
-    }
-  }
-
-  // Gives the nodes up.
-  Graph MakeGraph() {
-    FindBuffers();
-    GraphBuilder builder("chakra");
-    builder.Reserve(all_.size() + meetings_.size() + buffer_of_.size());
-    device_of_.reserve(all_.size() + meetings_.size() + buffer_of_.size());
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      builder.Add(OpOf(i));
-      device_of_.push_back(tracks_.at(TrackOf(all_[i])));
-    }
-    std::vector<OpSpec> meetings(meetings_.size());
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (meeting_of_[i] != kNone) AddBefore(i, &meetings[meeting_of_[i]]);
-    }
-    for (std::size_t k = 0; k < meetings.size(); ++k) {
-      meetings[k].name = fmt::format("{:07} meeting {}", all_.size() + k, k);
-      meetings[k].kind = "meeting";
-      meetings[k].time_micros = 0;
-      builder.Add(meetings[k]);
-      device_of_.push_back(tracks_.at(TrackOf(all_[meetings_[k].first])));
-    }
-    for (const auto& [node, position] : buffer_of_) {
-      OpSpec spec;
-      spec.name = fmt::format("{:07} buffer", position);
-      spec.kind = "input";
-      AddBefore(node, &spec);
-      const std::int64_t bytes = std::max<std::int64_t>(collectives_[collective_of_[node]].bytes, 1);
-      spec.outputs.push_back({.size = Bytes{bytes}, .shape = {}});
-      builder.Add(spec);
-      device_of_.push_back(tracks_.at(TrackOf(all_[node])));
-    }
-    builder.SetMetadata(R"({"source":"chakra"})");
-    AddNotes();
-    FreeMemory(&all_);
-    FreeMemory(&before_);
-    return builder.Build();
-  }
-
-  void AddNotes() {
-    std::size_t untimed = 0;
-    std::size_t worked = 0;
-    std::size_t unknown = 0;
-    std::size_t untyped = 0;
-    std::size_t unsized = 0;
-    std::size_t negative = 0;
-    std::size_t ends = 0;
-    std::size_t on_shared_cpu = 0;
-    double gpu_micros = 0;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      const ChakraNode& node = all_[i].node;
-      // What emplace wrote has exact times, and messages that take none.
-      untimed += HasTime(node) || NeedsTime(node) ? 0 : 1;
-      worked += NeedsTime(node) ? 1 : 0;
-      const bool has_type = node.type != ChakraNode::Type::kCollective || !TimedAs(node).empty();
-      (has_type ? unknown : untyped) += IsUnknown(i) ? 1 : 0;
-      const bool sends_nothing = node.collective == kChakraBarrier || !IsCommunication(node);
-      unsized += NeedsTime(node) && !sends_nothing && node.bytes.value_or(0) == 0 ? 1 : 0;
-      negative += node.has_negative ? 1 : 0;
-      on_shared_cpu += options_.cluster != nullptr && ranks_.size() > 1 && node.is_cpu && HasTime(node) ? 1 : 0;
-      if (node.is_cpu) continue;
-      gpu_micros += MicrosOf(node);
-      ends += is_followed_[i] ? 0 : 1;
-    }
-    if (missing_ > 0) {
-      notes_.push_back(fmt::format("{} dependencies are on nodes that are not in the trace: left out", missing_));
-    }
-    if (messages_ > 0) notes_.push_back(fmt::format("{} messages join {} ranks", messages_, ranks_.size()));
-    if (unsent_ > 0)
-      notes_.push_back(fmt::format("{} nodes receive what no rank sends: they wait for nothing", unsent_));
-    if (unreadable_groups_ > 0) {
-      notes_.push_back(
-          fmt::format("{} lists of process groups cannot be read: groups are taken to be of all ranks that "
-                      "name them",
-                      unreadable_groups_));
-    }
-    if (!meetings_.empty()) {
-      notes_.push_back(
-          fmt::format("{} collectives join {} ranks: they start together and take the shortest of their times",
-                      meetings_.size(), ranks_.size()));
-    }
-    if (untimed > 0) notes_.push_back(fmt::format("{} nodes have no duration: they take 0", untimed));
-    if (worked > 0) {
-      notes_.push_back(
-          fmt::format("{} nodes have work and no duration: --costs roofline times them, on a cluster with "
-                      "rates (--cluster), their FLOP as products in half precision",
-                      worked));
-    }
-    if (unknown > 0) {
-      notes_.push_back(
-          fmt::format("{} of these take part in collectives or messages whose other ranks are not given: nothing "
-                      "times them (the traces of all ranks)",
-                      unknown));
-    }
-    if (untyped > 0) {
-      notes_.push_back(fmt::format(
-          "{} of these are collectives without a comm_type that is known (0 to 9): nothing times them", untyped));
-    }
-    if (unsized > 0) {
-      notes_.push_back(fmt::format(
-          "{} collectives and messages have no size (comm_size) and no duration: they move 0 bytes", unsized));
-    }
-    if (unlike_ > 0) {
-      notes_.push_back(
-          fmt::format("{} with different sizes on the ranks: the largest is taken", Counted(unlike_, "collective")));
-    }
-    if (negative > 0) {
-      notes_.push_back(
-          fmt::format("{} with a negative size, work or duration, which is left out", Counted(negative, "node")));
-    }
-    if (on_shared_cpu > 0) {
-      notes_.push_back(fmt::format("{} nodes of the ranks' CPUs share one CPU of the cluster", on_shared_cpu));
-    }
-    if (ends > 0) notes_.push_back(fmt::format("nothing depends on {} nodes of the accelerator", ends));
-    notes_.push_back(
-        fmt::format("attributed: all nodes have a place; {:.3f} ms of accelerator time", gpu_micros / 1000));
-  }
-
-  const ChakraOptions& options_;
-  std::size_t num_ranks_ = 0;
-  bool is_workload_ = false;          // there are nodes that need a time
-  std::vector<ChakraGroups> listed_;  // by rank
-  std::vector<std::int64_t> ranks_;
-  std::vector<Item> all_;
-  // What the node at i waits for begins at first_before_[i]: in ids_before_ until FindDependencies, then in before_, as
-  // positions in all_ and so in the graph.
-  std::vector<std::size_t> first_before_;
-  std::vector<std::uint64_t> ids_before_;
-  std::vector<std::uint32_t> before_;
-  std::vector<std::uint32_t> send_of_;     // of a receive; kNone: none
-  std::vector<std::uint32_t> receive_of_;  // of a send
-  std::vector<std::uint32_t> meeting_of_;  // kNone: none
-  std::vector<std::uint32_t> collective_of_;
-  std::vector<bool> is_followed_;
-  std::map<Track, std::size_t> tracks_;  // positions among devices
-  std::vector<Meeting> meetings_;
-  std::vector<Collective> collectives_;
-  std::map<std::uint32_t, std::uint32_t> buffer_of_;  // of a node in a collective: positions in the graph
-  std::vector<std::size_t> device_of_;                // by position in the graph
-  std::vector<std::string> notes_;
-  std::size_t missing_ = 0;
-  std::size_t messages_ = 0;
-  std::size_t unsent_ = 0;
-  std::size_t unlike_ = 0;  // collectives whose ranks say different sizes
-  std::size_t unreadable_groups_ = 0;
 };
 
 std::uint64_t IdFrom(const JsonNode& node) {
@@ -1024,14 +434,12 @@ void ReadChakraJson(std::istream& in, const TakeChakraNode& take) {
 }
 
 Imported MakeChakraGraph(const std::vector<ChakraRank>& ranks, const ChakraOptions& options) {
-  ChakraGraphMaker maker(options);
-  std::vector<std::int64_t> numbers;
+  ChakraTrace trace;
   for (const ChakraRank& rank : ranks) {
-    maker.BeginRank();
-    for (const ChakraNode& node : rank.nodes) maker.Add(ChakraNode(node));
-    numbers.push_back(rank.rank);
+    trace.BeginRank(rank.rank);
+    for (const ChakraNode& node : rank.nodes) trace.Add(ChakraNode(node));
   }
-  return maker.Make(std::move(numbers));
+  return MakeGraphOfTrace(std::move(trace), options);
 }
 
 namespace {
@@ -1110,23 +518,21 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
     const auto in = OpenForReading(options.comm_groups, InputKind::kChakra);
     chakra.groups = AtPlace(options.comm_groups, [&] { return ReadChakraGroups(*in); });
   }
-  ChakraGraphMaker maker(chakra);
-  std::vector<std::int64_t> ranks;
+  ChakraTrace trace;
   std::set<std::int64_t> named;
   for (const ImportSource& source : sources) {
     const std::optional<std::int64_t> rank = RankFromName(source.name());
     if (rank) named.insert(*rank);
-    ranks.push_back(rank.value_or(0));
-    maker.BeginRank();
+    trace.BeginRank(rank.value_or(0));
     AtPlace(source.name(), [&] {
       const auto in = source.Open(InputKind::kChakra);
-      const auto take = [&maker](ChakraNode&& node) { maker.Add(std::move(node)); };
+      const auto take = [&trace](ChakraNode&& node) { trace.Add(std::move(node)); };
       StartsAnObject(source.head()) ? ReadChakraJson(*in, take) : ReadChakra(*in, take);
     });
   }
   // Without a number in each name, ranks are counted.
-  if (named.size() != ranks.size()) std::iota(ranks.begin(), ranks.end(), std::int64_t{0});
-  return AtPlace(sources.front().name(), [&] { return maker.Make(std::move(ranks)); });
+  if (named.size() != trace.ranks.size()) std::iota(trace.ranks.begin(), trace.ranks.end(), std::int64_t{0});
+  return AtPlace(sources.front().name(), [&] { return MakeGraphOfTrace(std::move(trace), chakra); });
 }
 
 }  // namespace emplace::datasets

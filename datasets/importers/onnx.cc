@@ -116,147 +116,91 @@ std::string Counted(const std::map<std::string, std::size_t>& counts) {
   return text;
 }
 
-class OnnxGraphMaker {
- public:
-  explicit OnnxGraphMaker(const OnnxModel& model) : model_(model) {}
-
-  Imported Make() {
-    CheckNames();
-    CheckInputs();
-    AddTypes();
-    std::vector<std::vector<OnnxPlannedOp>> plans = Plans();
-    const Graph first = BuildFrom(plans, nullptr);
-    // The catalogue says whether shapes and attributes fit its kinds; a node with an op that does not stays as it is.
-    std::vector<double> flop = FlopOf(first);
-    if (!refused_.empty()) {
-      for (const std::size_t node : refused_) plans[node] = {PlanAsItIs(model_.nodes[node], values_)};
-      flop = FlopOf(BuildFrom(plans, nullptr));
-    }
-    Imported imported{.graph = BuildFrom(plans, &flop), .cluster = std::nullopt, .notes = {}};
-    AddNotes(&imported, plans);
-    return imported;
+void CheckNames(const OnnxModel& model) {
+  const auto check = [](const std::string& name, const std::string& place) {
+    if (!IsValidUtf8(name)) throw InputError(place, "has a name that is not valid UTF-8");
+  };
+  check(model.graph_name, "graph");
+  check(model.producer, "producer_name");
+  for (const auto& input : model.inputs) {
+    check(input.name, "input");
+    for (const std::string& symbol : input.symbols) check(symbol, "input");
   }
-
- private:
-  static constexpr std::size_t kNoNode = ~std::size_t{0};
-
-  // By position. Fills without_flop_ with the nodes that have an op whose FLOP are not known, and refused_ with those
-  // among them that do not fit their kinds.
-  std::vector<double> FlopOf(const Graph& graph) {
-    std::vector<double> flop(graph.num_ops());
-    without_flop_.clear();
-    refused_.clear();
-    why_.clear();
-    for (std::size_t position = 0; position < graph.num_ops(); ++position) {
-      const OpId id = graph.file_order()[position];
-      const std::size_t node = node_of_[position];
-      const OpKind* const kind = FindOpKind(graph.op(id).kind);
-      bool has_flop = kind != nullptr && AllTyped(graph, id);
-      try {
-        if (has_flop) flop[position] = kind->work(graph, id).flop;
-      } catch (const InputError& error) {
-        has_flop = false;
-        if (node != kNoNode) {
-          refused_.insert(node);
-          why_ = error.what();
-        }
-      }
-      if (!has_flop && node != kNoNode) without_flop_.insert(node);
-    }
-    return flop;
+  for (const OnnxTensor& tensor : model.initializers) check(tensor.name, "initializer");
+  for (std::size_t i = 0; i < model.nodes.size(); ++i) {
+    const OnnxNode& node = model.nodes[i];
+    const std::string place = fmt::format("node {}", i);
+    check(node.name, place);
+    check(node.op, place);
+    check(node.domain, place);
+    if (node.op.empty()) throw InputError(place, "has no op_type");
+    for (const std::string& name : node.outputs) check(name, place);
   }
+}
 
-  static bool AllTyped(const Graph& graph, OpId id) {
-    for (const TensorId input : graph.inputs(id)) {
-      if (graph.tensor(input).dtype == DType::kNone) return false;
-    }
-    for (std::size_t i = 0; i < graph.num_outputs(id); ++i) {
-      if (graph.tensor(MakeId<TensorId>(Index(graph.first_output(id)) + i)).dtype == DType::kNone) return false;
-    }
-    return true;
-  }
-
-  void CheckNames() const {
-    const auto check = [](const std::string& name, const std::string& place) {
-      if (!IsValidUtf8(name)) throw InputError(place, "has a name that is not valid UTF-8");
-    };
-    check(model_.graph_name, "graph");
-    check(model_.producer, "producer_name");
-    for (const auto& input : model_.inputs) {
-      check(input.name, "input");
-      for (const std::string& symbol : input.symbols) check(symbol, "input");
-    }
-    for (const OnnxTensor& tensor : model_.initializers) check(tensor.name, "initializer");
-    for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
-      const OnnxNode& node = model_.nodes[i];
-      const std::string place = fmt::format("node {}", i);
-      check(node.name, place);
-      check(node.op, place);
-      check(node.domain, place);
-      if (node.op.empty()) throw InputError(place, "has no op_type");
-      for (const std::string& name : node.outputs) check(name, place);
-    }
-  }
-
-  // Without their sizes nothing behind them has one.
-  void CheckInputs() const {
-    for (const auto& input : model_.inputs) {
-      if (!input.type.is_tensor || input.type.IsWhole() || input.type.element == kOnnxUnknown) continue;
-      if (!input.type.dims) {
-        throw InputError(fmt::format("input \"{}\"", input.name),
-                         fmt::format("has no shape in the file: set it, as --input {}=1x3x224x224", input.name));
-      }
-      std::string example;
-      std::vector<std::string> free;
-      for (std::size_t i = 0; i < input.type.dims->size(); ++i) {
-        const std::int64_t dim = (*input.type.dims)[i];
-        example += (i == 0 ? "" : "x") + std::to_string(dim == OnnxType::kFree ? 1 : dim);
-        if (dim != OnnxType::kFree) continue;
-        const std::string symbol = i < input.symbols.size() ? input.symbols[i] : "";
-        free.push_back(symbol.empty() ? std::to_string(i) : fmt::format("{} (\"{}\")", i, symbol));
-      }
+// Without their sizes nothing behind them has one.
+void CheckInputs(const OnnxModel& model) {
+  for (const auto& input : model.inputs) {
+    if (!input.type.is_tensor || input.type.IsWhole() || input.type.element == kOnnxUnknown) continue;
+    if (!input.type.dims) {
       throw InputError(fmt::format("input \"{}\"", input.name),
-                       fmt::format("has free dimensions: {}; set its shape, as --input {}={}", fmt::join(free, ", "),
-                                   input.name, example));
+                       fmt::format("has no shape in the file: set it, as --input {}=1x3x224x224", input.name));
     }
-  }
-
-  void AddTypes() {
-    for (const auto& [name, type] : model_.types) values_.types[name] = type;
-    for (const auto& input : model_.inputs) values_.types[input.name] = input.type;
-    for (const OnnxTensor& tensor : model_.initializers) {
-      values_.types[tensor.name] = {.is_tensor = !tensor.bytes, .element = tensor.element, .dims = tensor.dims};
-      initializers_.insert(tensor.name);
+    std::string example;
+    std::vector<std::string> free;
+    for (std::size_t i = 0; i < input.type.dims->size(); ++i) {
+      const std::int64_t dim = (*input.type.dims)[i];
+      example += (i == 0 ? "" : "x") + std::to_string(dim == OnnxType::kFree ? 1 : dim);
+      if (dim != OnnxType::kFree) continue;
+      const std::string symbol = i < input.symbols.size() ? input.symbols[i] : "";
+      free.push_back(symbol.empty() ? std::to_string(i) : fmt::format("{} (\"{}\")", i, symbol));
     }
-    values_.constants = &model_.constants;
+    throw InputError(fmt::format("input \"{}\"", input.name),
+                     fmt::format("has free dimensions: {}; set its shape, as --input {}={}", fmt::join(free, ", "),
+                                 input.name, example));
   }
+}
 
-  // Whether nothing need run for its outputs: they are stored with the model, or follow from shapes.
-  bool IsConstant(const OnnxNode& node) const {
-    if (!node.domain.empty() || node.outputs.empty() || node.outputs[0].empty()) return false;
-    if (node.op == "Constant") return true;
-    if (node.op == "ConstantOfShape") return !node.inputs.empty() && model_.constants.contains(node.inputs[0]);
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& output) {
-      const OnnxType* const type = values_.Find(output);
-      return model_.known.contains(output) && type != nullptr && type->IsWhole();
-    });
+// What the model says of its values.
+OnnxValues ValuesOf(const OnnxModel& model) {
+  OnnxValues values;
+  for (const auto& [name, type] : model.types) values.types[name] = type;
+  for (const auto& input : model.inputs) values.types[input.name] = input.type;
+  for (const OnnxTensor& tensor : model.initializers) {
+    values.types[tensor.name] = {.is_tensor = !tensor.bytes, .element = tensor.element, .dims = tensor.dims};
   }
+  values.constants = &model.constants;
+  return values;
+}
 
-  // Empty for what becomes a variable.
-  std::vector<std::vector<OnnxPlannedOp>> Plans() {
-    std::vector<std::vector<OnnxPlannedOp>> plans(model_.nodes.size());
-    for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
-      const OnnxNode& node = model_.nodes[i];
-      if (IsConstant(node)) {
-        for (const std::string& output : node.outputs) constant_outputs_.insert(output);
-        continue;
-      }
-      plans[i] = PlanOnnxNode(node, values_);
-      if (plans[i].empty()) plans[i] = {PlanAsItIs(node, values_)};
-    }
-    return plans;
+// Whether nothing need run for its outputs: they are stored with the model, or follow from shapes.
+bool IsConstant(const OnnxModel& model, const OnnxValues& values, const OnnxNode& node) {
+  if (!node.domain.empty() || node.outputs.empty() || node.outputs[0].empty()) return false;
+  if (node.op == "Constant") return true;
+  if (node.op == "ConstantOfShape") return !node.inputs.empty() && model.constants.contains(node.inputs[0]);
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& output) {
+    const OnnxType* const type = values.Find(output);
+    return model.known.contains(output) && type != nullptr && type->IsWhole();
+  });
+}
+
+// The ops of each node; none of what becomes a variable.
+using OnnxPlans = std::vector<std::vector<OnnxPlannedOp>>;
+
+OnnxPlans PlanNodes(const OnnxModel& model, const OnnxValues& values) {
+  OnnxPlans plans;
+  for (const OnnxNode& node : model.nodes) {
+    std::vector<OnnxPlannedOp>& plan = plans.emplace_back();
+    if (IsConstant(model, values, node)) continue;
+    plan = PlanOnnxNode(node, values);
+    if (plan.empty()) plan.push_back(PlanAsItIs(node, values));
   }
+  return plans;
+}
 
+// Names for ops.
+class OnnxOpNames {
+ public:
   // A name for an op: `wanted`, changed where graphs do not allow it, or where another op has it.
   std::string NameFor(const std::string& wanted, std::string_view otherwise) {
     constexpr std::size_t kLongest = 200;
@@ -275,255 +219,325 @@ class OnnxGraphMaker {
     }
   }
 
-  void Source(GraphBuilder* builder, const std::string& name, std::string_view kind, const OnnxType& type,
-              std::optional<double> bytes) {
-    OpSpec spec;
-    spec.name = NameFor(name, kind);
-    spec.kind = kind;
-    const std::string place = fmt::format("{} \"{}\"", kind, name);
-    spec.outputs.push_back(OutputOf(type, place));
-    if (bytes) spec.outputs[0] = {.size = Bytes{static_cast<std::int64_t>(std::min(*bytes, 0x1p61))}, .shape = {}};
-    if (kind == "variable") {
-      spec.persistent = spec.outputs[0].size ? *spec.outputs[0].size
-                                             : TensorBytes(spec.outputs[0].dtype, spec.outputs[0].shape, place);
-    }
-    refs_[name] = spec.name + ":0";
-    AddSpec(builder, std::move(spec), kNoNode);
-  }
-
-  void AddSpec(GraphBuilder* builder, OpSpec spec, std::size_t node) {
-    if (flop_ != nullptr) spec.flop = (*flop_)[node_of_.size()];
-    spec.pass = Pass::kForward;
-    node_of_.push_back(node);
-    builder->Add(spec);
-  }
-
-  Graph BuildFrom(const std::vector<std::vector<OnnxPlannedOp>>& plans, const std::vector<double>* flop) {
-    flop_ = flop;
-    names_.clear();
-    repeats_.clear();
-    refs_.clear();
-    node_of_.clear();
-    std::unordered_set<std::string> read;
-    for (const auto& plan : plans) {
-      for (const OnnxPlannedOp& op : plan) read.insert(op.inputs.begin(), op.inputs.end());
-    }
-    GraphBuilder builder(model_.graph_name.empty() ? "onnx" : model_.graph_name);
-    for (const auto& input : model_.inputs) Source(&builder, input.name, "input", input.type, std::nullopt);
-    for (const OnnxTensor& tensor : model_.initializers) {
-      if (read.contains(tensor.name)) {
-        Source(&builder, tensor.name, "variable", *values_.Find(tensor.name), tensor.bytes);
-      }
-    }
-    for (const OnnxNode& node : model_.nodes) {
-      for (const std::string& output : node.outputs) {
-        if (constant_outputs_.contains(output) && read.contains(output)) {
-          Source(&builder, output, "variable", TypeOrNone(output), std::nullopt);
-        }
-      }
-    }
-    // Names first: nodes need not be in the order in which they read.
-    std::vector<std::vector<std::string>> op_names(plans.size());
-    std::unordered_map<std::string, std::string> waits;  // of a value: the op that writes it
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      const OnnxNode& node = model_.nodes[i];
-      const std::string base =
-          plans[i].empty() ? "" : NameFor(node.name.empty() ? FirstOutput(node) : node.name, node.op);
-      for (const OnnxPlannedOp& op : plans[i]) {
-        op_names[i].push_back(op.suffix.empty() ? base : NameFor(base + "/" + op.suffix, op.kind));
-        for (std::size_t k = 0; k < op.outputs.size(); ++k) {
-          const std::string& value = op.outputs[k].first;
-          if (value.empty()) continue;
-          refs_[value] = fmt::format("{}:{}", op_names[i].back(), k);
-          waits[value] = op_names[i].back();
-        }
-      }
-    }
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      for (std::size_t k = 0; k < plans[i].size(); ++k) {
-        AddOp(&builder, plans[i][k], op_names[i][k], waits, i);
-      }
-    }
-    JsonObject metadata;
-    AddMember(&metadata, "source", "onnx");
-    if (!model_.producer.empty()) AddMember(&metadata, "producer", model_.producer);
-    AddMember(&metadata, "ir_version", model_.ir_version);
-    AddMember(&metadata, "opset", model_.opset);
-    builder.SetMetadata(JsonText(ToJson(std::move(metadata))));
-    return builder.Build();
-  }
-
-  OnnxType TypeOrNone(const std::string& name) const {
-    const OnnxType* const type = values_.Find(name);
-    return type == nullptr ? OnnxType{} : *type;
-  }
-  static std::string FirstOutput(const OnnxNode& node) {
-    const auto found =
-        std::find_if(node.outputs.begin(), node.outputs.end(), [](const std::string& name) { return !name.empty(); });
-    return found == node.outputs.end() ? node.op : *found;
-  }
-
-  void AddOp(GraphBuilder* builder, const OnnxPlannedOp& op, const std::string& name,
-             const std::unordered_map<std::string, std::string>& waits, std::size_t node) {
-    OpSpec spec;
-    spec.name = name;
-    spec.kind = op.kind;
-    for (const std::string& input : op.inputs) spec.inputs.push_back(refs_.at(input));
-    for (const std::string& wait : op.waits) {
-      const auto found = waits.find(wait);
-      if (found != waits.end()) spec.control_inputs.push_back(found->second);
-    }
-    for (const auto& [output, type] : op.outputs) {
-      spec.outputs.push_back(
-          OutputOf(type, fmt::format("node {} ({} \"{}\")", node, model_.nodes[node].op, model_.nodes[node].name)));
-    }
-    spec.attrs = op.attrs;
-    spec.layer = LayerOf(model_.nodes[node].name);
-    if (!IsValidUtf8(spec.layer)) spec.layer.clear();
-    if (op.suffix.empty()) {
-      spec.persistent = Bytes{static_cast<std::int64_t>(std::min(model_.nodes[node].subgraph_bytes, 0x1p61))};
-    }
-    AddSpec(builder, std::move(spec), node);
-  }
-
-  void AddNotes(Imported* imported, const std::vector<std::vector<OnnxPlannedOp>>& plans) const {
-    const std::int64_t newest = OnnxPart().newest_opset();
-    if (model_.opset > newest) {
-      imported->notes.push_back(fmt::format(
-          "opset {} is newer than libonnx's {}: operators are taken as they are there, where they did not change",
-          model_.opset, newest));
-    }
-    std::map<std::string, std::size_t> unshaped;
-    std::map<std::string, std::size_t> foreign;
-    std::size_t num_foreign = 0;
-    std::size_t num_guessed = 0;
-    std::size_t num_kept = 0;
-    std::map<std::string, std::size_t> subgraphs;
-    std::size_t nodes = 0;
-    std::size_t shaped = 0;
-    std::size_t known = 0;
-    std::string failure;
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      const OnnxNode& node = model_.nodes[i];
-      if (plans[i].empty()) continue;
-      ++nodes;
-      num_guessed += node.is_guess ? 1 : 0;
-      const auto have_sizes = [&](const std::vector<std::string>& names) {
-        return std::all_of(names.begin(), names.end(),
-                           [&](const std::string& name) { return name.empty() || HasSize(TypeOrNone(name)); });
-      };
-      const bool has_shapes = have_sizes(node.outputs);
-      shaped += has_shapes ? 1 : 0;
-      const bool is_known = !without_flop_.contains(i);
-      known += is_known ? 1 : 0;
-      if (!has_shapes) {
-        ++unshaped[fmt::format("{} \"{}\"", node.op, node.name.empty() ? FirstOutput(node) : node.name)];
-        if (failure.empty() && !node.failure.empty()) failure = node.failure;
-      } else if (!is_known && node.subgraph_nodes == 0) {
-        ++foreign[OnnxKind(node)];
-        ++num_foreign;
-      }
-      num_kept += node.subgraph_nodes > 0 && !is_known ? 1 : 0;
-      if (node.subgraph_nodes > 0 && !is_known) subgraphs[OnnxKind(node)] += node.subgraph_nodes;
-    }
-    const auto percent = [&](std::size_t part) {
-      return nodes == 0 ? 100 : 100 * static_cast<double>(part) / static_cast<double>(nodes);
-    };
-    const auto share = [&](std::size_t part) {
-      return fmt::format("{} of {} nodes ({:.1f} %)", part, nodes, percent(part));
-    };
-    if (!unshaped.empty()) {
-      imported->notes.push_back(fmt::format("{} have no shape, and count 0 bytes and 0 FLOP: {}{}",
-                                            share(nodes - shaped), Counted(unshaped),
-                                            failure.empty() ? "" : fmt::format(" ({})", FirstLine(failure))));
-    }
-    if (!foreign.empty()) {
-      imported->notes.push_back(fmt::format("{} have a shape, but count 0 FLOP, as roofline does not know them: {}{}",
-                                            share(num_foreign), Counted(foreign),
-                                            why_.empty() ? "" : fmt::format(" ({})", FirstLine(why_))));
-    }
-    if (!subgraphs.empty()) {
-      imported->notes.push_back(
-          fmt::format("{} have subgraphs that run an unknown number of times, or as more than 20,000 nodes: one op "
-                      "each, of 0 FLOP; "
-                      "nodes inside: {}",
-                      share(num_kept), Counted(subgraphs)));
-    }
-    if (!model_.guesses.empty()) {
-      constexpr std::size_t kShown = 8;
-      const std::size_t shown = std::min(kShown, model_.guesses.size());
-      const auto end = model_.guesses.begin() + static_cast<std::ptrdiff_t>(shown);
-      const std::size_t more = model_.guesses.size() - shown;
-      imported->notes.push_back(
-          fmt::format("{} are of an If or a Loop whose condition could not be worked out from shapes and constants; "
-                      "taken: the branch with more nodes, all iterations ({}{})",
-                      share(num_guessed), fmt::join(model_.guesses.begin(), end, ", "),
-                      more > 0 ? fmt::format(" and {} more", more) : ""));
-    }
-    if (model_.contradictions > 0) {
-      const std::size_t more = model_.contradictions - 1;
-      imported->notes.push_back(fmt::format(
-          "warning: the file states another shape than follows from a node's inputs; the inferred one is taken: {}{}",
-          Printable(model_.first_contradiction), more > 0 ? fmt::format(" and {} more", more) : ""));
-    }
-    if (model_.unread > 0 && !unshaped.empty()) {
-      imported->notes.push_back(
-          fmt::format("warning: the content of {} is in files that cannot be read ({}), so shapes that follow from it "
-                      "are not known",
-                      emplace::Counted(model_.unread, "small tensor"), Quoted(model_.unread_file)));
-    }
-    const Graph& graph = imported->graph;
-    double weights = 0;
-    double elements = 0;
-    double all = 0;
-    std::size_t variables = 0;
-    double flop = 0;
-    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-      const OpId id = MakeId<OpId>(i);
-      flop += graph.op(id).flop;
-      for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
-        const Tensor& tensor = graph.tensor(MakeId<TensorId>(Index(graph.first_output(id)) + k));
-        all += static_cast<double>(tensor.size.count);
-        if (graph.op(id).kind != "variable") continue;
-        ++variables;
-        weights += static_cast<double>(tensor.size.count);
-        if (tensor.dtype != DType::kNone) elements += weights == 0 ? 0 : ElementsOf(tensor);
-      }
-    }
-    imported->notes.push_back(fmt::format("weights: {} variables, {:.0f} numbers, {:.3f} MB; {:.3f} GFLOP a run",
-                                          variables, elements, weights / 1e6, flop / 1e9));
-    imported->notes.push_back(
-        fmt::format("attributed: {} of {} nodes have shapes ({:.1f} %), {} have a kind that roofline knows ({:.1f} %); "
-                    "{:.3f} MB of tensors; the file has no times",
-                    shaped, nodes, percent(shaped), known, percent(known), all / 1e6));
-  }
-
-  static double ElementsOf(const Tensor& tensor) {
-    double elements = 1;
-    for (const std::int64_t dim : tensor.shape) elements *= static_cast<double>(dim);
-    return elements;
-  }
-  static std::string FirstLine(const std::string& text) {
-    constexpr std::size_t kLongest = 160;
-    std::string line = text.substr(0, std::min(text.find('\n'), kLongest));
-    while (!IsValidUtf8(line)) line.pop_back();
-    return line;
-  }
-
-  const OnnxModel& model_;
-  OnnxValues values_;
-  std::unordered_set<std::string> initializers_;
-  std::unordered_set<std::string> constant_outputs_;
-  std::set<std::size_t> without_flop_;
-  std::set<std::size_t> refused_;
-  std::string why_;  // of the last one
-  // Of one build:
-  const std::vector<double>* flop_ = nullptr;  // by position
+ private:
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, std::size_t> repeats_;
-  std::unordered_map<std::string, std::string> refs_;  // of a value: "op:index"
-  std::vector<std::size_t> node_of_;                   // of an op, in the order of Add
 };
+
+OnnxType TypeOrNone(const OnnxValues& values, const std::string& name) {
+  const OnnxType* const type = values.Find(name);
+  return type == nullptr ? OnnxType{} : *type;
+}
+
+std::string FirstOutput(const OnnxNode& node) {
+  const auto found =
+      std::find_if(node.outputs.begin(), node.outputs.end(), [](const std::string& name) { return !name.empty(); });
+  return found == node.outputs.end() ? node.op : *found;
+}
+
+constexpr std::size_t kNoNode = ~std::size_t{0};
+
+// The ops of a graph before it is built.
+struct OnnxOps {
+  std::vector<OpSpec> specs;
+  std::vector<std::size_t> node_of;  // of each; kNoNode: it is an input or a variable
+};
+
+// Where the values of a model are in its graph.
+struct OnnxPlaces {
+  std::unordered_map<std::string, std::string> outputs;  // "op:index"
+  std::unordered_map<std::string, std::string> writers;  // the op; none of inputs and variables
+};
+
+// Adds an input or a variable. `bytes`: of a sparse one.
+void AddSource(const std::string& name, std::string_view kind, const OnnxType& type, std::optional<double> bytes,
+               OnnxOpNames* names, OnnxPlaces* places, OnnxOps* ops) {
+  OpSpec spec;
+  spec.name = names->NameFor(name, kind);
+  spec.kind = kind;
+  const std::string place = fmt::format("{} \"{}\"", kind, name);
+  spec.outputs.push_back(OutputOf(type, place));
+  if (bytes) spec.outputs[0] = {.size = Bytes{static_cast<std::int64_t>(std::min(*bytes, 0x1p61))}, .shape = {}};
+  if (kind == "variable") {
+    spec.persistent =
+        spec.outputs[0].size ? *spec.outputs[0].size : TensorBytes(spec.outputs[0].dtype, spec.outputs[0].shape, place);
+  }
+  spec.pass = Pass::kForward;
+  places->outputs[name] = spec.name + ":0";
+  ops->specs.push_back(std::move(spec));
+  ops->node_of.push_back(kNoNode);
+}
+
+// Adds the inputs of the model, and the variables that its nodes read.
+void AddSources(const OnnxModel& model, const OnnxValues& values, const OnnxPlans& plans, OnnxOpNames* names,
+                OnnxPlaces* places, OnnxOps* ops) {
+  std::unordered_set<std::string> read;
+  for (const auto& plan : plans) {
+    for (const OnnxPlannedOp& op : plan) read.insert(op.inputs.begin(), op.inputs.end());
+  }
+  for (const auto& input : model.inputs) AddSource(input.name, "input", input.type, std::nullopt, names, places, ops);
+  for (const OnnxTensor& tensor : model.initializers) {
+    if (!read.contains(tensor.name)) continue;
+    AddSource(tensor.name, "variable", *values.Find(tensor.name), tensor.bytes, names, places, ops);
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (!plans[i].empty()) continue;
+    for (const std::string& output : model.nodes[i].outputs) {
+      if (!read.contains(output)) continue;
+      AddSource(output, "variable", TypeOrNone(values, output), std::nullopt, names, places, ops);
+    }
+  }
+}
+
+// The names of the ops of each node. Nodes need not be in the order in which they read, so names are given first.
+std::vector<std::vector<std::string>> NameOps(const OnnxModel& model, const OnnxPlans& plans, OnnxOpNames* names,
+                                              OnnxPlaces* places) {
+  std::vector<std::vector<std::string>> op_names(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const OnnxNode& node = model.nodes[i];
+    const std::string base =
+        plans[i].empty() ? "" : names->NameFor(node.name.empty() ? FirstOutput(node) : node.name, node.op);
+    for (const OnnxPlannedOp& op : plans[i]) {
+      op_names[i].push_back(op.suffix.empty() ? base : names->NameFor(base + "/" + op.suffix, op.kind));
+      for (std::size_t k = 0; k < op.outputs.size(); ++k) {
+        const std::string& value = op.outputs[k].first;
+        if (value.empty()) continue;
+        places->outputs[value] = fmt::format("{}:{}", op_names[i].back(), k);
+        places->writers[value] = op_names[i].back();
+      }
+    }
+  }
+  return op_names;
+}
+
+OpSpec OpOf(const OnnxPlannedOp& op, const std::string& name, const OnnxPlaces& places, const OnnxNode& node,
+            std::size_t position) {
+  OpSpec spec;
+  spec.name = name;
+  spec.kind = op.kind;
+  for (const std::string& input : op.inputs) spec.inputs.push_back(places.outputs.at(input));
+  for (const std::string& wait : op.waits) {
+    const auto found = places.writers.find(wait);
+    if (found != places.writers.end()) spec.control_inputs.push_back(found->second);
+  }
+  for (const auto& [output, type] : op.outputs) {
+    spec.outputs.push_back(OutputOf(type, fmt::format("node {} ({} \"{}\")", position, node.op, node.name)));
+  }
+  spec.attrs = op.attrs;
+  spec.layer = LayerOf(node.name);
+  if (!IsValidUtf8(spec.layer)) spec.layer.clear();
+  if (op.suffix.empty()) {
+    spec.persistent = Bytes{static_cast<std::int64_t>(std::min(node.subgraph_bytes, 0x1p61))};
+  }
+  spec.pass = Pass::kForward;
+  return spec;
+}
+
+OnnxOps OpsOf(const OnnxModel& model, const OnnxValues& values, const OnnxPlans& plans) {
+  OnnxOps ops;
+  OnnxOpNames names;
+  OnnxPlaces places;
+  AddSources(model, values, plans, &names, &places, &ops);
+  const std::vector<std::vector<std::string>> op_names = NameOps(model, plans, &names, &places);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    for (std::size_t k = 0; k < plans[i].size(); ++k) {
+      ops.specs.push_back(OpOf(plans[i][k], op_names[i][k], places, model.nodes[i], i));
+      ops.node_of.push_back(i);
+    }
+  }
+  return ops;
+}
+
+Graph BuildGraph(const OnnxModel& model, const std::vector<OpSpec>& specs) {
+  GraphBuilder builder(model.graph_name.empty() ? "onnx" : model.graph_name);
+  for (const OpSpec& spec : specs) builder.Add(spec);
+  JsonObject metadata;
+  AddMember(&metadata, "source", "onnx");
+  if (!model.producer.empty()) AddMember(&metadata, "producer", model.producer);
+  AddMember(&metadata, "ir_version", model.ir_version);
+  AddMember(&metadata, "opset", model.opset);
+  builder.SetMetadata(JsonText(ToJson(std::move(metadata))));
+  return builder.Build();
+}
+
+bool AllTyped(const Graph& graph, OpId id) {
+  for (const TensorId input : graph.inputs(id)) {
+    if (graph.tensor(input).dtype == DType::kNone) return false;
+  }
+  for (std::size_t i = 0; i < graph.num_outputs(id); ++i) {
+    if (graph.tensor(MakeId<TensorId>(Index(graph.first_output(id)) + i)).dtype == DType::kNone) return false;
+  }
+  return true;
+}
+
+// The work of the ops of a graph, as the op catalogue knows it.
+struct OnnxWork {
+  std::vector<double> flop;            // of each op, as they were added
+  std::set<std::size_t> without_flop;  // nodes with an op whose FLOP are not known
+  std::set<std::size_t> refused;       // those among them with an op that does not fit its kind
+  std::string why;                     // of the last one
+};
+
+OnnxWork WorkOf(const Graph& graph, const std::vector<std::size_t>& node_of) {
+  OnnxWork work;
+  work.flop.resize(graph.num_ops());
+  for (std::size_t position = 0; position < graph.num_ops(); ++position) {
+    const OpId id = graph.file_order()[position];
+    const std::size_t node = node_of[position];
+    const OpKind* const kind = FindOpKind(graph.op(id).kind);
+    bool has_flop = kind != nullptr && AllTyped(graph, id);
+    try {
+      if (has_flop) work.flop[position] = kind->work(graph, id).flop;
+    } catch (const InputError& error) {
+      has_flop = false;
+      if (node != kNoNode) {
+        work.refused.insert(node);
+        work.why = error.what();
+      }
+    }
+    if (!has_flop && node != kNoNode) work.without_flop.insert(node);
+  }
+  return work;
+}
+
+double ElementsOf(const Tensor& tensor) {
+  double elements = 1;
+  for (const std::int64_t dim : tensor.shape) elements *= static_cast<double>(dim);
+  return elements;
+}
+
+std::string FirstLine(const std::string& text) {
+  constexpr std::size_t kLongest = 160;
+  std::string line = text.substr(0, std::min(text.find('\n'), kLongest));
+  while (!IsValidUtf8(line)) line.pop_back();
+  return line;
+}
+
+// What notes say of the nodes. Nodes that become variables do not count.
+struct OnnxNodeCounts {
+  std::size_t nodes = 0;
+  std::size_t shaped = 0;  // with the sizes of all outputs
+  std::size_t known = 0;   // with the FLOP of all ops
+  std::size_t foreign = 0;
+  std::size_t guessed = 0;
+  std::size_t kept = 0;  // with subgraphs that are not inlined
+  // By what they are.
+  std::map<std::string, std::size_t> unshaped_names;
+  std::map<std::string, std::size_t> foreign_kinds;
+  std::map<std::string, std::size_t> subgraph_nodes;
+  std::string failure;  // why the first one has no shape
+
+  double Percent(std::size_t part) const {
+    return nodes == 0 ? 100 : 100 * static_cast<double>(part) / static_cast<double>(nodes);
+  }
+  std::string Share(std::size_t part) const {
+    return fmt::format("{} of {} nodes ({:.1f} %)", part, nodes, Percent(part));
+  }
+};
+
+OnnxNodeCounts CountNodes(const OnnxModel& model, const OnnxValues& values, const OnnxPlans& plans,
+                          const std::set<std::size_t>& without_flop) {
+  OnnxNodeCounts counts;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const OnnxNode& node = model.nodes[i];
+    if (plans[i].empty()) continue;
+    const bool is_known = !without_flop.contains(i);
+    const bool has_shapes = std::ranges::all_of(
+        node.outputs, [&](const std::string& name) { return name.empty() || HasSize(TypeOrNone(values, name)); });
+    ++counts.nodes;
+    counts.guessed += node.is_guess ? 1 : 0;
+    counts.shaped += has_shapes ? 1 : 0;
+    counts.known += is_known ? 1 : 0;
+    if (!has_shapes) {
+      ++counts.unshaped_names[fmt::format("{} \"{}\"", node.op, node.name.empty() ? FirstOutput(node) : node.name)];
+      if (counts.failure.empty()) counts.failure = node.failure;
+    } else if (!is_known && node.subgraph_nodes == 0) {
+      ++counts.foreign_kinds[OnnxKind(node)];
+      ++counts.foreign;
+    }
+    if (node.subgraph_nodes > 0 && !is_known) {
+      ++counts.kept;
+      counts.subgraph_nodes[OnnxKind(node)] += node.subgraph_nodes;
+    }
+  }
+  return counts;
+}
+
+// Adds what is not known of nodes. `why`: an op of a kind in the catalogue does not fit it.
+void AddNodeNotes(const OnnxNodeCounts& counts, const std::string& why, std::vector<std::string>* notes) {
+  if (!counts.unshaped_names.empty()) {
+    notes->push_back(fmt::format("{} have no shape, and count 0 bytes and 0 FLOP: {}{}",
+                                 counts.Share(counts.nodes - counts.shaped), Counted(counts.unshaped_names),
+                                 counts.failure.empty() ? "" : fmt::format(" ({})", FirstLine(counts.failure))));
+  }
+  if (!counts.foreign_kinds.empty()) {
+    notes->push_back(fmt::format("{} have a shape, but count 0 FLOP, as roofline does not know them: {}{}",
+                                 counts.Share(counts.foreign), Counted(counts.foreign_kinds),
+                                 why.empty() ? "" : fmt::format(" ({})", FirstLine(why))));
+  }
+  if (!counts.subgraph_nodes.empty()) {
+    notes->push_back(
+        fmt::format("{} have subgraphs that run an unknown number of times, or as more than 20,000 nodes: one op "
+                    "each, of 0 FLOP; "
+                    "nodes inside: {}",
+                    counts.Share(counts.kept), Counted(counts.subgraph_nodes)));
+  }
+}
+
+// Adds what the model left open, and what was taken instead.
+void AddModelNotes(const OnnxModel& model, const OnnxNodeCounts& counts, std::vector<std::string>* notes) {
+  if (!model.guesses.empty()) {
+    constexpr std::size_t kShown = 8;
+    const std::size_t shown = std::min(kShown, model.guesses.size());
+    const auto end = model.guesses.begin() + static_cast<std::ptrdiff_t>(shown);
+    const std::size_t more = model.guesses.size() - shown;
+    notes->push_back(
+        fmt::format("{} are of an If or a Loop whose condition could not be worked out from shapes and constants; "
+                    "taken: the branch with more nodes, all iterations ({}{})",
+                    counts.Share(counts.guessed), fmt::join(model.guesses.begin(), end, ", "),
+                    more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+  if (model.contradictions > 0) {
+    const std::size_t more = model.contradictions - 1;
+    notes->push_back(fmt::format(
+        "warning: the file states another shape than follows from a node's inputs; the inferred one is taken: {}{}",
+        Printable(model.first_contradiction), more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+  if (model.unread > 0 && !counts.unshaped_names.empty()) {
+    notes->push_back(
+        fmt::format("warning: the content of {} is in files that cannot be read ({}), so shapes that follow from it "
+                    "are not known",
+                    emplace::Counted(model.unread, "small tensor"), Quoted(model.unread_file)));
+  }
+}
+
+// Adds the sizes of weights and tensors, and the share of nodes whose work is known.
+void AddSizeNotes(const Graph& graph, const OnnxNodeCounts& counts, std::vector<std::string>* notes) {
+  double weights = 0;
+  double elements = 0;
+  double all = 0;
+  std::size_t variables = 0;
+  double flop = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    flop += graph.op(id).flop;
+    for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
+      const Tensor& tensor = graph.tensor(MakeId<TensorId>(Index(graph.first_output(id)) + k));
+      all += static_cast<double>(tensor.size.count);
+      if (graph.op(id).kind != "variable") continue;
+      ++variables;
+      weights += static_cast<double>(tensor.size.count);
+      if (tensor.dtype != DType::kNone) elements += weights == 0 ? 0 : ElementsOf(tensor);
+    }
+  }
+  notes->push_back(fmt::format("weights: {} variables, {:.0f} numbers, {:.3f} MB; {:.3f} GFLOP a run", variables,
+                               elements, weights / 1e6, flop / 1e9));
+  notes->push_back(
+      fmt::format("attributed: {} of {} nodes have shapes ({:.1f} %), {} have a kind that roofline knows ({:.1f} %); "
+                  "{:.3f} MB of tensors; the file has no times",
+                  counts.shaped, counts.nodes, counts.Percent(counts.shaped), counts.known,
+                  counts.Percent(counts.known), all / 1e6));
+}
 
 }  // namespace
 
@@ -535,7 +549,33 @@ OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs, cons
   return std::move(parsed.model);
 }
 
-Imported MakeOnnxGraph(const OnnxModel& model) { return OnnxGraphMaker(model).Make(); }
+Imported MakeOnnxGraph(const OnnxModel& model) {
+  CheckNames(model);
+  CheckInputs(model);
+  const OnnxValues values = ValuesOf(model);
+  OnnxPlans plans = PlanNodes(model, values);
+  OnnxOps ops = OpsOf(model, values, plans);
+  OnnxWork work = WorkOf(BuildGraph(model, ops.specs), ops.node_of);
+  // The catalogue says whether shapes and attributes fit its kinds; a node with an op that does not stays as it is.
+  if (!work.refused.empty()) {
+    for (const std::size_t node : work.refused) plans[node] = {PlanAsItIs(model.nodes[node], values)};
+    ops = OpsOf(model, values, plans);
+    work = WorkOf(BuildGraph(model, ops.specs), ops.node_of);
+  }
+  for (std::size_t i = 0; i < ops.specs.size(); ++i) ops.specs[i].flop = work.flop[i];
+  Imported imported{.graph = BuildGraph(model, ops.specs), .cluster = std::nullopt, .notes = {}};
+  const OnnxNodeCounts counts = CountNodes(model, values, plans, work.without_flop);
+  const std::int64_t newest = OnnxPart().newest_opset();
+  if (model.opset > newest) {
+    imported.notes.push_back(fmt::format(
+        "opset {} is newer than libonnx's {}: operators are taken as they are there, where they did not change",
+        model.opset, newest));
+  }
+  AddNodeNotes(counts, work.why, &imported.notes);
+  AddModelNotes(model, counts, &imported.notes);
+  AddSizeNotes(imported.graph, counts, &imported.notes);
+  return imported;
+}
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -22,27 +23,62 @@ using onnx::GraphProto;
 using onnx::NodeProto;
 using onnx::TensorProto;
 
-// Bytes of an element whose content is looked at; 0 of others.
-std::size_t ContentBytes(std::int32_t element) {
-  switch (element) {
-    case TensorProto::INT8:
-    case TensorProto::UINT8:
-    case TensorProto::BOOL:
-      return 1;
-    case TensorProto::INT16:
-    case TensorProto::UINT16:
-      return 2;
-    case TensorProto::INT32:
-    case TensorProto::UINT32:
-    case TensorProto::FLOAT:
-      return 4;
-    case TensorProto::INT64:
-    case TensorProto::UINT64:
-    case TensorProto::DOUBLE:
-      return 8;
-    default:
-      return 0;
+// Reads the elements of a tensor, which are stored as `Number` in its raw data or are `listed` one by one. Returns
+// whether there are as many as its shape says, `count`.
+template <typename Number, typename List>
+bool ReadElements(const TensorProto& tensor, const List& listed, std::int64_t count, OnnxContent* content) {
+  const auto add = [&](auto value) {
+    if (IsOnnxNumber(content->element)) {
+      content->numbers.push_back(static_cast<double>(value));
+    } else {
+      content->integers.push_back(static_cast<std::int64_t>(value));
+    }
+  };
+  if (!tensor.has_raw_data()) {
+    for (const auto value : listed) add(static_cast<Number>(value));
+    return listed.size() == count;
   }
+  if (tensor.raw_data().size() != sizeof(Number) * static_cast<std::size_t>(count)) return false;
+  Number number{};
+  for (std::size_t at = 0; at < tensor.raw_data().size(); at += sizeof(number)) {
+    tensor.raw_data().copy(reinterpret_cast<char*>(&number), sizeof(number), at);
+    add(number);
+  }
+  return listed.empty();
+}
+
+// A type of elements whose content is looked at.
+struct ContentType {
+  std::int32_t element;
+  std::size_t bytes;  // of an element in raw data
+  bool (*read)(const TensorProto& tensor, std::int64_t count, OnnxContent* content);
+};
+
+// `ListOf`: the field of a tensor that lists such elements one by one.
+template <typename Number, typename ListOf>
+constexpr ContentType TypeRow(std::int32_t element, ListOf) {
+  return {element, sizeof(Number), [](const TensorProto& tensor, std::int64_t count, OnnxContent* content) {
+            return ReadElements<Number>(tensor, ListOf()(tensor), count, content);
+          }};
+}
+
+// Null for other types.
+const ContentType* FindContentType(std::int32_t element) {
+  constexpr auto kInt32s = [](const TensorProto& tensor) -> const auto& { return tensor.int32_data(); };
+  constexpr auto kInt64s = [](const TensorProto& tensor) -> const auto& { return tensor.int64_data(); };
+  constexpr auto kUint64s = [](const TensorProto& tensor) -> const auto& { return tensor.uint64_data(); };
+  constexpr auto kFloats = [](const TensorProto& tensor) -> const auto& { return tensor.float_data(); };
+  constexpr auto kDoubles = [](const TensorProto& tensor) -> const auto& { return tensor.double_data(); };
+  static constexpr ContentType kTypes[] = {
+      TypeRow<std::int64_t>(TensorProto::INT64, kInt64s),    TypeRow<std::uint64_t>(TensorProto::UINT64, kUint64s),
+      TypeRow<std::uint32_t>(TensorProto::UINT32, kUint64s), TypeRow<std::int32_t>(TensorProto::INT32, kInt32s),
+      TypeRow<std::int16_t>(TensorProto::INT16, kInt32s),    TypeRow<std::uint16_t>(TensorProto::UINT16, kInt32s),
+      TypeRow<std::int8_t>(TensorProto::INT8, kInt32s),      TypeRow<std::int8_t>(TensorProto::BOOL, kInt32s),
+      TypeRow<std::uint8_t>(TensorProto::UINT8, kInt32s),    TypeRow<float>(TensorProto::FLOAT, kFloats),
+      TypeRow<double>(TensorProto::DOUBLE, kDoubles),
+  };
+  const auto* const found = std::ranges::find(kTypes, element, &ContentType::element);
+  return found == std::end(kTypes) ? nullptr : found;
 }
 
 constexpr std::size_t kMostExternal = std::size_t{16} << 20;  // bytes of all small tensors in other files
@@ -112,8 +148,9 @@ class ExternalReader {
     const std::int32_t element = tensor->data_type();
     const std::int64_t count = OnnxCountOf(*tensor);
     const std::size_t most = IsOnnxNumber(element) ? kMostKnownNumbers : kMostKnownIntegers;
-    if (ContentBytes(element) == 0 || count < 0 || count > static_cast<std::int64_t>(most)) return;
-    const std::size_t bytes = ContentBytes(element) * static_cast<std::size_t>(count);
+    const ContentType* const type = FindContentType(element);
+    if (type == nullptr || count < 0 || count > static_cast<std::int64_t>(most)) return;
+    const std::size_t bytes = type->bytes * static_cast<std::size_t>(count);
     if (bytes <= left_ && ReadExternal(folder_, bytes, tensor)) {
       left_ -= bytes;
       return;
@@ -146,53 +183,9 @@ std::optional<OnnxContent> OnnxContentOf(const TensorProto& tensor) {
   if (count < 0 || count > static_cast<std::int64_t>(most)) return std::nullopt;
   OnnxContent content{
       .element = element, .dims = {tensor.dims().begin(), tensor.dims().end()}, .integers = {}, .numbers = {}};
-  const auto read = [&](auto number, const auto& listed) {
-    const auto add = [&](auto value) {
-      if (IsOnnxNumber(element)) {
-        content.numbers.push_back(static_cast<double>(value));
-      } else {
-        content.integers.push_back(static_cast<std::int64_t>(value));
-      }
-    };
-    if (!tensor.has_raw_data()) {
-      for (const auto value : listed) add(static_cast<decltype(number)>(value));
-      return listed.size() == count;
-    }
-    if (tensor.raw_data().size() != sizeof(number) * static_cast<std::size_t>(count)) return false;
-    for (std::size_t at = 0; at < tensor.raw_data().size(); at += sizeof(number)) {
-      tensor.raw_data().copy(reinterpret_cast<char*>(&number), sizeof(number), at);
-      add(number);
-    }
-    return listed.empty();
-  };
-  const auto is_read = [&] {
-    switch (element) {
-      case TensorProto::INT64:
-        return read(std::int64_t{}, tensor.int64_data());
-      case TensorProto::UINT64:
-        return read(std::uint64_t{}, tensor.uint64_data());
-      case TensorProto::UINT32:
-        return read(std::uint32_t{}, tensor.uint64_data());
-      case TensorProto::INT32:
-        return read(std::int32_t{}, tensor.int32_data());
-      case TensorProto::INT16:
-        return read(std::int16_t{}, tensor.int32_data());
-      case TensorProto::UINT16:
-        return read(std::uint16_t{}, tensor.int32_data());
-      case TensorProto::INT8:
-      case TensorProto::BOOL:
-        return read(std::int8_t{}, tensor.int32_data());
-      case TensorProto::UINT8:
-        return read(std::uint8_t{}, tensor.int32_data());
-      case TensorProto::FLOAT:
-        return read(float{}, tensor.float_data());
-      case TensorProto::DOUBLE:
-        return read(double{}, tensor.double_data());
-      default:
-        return false;
-    }
-  };
-  return is_read() ? std::optional(std::move(content)) : std::nullopt;
+  const ContentType* const type = FindContentType(element);
+  const bool is_read = type != nullptr && type->read(tensor, count, &content);
+  return is_read ? std::optional(std::move(content)) : std::nullopt;
 }
 
 std::optional<TensorProto> ProtoOf(const OnnxContent& content) {

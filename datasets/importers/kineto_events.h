@@ -1,0 +1,148 @@
+#ifndef EMPLACE_DATASETS_IMPORTERS_KINETO_EVENTS_H_
+#define EMPLACE_DATASETS_IMPORTERS_KINETO_EVENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "datasets/importers/kineto_trace.h"
+#include "datasets/importers/text_pool.h"
+
+namespace emplace::datasets {
+
+inline constexpr std::int64_t kMaxTraceNanos = std::int64_t{1} << 61;
+
+// Keys that mean something, wherever they stand.
+enum class TraceKey : std::uint8_t {
+  kOther,
+  // Of an event.
+  kPhase,
+  kCategory,
+  kName,
+  kProcess,
+  kThread,
+  kStart,
+  kDuration,
+  kArgs,
+  // Of its args.
+  kCorrelation,
+  kExternalId,
+  kDevice,
+  kStream,
+  kRecordFunction,
+  kInputDims,
+  kInputTypes,
+  kInputValues,
+  kCollective,
+  kGroup,
+  kRanks,
+  kDType,
+  kElements,
+  kBytes,
+  kWaitOnStream,
+  kWaitOnRecord,
+};
+
+struct TraceKeyName {
+  std::string_view name;
+  TraceKey key;
+};
+
+// Null: no key of importance.
+const TraceKeyName* FindTraceKey(std::string_view name);
+
+// An integer, which some writers have as a float, such as 7.0.
+std::optional<std::int64_t> IntegerFrom(std::string_view text);
+
+// One event as it is read: texts of numbers too, because some writers quote them.
+struct RawEvent {
+  std::string phase;
+  std::string category;
+  std::string name;
+  std::string process;
+  std::string thread;
+  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> duration;
+  std::optional<std::int64_t> correlation;
+  std::optional<std::int64_t> external;
+  std::optional<std::int64_t> device;
+  std::optional<std::int64_t> stream;
+  TraceDetails details;
+  bool has_details = false;
+  bool is_endless = false;
+
+  void Clear() {
+    phase.clear();
+    category.clear();
+    name.clear();
+    process.clear();
+    thread.clear();
+    start.reset();
+    duration.reset();
+    correlation.reset();
+    external.reset();
+    device.reset();
+    stream.reset();
+    details = {};
+    has_details = false;
+    is_endless = false;
+  }
+};
+
+// Makes events of a trace of what is read, in the order of the file.
+class TraceEventTable {
+ public:
+  TraceEventTable() { trace_.details.emplace_back(); }
+
+  // Sets what an argument of an event says.
+  void SetArgument(TraceKey key, std::string_view text, RawEvent* event);
+  // Adds an event that is read to its end, if it is one of importance. Changes `event` where it is a begin or an end.
+  void Add(RawEvent* event);
+
+  // What stands beside the list of events.
+  KinetoTrace& trace() { return trace_; }
+  // The trace, with its events as they were read.
+  KinetoTrace Take();
+
+ private:
+  // Compares tuples that hold texts or views of them.
+  struct TrackLess {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      using Thread = std::tuple<std::string_view, std::string_view>;
+      using Stream = std::tuple<std::int64_t, std::int64_t, std::string_view>;
+      using View = std::conditional_t<std::tuple_size_v<A> == 2, Thread, Stream>;
+      return View(a) < View(b);
+    }
+  };
+
+  void SetDetail(std::uint32_t* field, std::string_view text, RawEvent* event);
+  bool JoinBeginAndEnd(RawEvent* event);
+  void AddStepMark(const RawEvent& event);
+  std::uint32_t ThreadTrack(const RawEvent& event);
+  std::uint32_t StreamTrack(const RawEvent& event);
+
+  KinetoTrace trace_;
+  TextPool pool_;
+  std::map<std::tuple<std::string, std::string>, std::uint32_t, TrackLess> threads_;  // by process and thread
+  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess> streams_;  // by process last
+  std::map<std::pair<std::string, std::string>, std::vector<RawEvent>> begun_;  // by process and thread
+  bool needs_external_ids_ = true;          // no activity has had a correlation id so far
+  std::vector<std::int64_t> external_ids_;  // of the events then; -1: none
+};
+
+// The processes whose threads call a runtime, in the order of the trace.
+std::vector<std::string> ProcessesWithCalls(const KinetoTrace& trace);
+// Makes one row of `streams` for each stream of a device, whatever process it is written under.
+void MergeStreams(KinetoTrace* trace);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_IMPORTERS_KINETO_EVENTS_H_

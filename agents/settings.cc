@@ -76,6 +76,7 @@ std::span<const Setting> AllSettings() {
        .example = "colocation",
        .path = "graphs.grouping.name",
        .spec_path = "grouping.name",
+       .names = [] { return NamesOf(AllGroupers()); },
        .check = CheckGrouping,
        .is_required = true},
       {.name = "groups",
@@ -95,6 +96,7 @@ std::span<const Setting> AllSettings() {
        .hint = "an engine",
        .help = "Simulation engine, of `emplace list engines` (default: fifo)",
        .example = "flow",
+       .names = [] { return NamesOf(AllEngines()); },
        .check = CheckEngine,
        .is_required = true,
        .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
@@ -124,6 +126,7 @@ std::span<const Setting> AllSettings() {
        .help = "Agent, of `emplace list agents`, or a class in Python, MODULE:CLASS (default: multilevel_search)",
        .example = "local_search",
        .path = "agent.name",
+       .names = [] { return NamesOf(AllAgents()); },
        .check = CheckAgent,
        .is_required = true},
       {.name = "set",
@@ -171,6 +174,7 @@ std::span<const Setting> AllSettings() {
        .help = "What is made small, of `emplace list objectives`, its options behind a colon: "
                "throughput:crossing=host,memory=persistent (default: step_time)",
        .example = "throughput",
+       .names = [] { return NamesOf(ListedObjectives()); },
        .check = CheckObjective},
       {.name = "schedule",
        .member = &S::schedule,
@@ -180,6 +184,7 @@ std::span<const Setting> AllSettings() {
                "stages on each device), zb-h1, zb-v, or a file of torch.distributed.pipelining that ends in .csv "
                "(default: none, the graph is the whole step)",
        .example = "gpipe",
+       .names = [] { return NamesOf(AllSchedules()); },
        .check = CheckSchedule,
        .may_be_none = true,
        .is_simulation = true},
@@ -199,6 +204,7 @@ std::span<const Setting> AllSettings() {
        .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
                "(default: what the agent wants)",
        .example = "log_runtime",
+       .names = [] { return NamesOf(AllRewards()); },
        .check = CheckReward,
        .is_required = true},
       {.name = "start",
@@ -208,6 +214,7 @@ std::span<const Setting> AllSettings() {
        .help = "Placement from which agents that search start: a file, the name of an agent that evaluates nothing, or "
                "best, the best of these. Default groups are split where the start has their ops on several devices",
        .example = "best",
+       .names = [] { return NamesOf(PlacementNames()); },
        .check = CheckPlacement,
        .may_be_none = true},
       {.name = "incumbent",
@@ -217,6 +224,7 @@ std::span<const Setting> AllSettings() {
        .help = "Placement that is known before the search and costs no evaluation: what is found counts from there. "
                "The name of an agent that evaluates nothing, or best",
        .example = "single_device",
+       .names = [] { return NamesOf(PlacementNames()); },
        .check = [](const std::string& value, Door) { CheckPlacement(value, Door::kSpec); },
        .may_be_none = true},
       {.name = "draws",

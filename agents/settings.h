@@ -97,7 +97,8 @@ struct Setting {
   std::uint64_t most = kMostInteger;
   double low = 0;  // of a number
   double high = 0;
-  std::span<const std::string_view> words = {};  // the allowed ones; empty: any text that passes `check`
+  std::span<const std::string_view> words = {};   // the allowed ones; empty: any text that passes `check`
+  std::vector<std::string> (*names)() = nullptr;  // the known ones, where a value may be something else too
   // Throws InputError on a value that is not allowed at this door.
   void (*check)(const std::string& value, Door door) = nullptr;
   bool may_be_none = false;  // "none" is a value: as if it were not given

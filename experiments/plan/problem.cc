@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -121,6 +122,49 @@ Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::stri
     });
   }
   return choice.unlimited_memory ? cluster.WithoutMemoryLimits() : cluster;
+}
+
+namespace {
+
+bool IsSource(const Op& op) { return op.kind == "input" || op.kind == "variable"; }
+
+// The number of ops, without sources, to which the model gives a time on a device of the cluster.
+std::size_t CountTimed(const CostModel& model, const Graph& graph, const Cluster& cluster) {
+  std::size_t timed = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op = MakeId<OpId>(i);
+    timed += !IsSource(graph.op(op)) && std::ranges::any_of(cluster.devices(), [&](const Device& device) {
+      return model.OpMicros(graph, op, cluster, device.kind).has_value();
+    });
+  }
+  return timed;
+}
+
+bool RooflineTimesAll(const Graph& graph, const Cluster& cluster, std::size_t ops) {
+  try {
+    return CountTimed(*MakeCostModel("roofline"), graph, cluster) == ops;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster) {
+  if (!choice.model.empty() || !choice.profile.empty()) return choice;
+  std::size_t ops = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) ops += !IsSource(graph.op(MakeId<OpId>(i)));
+  const std::size_t measured = CountTimed(*MakeCostModel("measured"), graph, cluster);
+  const bool is_measured =
+      choice.tf32.empty() && (measured == ops || (measured > 0 && !RooflineTimesAll(graph, cluster, ops)));
+  choice.model = is_measured ? "measured" : "roofline";
+  return choice;
+}
+
+std::string CostsText(const CostsChoice& choice) {
+  const std::string model = choice.model + (choice.tf32.empty() ? "" : ", tf32 " + choice.tf32);
+  if (choice.profile.empty()) return choice.model.empty() ? "measured" : model;
+  return "profile " + choice.profile + (choice.model.empty() ? "" : ", else " + model);
 }
 
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {

@@ -31,6 +31,12 @@ struct CostModels {
   std::unique_ptr<CostModel> model;
   std::unique_ptr<CostModel> fallback;  // null if there is none
 };
+// Names the model where neither a model nor a profile is given: measured if every op has a time on a device of the
+// cluster, else roofline. (Where some ops have times and roofline does not know the others, it is measured, whose error
+// says what is missing.)
+CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster);
+// The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
+std::string CostsText(const CostsChoice& choice);
 // The default is `measured`. `place` is the place of the error on an unknown model.
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
 // Without a fallback, every device kind must be one that the model knows (CostModel::CheckKind).

@@ -80,13 +80,11 @@ py::array_t<double> LinkNumbers(const PlacedCluster& self, Number number) {
 
 NamedCosts MakeNamedCosts(const PlacedGraph& graph, const PlacedCluster& cluster, const std::string& model,
                           const std::string& profile, const std::string& tf32) {
-  const experiments::CostsChoice choice{.model = model, .profile = profile, .tf32 = tf32};
-  std::string text = model + (tf32.empty() ? "" : ", tf32 " + tf32);
-  if (model.empty()) text = "measured";
-  if (!profile.empty()) text = "profile " + profile + (model.empty() ? "" : ", else " + text);
+  const experiments::CostsChoice choice =
+      experiments::ResolvedCosts({.model = model, .profile = profile, .tf32 = tf32}, graph.graph, cluster.cluster);
   return {experiments::MakeCosts(graph.graph, cluster.cluster, experiments::LoadCostModels(choice, "costs"),
                                  graph.place, cluster.place),
-          std::move(text)};
+          experiments::CostsText(choice)};
 }
 
 py::array_t<double> MicrosOfOps(const NamedCosts& self, const PlacedCluster& cluster) {

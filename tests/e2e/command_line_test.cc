@@ -44,13 +44,13 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
       "diff, profile, "
       "validate, place, "
       "compare, sweep, worker, submit, status, dashboard, replay, "
-      "report, reproduce, library, list); did you mean place?");
+      "report, reproduce, library, list, config, completion); did you mean place?");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, export, generate, transform, dataset, inspect, simulate, bound, "
                 "explain, diff, profile, "
                 "validate, place, "
                 "compare, sweep, worker, submit, status, dashboard, replay, report, "
-                "reproduce, library, list; "
+                "reproduce, library, list, config, completion; "
                 "emplace --help)");
 }
 
@@ -214,7 +214,7 @@ TEST_F(CommandLineTest, HelpOfACommandIsItsHelp) {
 
 TEST_F(CommandLineTest, AMisspeltOptionIsNamedBesideTheOneThatIsMissing) {
   ExpectRefused(Emplace("place --grph g.json --cluster c.yaml --agent random -o out.json"),
-                "--graph is required; unknown: --grph g.json; did you mean --graph? (see emplace place --help)");
+                "unknown: --grph; did you mean --graph? (see emplace place --help)");
 }
 
 TEST_F(CommandLineTest, NumbersAreRefusedWithWhatWasWrittenAndWhatIsAllowedLengthy) {

@@ -225,6 +225,7 @@ const std::vector<NotInTheTree>& NamesOfOtherFiles() {
       {"results/box/summary.json", "a file that a test writes"},
       {"c.yaml", "a file that a test writes"},
       {"experiment.yaml", "a file of the user's"},
+      {"emplace.yaml", "a file of the user's"},
       {"human-experts/STEM_expert.json", "a file of dnn-partitioning"},
       {"cuda.h", "a header of the CUDA toolkit"},
       {"cupti.h", "a header of the CUDA toolkit"},

@@ -329,7 +329,7 @@ TEST_F(CasesTest, AWorkloadTakesItsTimesFromTheCluster) {
   const double step = Simulated(problem + "--costs roofline");
   EXPECT_GT(step, 2400);
   EXPECT_LT(step, 8000);
-  const Ran measured = Emplace("simulate " + problem);
+  const Ran measured = Emplace("simulate " + problem + "--costs measured");
   EXPECT_EQ(measured.status, 2);
   EXPECT_THAT(measured.err, ::testing::HasSubstr("has no time on any device"));
   // Of one rank alone nobody knows what its collective takes.

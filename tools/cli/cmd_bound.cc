@@ -62,10 +62,10 @@ double GapPercent(const agents::BoundReport& report) {
   return bound > 0 ? 100 * (static_cast<double>(report.best_nanos) / static_cast<double>(bound) - 1) : 0;
 }
 
-void PrintText(const BoundCommandOptions& options, const Graph& graph, const Cluster& cluster,
-               const agents::BoundReport& report) {
+void PrintText(const BoundCommandOptions& options, const std::string& costs_text, const Graph& graph,
+               const Cluster& cluster, const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
-  std::cout << HeadLine(graph.name(), cluster.name(), "fifo", CostsText(options.problem)) << '\n';
+  std::cout << HeadLine(graph.name(), cluster.name(), "fifo", costs_text) << '\n';
   std::cout << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(Micros(best.nanos)), best.method);
   if (report.optimal) {
     std::cout << fmt::format("optimal      {}: no placement that fits is faster\n",
@@ -87,7 +87,7 @@ void PrintText(const BoundCommandOptions& options, const Graph& graph, const Clu
   if (report.nodes > 0) std::cout << fmt::format("\n{} bounded\n", Counted(report.nodes, "partial placement"));
 }
 
-void PrintJson(const BoundCommandOptions& options, const Graph& graph, const Cluster& cluster,
+void PrintJson(const std::string& costs_text, const Graph& graph, const Cluster& cluster,
                const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
   nlohmann::ordered_json json = {{"schema", "emplace.bound"},
@@ -95,7 +95,7 @@ void PrintJson(const BoundCommandOptions& options, const Graph& graph, const Clu
                                  {"graph", graph.name()},
                                  {"cluster", cluster.name()},
                                  {"engine", "fifo"},
-                                 {"costs", CostsText(options.problem)},
+                                 {"costs", costs_text},
                                  {"lower_bound_us", Micros(best.nanos)},
                                  {"lower_bound_ns", best.nanos},
                                  {"method", best.method},
@@ -120,7 +120,8 @@ int Run(const BoundCommandOptions& options) {
   }
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   SearchStop stop(options.seconds);
   agents::BoundOptions bound;
@@ -153,9 +154,9 @@ int Run(const BoundCommandOptions& options) {
     }
   }
   if (options.json) {
-    PrintJson(options, graph, cluster, report);
+    PrintJson(loaded.text, graph, cluster, report);
   } else if (options.output != "-") {
-    PrintText(options, graph, cluster, report);
+    PrintText(options, loaded.text, graph, cluster, report);
   }
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
   if (!options.output.empty()) {
@@ -171,7 +172,7 @@ Command AddBound(CLI::App& app) {
       app.add_subcommand("bound", "Prove a step time that no placement can beat; of a small graph, find the optimum");
   auto options = std::make_shared<BoundCommandOptions>();
   AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command
       ->add_option("--seconds", options->seconds,

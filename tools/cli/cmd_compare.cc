@@ -29,6 +29,7 @@
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "sim/bounds.h"
+#include "sim/formats/report_text.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "tools/cli/commands.h"
@@ -53,6 +54,7 @@ struct CompareOptions {
 // The result of one agent on one cluster.
 struct Cell {
   std::string agent;
+  std::string costs;  // where op times are from
   std::optional<std::size_t> gpus;
   std::size_t evaluations = 0;
   std::size_t groups = 0;
@@ -108,12 +110,13 @@ struct Instance {
   const CostTable& costs;
   const Simulator& simulator;
   const std::optional<ScheduleChoice>& schedule;
+  const std::string& costs_text;
   std::optional<agents::LowerBound> lower_bound;  // of every placement; none: reports have their own
   std::optional<Placement> start;
 };
 
 Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
-  const auto& [problem, graph, cluster, costs, simulator, schedule, lower_bound, start] = instance;
+  const auto& [problem, graph, cluster, costs, simulator, schedule, costs_text, lower_bound, start] = instance;
   agents::SearchSpec spec = MakeSearchSpec(problem, schedule, graph, cluster, costs);
   spec.agent = agent;
   const std::unique_ptr<const agents::Objective> objective = MakeObjective(problem, {.graph = graph,
@@ -140,6 +143,7 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
       agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   if (result.was_stopped) PrintMessage("warning: " + result.note);
   Cell cell{.agent = agent,
+            .costs = costs_text,
             .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
             .groups = result.num_groups,
@@ -254,7 +258,7 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
                                        {"graph", options.problem.graph.file},
                                        {"cluster", options.problem.cluster.name},
                                        {"engine", settings.engine},
-                                       {"costs", CostsText(options.problem)},
+                                       {"costs", cells.empty() ? "" : cells.front().costs},
                                        {"seed", settings.seed}};
   if (agents::IsSet(agents::FindSetting("objective"), settings)) comparison["objective"] = settings.objective;
   if (!settings.schedule.empty()) comparison["schedule"] = settings.schedule;
@@ -298,6 +302,11 @@ Format FormatOf(const std::string& path) {
 void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
   switch (format) {
     case Format::kText:
+      if (!cells.empty()) {
+        const ProblemOptions& problem = options.problem;
+        out << HeadLine(problem.graph.file, problem.cluster.name, problem.settings.engine, cells.front().costs)
+            << "\n\n";
+      }
       MakeTable(options, cells).PrintText(out);
       for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << note << '\n';
       return;
@@ -339,7 +348,8 @@ int Run(const CompareOptions& options) {
     ProblemOptions problem = options.problem;
     problem.cluster.gpus = gpus;
     const Cluster cluster = LoadCluster(problem);
-    const CostTable costs = LoadCosts(problem, graph, cluster);
+    const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+    const CostTable& costs = loaded.table;
     const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
     const agents::ObjectiveContext context = {.graph = graph,
                                               .cluster = cluster,
@@ -347,7 +357,7 @@ int Run(const CompareOptions& options) {
                                               .settings = problem.settings,
                                               .schedule = schedule,
                                               .simulator = &simulator};
-    Instance instance{problem, graph, cluster, costs, simulator, schedule, {}, {}};
+    Instance instance{problem, graph, cluster, costs, simulator, schedule, loaded.text, {}, {}};
     if (const auto bound = ObjectiveOf(options).bound) instance.lower_bound = bound(context);
     instance.start = FindStart(problem, schedule, graph, cluster, costs, simulator);
     for (const std::string& agent : ChosenAgents(options, cluster)) {
@@ -397,7 +407,7 @@ Command AddCompare(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("compare", "Let several agents place one graph, and print a table");
   auto options = std::make_shared<CompareOptions>();
   AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  AddClusterOptions(*command, &options->problem);
   command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")
       ->delimiter(',')
       ->type_name("N,N")

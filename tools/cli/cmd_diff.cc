@@ -151,7 +151,21 @@ class DiffPrinter {
   const bool by_layer_;
 };
 
-int Run(const DiffOptions& options) {
+// The first of three files is the graph.
+void TakeGraph(DiffOptions* options) {
+  std::string& graph = options->problem.graph.file;
+  const bool has_three = options->placements.size() == 3;
+  if (graph.empty() != has_three) {
+    throw InputError("placements", has_three ? "are three files, and --graph is given too (two, or without --graph)"
+                                             : "are two files, and no graph is given (--graph, or three files)");
+  }
+  if (!has_three) return;
+  graph = options->placements.front();
+  options->placements.erase(options->placements.begin());
+}
+
+int Run(DiffOptions options) {
+  TakeGraph(&options);
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   CheckFiles(
@@ -159,7 +173,8 @@ int Run(const DiffOptions& options) {
       {});
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   std::vector<Placement> placements;
   for (const std::string& file : options.placements) {
     placements.push_back(LoadPlacement(file, graph, cluster, costs));
@@ -169,7 +184,7 @@ int Run(const DiffOptions& options) {
   experiments::Difference difference =
       experiments::MakeDifference(graph, cluster, costs, placements[0], placements[1], simulator,
                                   options.pieces.value_or(SimulationsFor(graph, 500)), by);
-  difference.report_a.costs = CostsText(problem);
+  difference.report_a.costs = loaded.text;
   if (options.json) {
     experiments::WriteDifference(std::cout, difference, graph, cluster, options.placements[0], options.placements[1]);
   } else {
@@ -185,12 +200,15 @@ Command AddDiff(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("diff", "Say what moved between two placements, and what each move gains");
   auto options = std::make_shared<DiffOptions>();
-  AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  command->add_option("--graph", options->problem.graph.file, "graph.json (or the first of three files)")
+      ->type_name("FILE");
+  AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
-  command->add_option("placements", options->placements, "Two files placement.json: from which, and to which")
+  command
+      ->add_option("placements", options->placements,
+                   "Two files placement.json: from which, and to which; before them the graph, unless --graph names it")
       ->required()
-      ->expected(2)
+      ->expected(2, 3)
       ->type_name("FILE");
   command
       ->add_option(

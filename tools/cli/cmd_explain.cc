@@ -194,12 +194,13 @@ int Run(const ExplainOptions& options) {
   }
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   experiments::Explanation explanation = experiments::MakeExplanation(
       graph, cluster, costs, placement, simulator, options.moves.value_or(SimulationsFor(graph, 1000)));
-  explanation.report.costs = CostsText(problem);
+  explanation.report.costs = loaded.text;
   std::vector<FileToWrite> files;
   if (!options.output.empty()) {
     files.push_back({options.output, [&](std::ostream& out) {
@@ -227,7 +228,7 @@ Command AddExplain(CLI::App& app) {
       app.add_subcommand("explain", "Say where a step goes: critical chain, slack, devices, moves that gain most");
   auto options = std::make_shared<ExplainOptions>();
   AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   AddCostOptions(*command, &options->problem);

@@ -61,7 +61,8 @@ int Run(const ExportOptions& options) {
                                         "choose another --out)",
                                         cluster.num_devices()));
   }
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const Simulator simulator(graph, cluster, costs, {.peak_memory = false});
   const auto ranks = datasets::MakeChakraRanks(graph, cluster, placement, simulator.Record(placement));
@@ -87,7 +88,7 @@ Command AddExport(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("export", "Write a placed and simulated step for other programs");
   auto options = std::make_shared<ExportOptions>();
   AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   AddCostOptions(*command, &options->problem);

@@ -36,9 +36,9 @@ int Run(const GenerateOptions& options) {
 }  // namespace
 
 Command AddGenerate(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("generate", "Write the training graph of a network");
+  CLI::App* const command = app.add_subcommand("generate", "Write the training graph of a model");
   auto options = std::make_shared<GenerateOptions>();
-  command->add_option("model", options->model, "Network, of `emplace list models`")->required()->type_name("MODEL");
+  command->add_option("model", options->model, "Model, of `emplace list models`")->required()->type_name("MODEL");
   AddSetOption(*command, &options->settings);
   command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
   return {command, [options] { return Run(*options); }};

@@ -182,7 +182,7 @@ Command AddImport(CLI::App& app) {
       ->type_name("KINETO");
   command
       ->add_option("--input", options->inputs,
-                   "Shape of a network's input, such as x=8x3x224x224, where its sizes are open; may be repeated")
+                   "Shape of a model's input, such as x=8x3x224x224, where its sizes are open; may be repeated")
       ->type_name("NAME=DIMS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

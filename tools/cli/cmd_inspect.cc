@@ -163,7 +163,8 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
 
 std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const experiments::CostModels models = experiments::LoadCostModels(problem.costs, "costs");
+  const experiments::CostModels models =
+      experiments::LoadCostModels(experiments::ResolvedCosts(problem.costs, graph, cluster), "costs");
   experiments::CheckKinds(models, cluster, problem.cluster.name);
   std::ostringstream out;
   out << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
@@ -176,7 +177,9 @@ std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
     out << fmt::format("no bounds          {}\n", models.model->WhyNoTime(graph, first));
     return out.str();
   }
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
+  out << fmt::format("costs              {}\n", loaded.text);
   const Bounds bounds = ComputeBounds(graph, cluster, costs);
   const agents::LowerBound best = agents::FindLowerBound(graph, cluster, costs, "fifo");
   out << fmt::format("critical path      {}\n", HumanReadableMicros(bounds.critical_path_micros))
@@ -254,8 +257,8 @@ Command AddInspect(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("inspect", "Describe a graph; with a cluster, bounds that no placement can beat");
   auto options = std::make_shared<InspectOptions>();
-  command->add_option("graph", options->problem.graph.file, "graph.json")->required()->type_name("FILE");
-  AddClusterOptions(*command, &options->problem);
+  AddGraphOption(*command, &options->problem);
+  AddClusterOptions(*command, &options->problem, /*optional=*/true);
   AddGpusOption(*command, &options->problem);
   AddCostOptions(*command, &options->problem);
   command

@@ -130,7 +130,8 @@ int Run(const PlaceOptions& options) {
   const Graph graph = experiments::LoadGraph(problem.graph);
   RepeatUnexplained(graph, problem.graph.file);
   const Cluster cluster = LoadCluster(problem);
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(problem.settings, agents::Door::kCommandLine);
   agents::SearchSpec spec = MakeSearchSpec(problem, schedule, graph, cluster, costs);
@@ -188,7 +189,7 @@ int Run(const PlaceOptions& options) {
                                                 : TimelineFile(options.show.timeline, simulator, graph, cluster, best);
   files.insert(files.end(), timeline.begin(), timeline.end());
   StepReport report = objective->Report(best, result.best_result);
-  report.costs = CostsText(problem);
+  report.costs = loaded.text;
   SetLowerBound(context, &report);
   report.one_device_micros = result.one_device_micros;
   const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
@@ -206,7 +207,7 @@ Command AddPlace(CLI::App& app) {
       app.add_subcommand("place", "Search for a placement with a short step time, or a high throughput");
   auto options = std::make_shared<PlaceOptions>();
   AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   AddSearchOptions(*command, &options->problem);
   command

@@ -234,7 +234,7 @@ Command AddProfile(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("profile", "Measure what each distinct op of a model costs on real devices, once");
   auto options = std::make_shared<ProfileOptions>();
-  command->add_option("--graph", options->graph, "graph.json")->type_name("FILE");
+  command->add_option("graph,--graph", options->graph, "graph.json")->type_name("FILE");
   command->add_option("--torchscript", options->torchscript, "A module as torch.jit.save writes it, instead of a graph")
       ->type_name("FILE");
   command

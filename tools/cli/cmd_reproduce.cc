@@ -64,12 +64,12 @@ void AddPair(std::vector<std::string>* row, std::optional<double> ours, std::opt
   row->push_back(ours && published ? fmt::format("{:+.1f}", 100 * (*ours / *published - 1)) : "");
 }
 
-experiments::ComparisonDocument Networks(const ReproduceOptions& options) {
+experiments::ComparisonDocument Models(const ReproduceOptions& options) {
   constexpr std::string_view kShipped = "networks";
   const auto in = Open(options, kShipped);
   const std::vector<experiments::PublishedNetwork> networks =
       experiments::ReadPublishedNetworks(*in, NameOfFile(options, kShipped));
-  Table table({"network", "emplace generate", "ops", "published", "%", "parameters, M", "published", "%",
+  Table table({"model", "emplace generate", "ops", "published", "%", "parameters, M", "published", "%",
                "multiply-adds, G", "published", "%", "step, TFLOP", "source"});
   for (const experiments::PublishedNetwork& network : networks) {
     const experiments::NetworkRow row = experiments::MakeNetworkRow(network);
@@ -165,7 +165,7 @@ struct Comparison {
   experiments::ComparisonDocument (*make)(const ReproduceOptions&);
 };
 constexpr Comparison kComparisons[] = {
-    {"networks", "sizes of our networks beside the published ones", true, Networks},
+    {"models", "sizes of our models beside the published ones", true, Models},
     {"calibration", "simulated step times on one device beside the published ones, and where memory runs out", true,
      Calibration},
     {"families", "how the graphs of each family are spread (--seed)", false, Families},
@@ -187,7 +187,8 @@ void RefuseOptionsOfRows(const ReproduceOptions& options) {
   if (options.jobs != 0) throw InputError("--jobs", is_not);
 }
 
-int Run(const ReproduceOptions& options) {
+int Run(ReproduceOptions options) {
+  if (options.what == "networks") options.what = "models";  // its earlier name
   if (experiments::FindReproducedExperiment(options.what)) {
     return experiments::ReproduceRows({.experiment = options.what,
                                        .file = options.file,

@@ -86,13 +86,14 @@ int Run(const SimulateOptions& options) {
   const Graph graph = experiments::LoadGraph(problem.graph);
   RepeatUnexplained(graph, problem.graph.file);
   const Cluster cluster = LoadCluster(problem);
-  const CostTable costs = LoadCosts(problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(settings, agents::Door::kCommandLine);
   std::vector<FileToWrite> files;
   StepReport report = schedule ? SimulateWithSchedule(options, *schedule, graph, cluster, costs, placement, &files)
                                : SimulateOneBatch(options, graph, cluster, costs, placement, &files);
-  report.costs = CostsText(problem);
+  report.costs = loaded.text;
   agents::AddLowerBound(graph, cluster, costs, &report);
   if (options.show.timeline != "-") {
     files.push_back(
@@ -108,7 +109,7 @@ Command AddSimulate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("simulate", "Predict the step time and peak memory of a placement");
   auto options = std::make_shared<SimulateOptions>();
   AddGraphOption(*command, &options->problem);
-  AddClusterOptions(*command, &options->problem)->required();
+  AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   command->add_flag("--steady-state", options->steady_state,

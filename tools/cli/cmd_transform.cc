@@ -126,7 +126,7 @@ Command AddTransform(CLI::App& app) {
   const auto add_ranks = [&](const char* name, std::int64_t* count, const char* help) {
     command->add_option(name, *count, help)->type_name("N")->transform(IntegerFrom(1, kMost));
   };
-  command->add_option("graph", options->graph, "graph.json of one rank")->required()->type_name("GRAPH");
+  command->add_option("graph,--graph", options->graph, "graph.json of one rank")->required()->type_name("FILE");
   command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
   command
       ->add_option("--recompute", transform.recompute,

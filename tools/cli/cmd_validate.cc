@@ -276,7 +276,8 @@ int Run(ValidateOptions options) {
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   const OpenDevices open(options.devices);
   const Cluster cluster = ClusterOf(options, open);
-  const CostTable costs = LoadCosts(options.problem, graph, cluster);
+  const LoadedCosts loaded = LoadCosts(options.problem, graph, cluster);
+  const CostTable& costs = loaded.table;
   const Simulator simulator = MakeSimulator(options.problem, graph, cluster, costs);
   agents::SearchSpec spec = MakeSearchSpec(options.problem, std::nullopt, graph, cluster, costs);
   if (!options.agent.empty()) {

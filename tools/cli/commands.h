@@ -39,6 +39,8 @@ Command AddSubmit(CLI::App& app);
 Command AddReproduce(CLI::App& app);
 Command AddLibrary(CLI::App& app);
 Command AddList(CLI::App& app);
+Command AddConfig(CLI::App& app);
+Command AddCompletion(CLI::App& app);
 
 }  // namespace emplace::tools
 

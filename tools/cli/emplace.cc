@@ -23,6 +23,7 @@
 #include "sim/base/terminal.h"
 #include "sim/base/vector_targets.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/examples.h"
 #include "tools/cli/numbers.h"
 
 namespace emplace::tools {
@@ -163,13 +164,15 @@ int RunProgram(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kExitStatuses);
   const std::vector<Command> commands = {
-      AddImport(app),  AddExport(app),   AddGenerate(app),  AddTransform(app), AddDataset(app),
-      AddInspect(app), AddSimulate(app), AddBound(app),     AddExplain(app),   AddDiff(app),
-      AddProfile(app), AddValidate(app), AddPlace(app),     AddCompare(app),   AddSweep(app),
-      AddWorker(app),  AddSubmit(app),   AddStatus(app),    AddDashboard(app), AddTrial(app),
-      AddReplay(app),  AddReport(app),   AddReproduce(app), AddLibrary(app),   AddList(app)};
+      AddImport(app),    AddExport(app),  AddGenerate(app),  AddTransform(app), AddDataset(app),   AddInspect(app),
+      AddSimulate(app),  AddBound(app),   AddExplain(app),   AddDiff(app),      AddProfile(app),   AddValidate(app),
+      AddPlace(app),     AddCompare(app), AddSweep(app),     AddWorker(app),    AddSubmit(app),    AddStatus(app),
+      AddDashboard(app), AddTrial(app),   AddReplay(app),    AddReport(app),    AddReproduce(app), AddLibrary(app),
+      AddList(app),      AddConfig(app),  AddCompletion(app)};
   for (CLI::App* const command : WithParts(commands)) {
-    command->footer(kExitStatuses);
+    const std::string parent = command->get_parent() == &app ? "" : command->get_parent()->get_name() + " ";
+    const std::string examples = ExamplesOf(parent + command->get_name());
+    command->footer(examples + (examples.empty() ? "" : "\n") + kExitStatuses);
     RefuseEmptyValues(command);
     DescribeDefaults(command);
   }

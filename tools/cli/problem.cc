@@ -18,22 +18,27 @@
 #include "sim/draw/timeline_svg.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"
+#include "tools/cli/defaults.h"
 #include "tools/cli/numbers.h"
 
 namespace emplace::tools {
 
 void AddGraphOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--graph", options->graph.file, "graph.json")->required()->type_name("FILE");
+  app.add_option("graph,--graph", options->graph.file, "graph.json")->required()->type_name("FILE");
 }
 
-CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options) {
-  CLI::Option* cluster =
+void AddClusterOptions(CLI::App& app, ProblemOptions* options, bool optional) {
+  CLI::Option* const cluster =
       app.add_option("--cluster", options->cluster.name, "cluster.yaml, or a name of `emplace list clusters`")
           ->type_name("FILE|NAME");
+  if (const auto& named = LoadDefaults().cluster; named && !optional) {
+    options->cluster.name = named->value;
+  } else if (!optional) {
+    cluster->required();
+  }
   const auto set = [options](const std::string& text) { options->cluster.devices = SplitAtCommas(text); };
   app.add_option_function<std::string>("--devices", set, "Keep just these devices of the cluster (default: all)")
       ->type_name("NAME,NAME");
-  return cluster;
 }
 
 void AddGpusOption(CLI::App& app, ProblemOptions* options) {
@@ -46,7 +51,7 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
   app.add_option("--costs", options->costs.model,
                  "Where op times come from: measured (time_us of the graph) or roofline (FLOP and bytes against the "
                  "device's rates). Beside --profile: the fallback for ops that it does not know, which the result "
-                 "counts (default: measured; none beside --profile)")
+                 "counts (default: measured if every op has a time, else roofline; none beside --profile)")
       ->type_name("MODEL");
   app.add_option("--tf32", options->costs.tf32,
                  "With roofline, f32 products that devices compute in TF32: none, convolutions or all (default: for "
@@ -88,6 +93,7 @@ void AddSimulationOptions(CLI::App& app, ProblemOptions* options, const std::vec
 }
 
 void AddSearchOptions(CLI::App& app, ProblemOptions* options, const std::vector<std::string_view>& without) {
+  if (const auto& named = LoadDefaults().threads) options->settings.threads = named->value;
   for (const Setting& setting : agents::AllSettings()) {
     if (!setting.Has(agents::Door::kCommandLine) || std::ranges::count(without, setting.name) > 0) continue;
     AddSettingOption(app, setting, &options->settings);
@@ -114,16 +120,15 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
   return parts;
 }
 
-std::string CostsText(const ProblemOptions& options) {
-  const experiments::CostsChoice& costs = options.costs;
-  const std::string model = costs.model + (costs.tf32.empty() ? "" : ", tf32 " + costs.tf32);
-  if (costs.profile.empty()) return costs.model.empty() ? "measured" : model;
-  return "profile " + costs.profile + (costs.model.empty() ? "" : ", else " + model);
-}
-
-CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
-  return experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(options.costs, "costs"), options.graph.file,
-                                options.cluster.name);
+LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
+  experiments::CostsChoice costs = options.costs;
+  if (const auto& named = LoadDefaults().costs; named && costs.model.empty() && costs.profile.empty()) {
+    costs.model = named->value;
+  }
+  costs = experiments::ResolvedCosts(std::move(costs), graph, cluster);
+  return {experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(costs, "costs"), options.graph.file,
+                                 options.cluster.name),
+          experiments::CostsText(costs)};
 }
 
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {

@@ -31,8 +31,10 @@ struct ProblemOptions {
   experiments::CostsChoice costs;
   agents::SearchSettings settings;
 };
+// The graph is the first argument, or --graph.
 void AddGraphOption(CLI::App& app, ProblemOptions* options);
-CLI::Option* AddClusterOptions(CLI::App& app, ProblemOptions* options);  // --cluster and --devices
+// --cluster and --devices. The cluster may be left out only if `optional` says so, or emplace.yaml names one.
+void AddClusterOptions(CLI::App& app, ProblemOptions* options, bool optional = false);
 void AddGpusOption(CLI::App& app, ProblemOptions* options);
 void AddCostOptions(CLI::App& app, ProblemOptions* options);
 // The options of settings that simulations have, or of all that the command line has, but for `without`, by name.
@@ -47,9 +49,11 @@ Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const
 // The cluster of --cluster, restricted by --devices and --gpus.
 Cluster LoadCluster(const ProblemOptions& options);
 std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no parts
-// The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
-std::string CostsText(const ProblemOptions& options);
-CostTable LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
+struct LoadedCosts {
+  CostTable table;
+  std::string text;  // where they are from, for results (experiments::CostsText)
+};
+LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 // Throws InputError on a placement that cannot run (sim/placement.h).
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs);
 

@@ -159,11 +159,11 @@ int RunProgram(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kExitStatuses);
   const std::vector<Command> commands = {
-      AddImport(app),  AddExport(app),   AddGenerate(app),  AddTransform(app), AddDataset(app),
-      AddInspect(app), AddSimulate(app), AddBound(app),     AddExplain(app),   AddDiff(app),
-      AddProfile(app), AddValidate(app), AddPlace(app),     AddCompare(app),   AddSweep(app),
-      AddWorker(app),  AddSubmit(app),   AddStatus(app),    AddDashboard(app), AddTrial(app),
-      AddReplay(app),  AddReport(app),   AddReproduce(app), AddLibrary(app),   AddList(app)};
+      AddImport(app),    AddExport(app),    AddGenerate(app), AddTransform(app), AddDataset(app),   AddInspect(app),
+      AddSimulate(app),  AddBound(app),     AddExplain(app),  AddDiff(app),      AddProfile(app),   AddValidate(app),
+      AddPlace(app),     AddCompare(app),   AddSweep(app),    AddWorker(app),    AddSubmit(app),    AddStatus(app),
+      AddDashboard(app), AddTrial(app),     AddReplay(app),   AddReport(app),    AddReproduce(app), AddLibrary(app),
+      AddList(app),      AddStatistics(app)};
   for (CLI::App* const command : WithParts(commands)) {
     command->footer(kExitStatuses);
     RefuseEmptyValues(command);

@@ -12,7 +12,7 @@ from shared.claims import Claim, claim_figures, claim_table
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable
 from shared.placements import Step, best_step, picture
-from shared.table import DASH, bold_best, number, run_figures
+from shared.table import DASH, bold_best, label_key, number, run_figures
 
 AGENTS = {
     "cpu": "CPU",
@@ -120,7 +120,7 @@ def main_figures(table: PaperTable) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     means = table.means()
     for (row, agent), mean in means.items():
-        name = f"{row}.{agent}".replace(",", "").replace(" ", "_")
+        name = f"{row}.{label_key(agent)}"
         ours = means[row, "hierarchical"]
         figures[name] = mean if mean is not None else DASH
         if agent == RATE:
@@ -138,7 +138,7 @@ def main_figures(table: PaperTable) -> dict[str, Value]:
         ]
         figures[f"partitioners{ending}.min"], figures[f"partitioners{ending}.max"] = extremes(slow)
     for agent in ("search on ops", "random walk", "simple planner", RATE):
-        name = agent.replace(",", "").replace(" ", "_")
+        name = label_key(agent)
         whole = [
             row for row in ROWS if all(t.best is not None for a in (agent, "hierarchical") for t in table.of(a, [row]))
         ]

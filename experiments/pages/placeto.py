@@ -11,7 +11,7 @@ from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect
 from shared.page import Value, markdown
 from shared.published import read_published
-from shared.table import DASH, bold, number, run_figures
+from shared.table import DASH, bold, label_key, number, run_figures
 
 AGENTS = [
     "intermediate rewards",
@@ -91,7 +91,7 @@ def main_table(archive: Archive) -> tuple[list[str], dict[str, Value]]:
         learned = trials[0].get("agent.name") == "placeto"
         finals = trials.values(lambda trial: percent_faster(last(trial), trial.single_device)) if learned else []
         best = trials.mean(lambda trial: percent_faster(trial.best, trial.single_device))
-        key = agent.replace(",", "").replace(" ", "_")
+        key = label_key(agent)
         figures[key + ".best"] = best
         bests.append(best)
         ends.append(fmean(finals) if finals else None)

@@ -124,10 +124,11 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         figures[name + ".single_device"] = cases["single_device"].measured
     for group in (group.split()[-1] for group in GROUPS):
         for kind in (*QUANTILES, *(kind + ".agreed" for kind in QUANTILES)):
-            figures[f"{group}.{kind}"] = sum(figures[f"{name}.{group}.{kind}"] for name in NETWORKS)
-        figures[group + ".part"] = 100 * figures[group + ".apart.agreed"] / figures[group + ".apart"]
+            figures[f"all.{group}.{kind}"] = sum(figures[f"{name}.{group}.{kind}"] for name in NETWORKS)
+        whole = f"all.{group}"
+        figures[whole + ".part"] = 100 * figures[whole + ".apart.agreed"] / figures[whole + ".apart"]
         low, high = extremes(figures[f"{name}.{group}.spearman"] for name in NETWORKS)
-        figures[group + ".spearman.min"], figures[group + ".spearman.max"] = low, high
+        figures[whole + ".spearman.min"], figures[whole + ".spearman.max"] = low, high
     figures["moment.max"] = max(figures[name + ".moment"] for name in NETWORKS)
     figures["error.max"] = max(figures[name + ".error"] for name in NETWORKS)
     tables["summary"], tables["against"] = markdown(summary, left=2), markdown(against, left=3)

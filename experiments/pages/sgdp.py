@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from parts.sgdp import BEST, ROWS, batch, key, large, ops_figures, ops_table, ops_trials, several_claims, transfer
+from parts.sgdp import BEST, ROWS, batch, large, ops_figures, ops_table, ops_trials, several_claims, transfer
 from parts.sgdp_readings import readings
 from shared.archive import Source, Trial, Trials, extremes, geometric_mean, percent_faster
 from shared.chart import Axis, Line, Panel, Point, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect_text, log_change, percent_change
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable
-from shared.table import DASH, bold_best, number, run_figures
+from shared.table import DASH, bold_best, label_key, number, run_figures
 
 JOINT = "sgdp"  # the best of the same settings on 64 groups
 PLANNER, SIMPLE = "hierarchical, rate 0.0003", "simple planner, rate 0.0003"  # by the same rule
@@ -167,7 +167,7 @@ def against_table(table: PaperTable) -> tuple[list[str], dict[str, Value]]:
                 continue
             found = table.effect(side, other, list(ROWS))
             row += [effect_text(found), f"{found.faster}, {found.graphs}"]
-            name = f"{'sgdp' if side == BEST else 'joint'}.against.{key(other)}"
+            name = f"{'sgdp' if side == BEST else 'joint'}.against.{label_key(other)}"
             figures[name + ".less"], figures[name + ".lost"] = -percent_change(found.mean), found.graphs - found.faster
             figures[name + ".won"] = found.faster
         rows.append(row)

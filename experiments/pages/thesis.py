@@ -20,11 +20,11 @@ from parts.thesis_runs import (
     first_entropy,
     published_figures,
 )
-from parts.thesis_tables import all_tables, best_table, key, seed_means
+from parts.thesis_tables import all_tables, best_table, seed_means
 from shared.archive import Source
 from shared.claims import Claim
 from shared.page import Value, markdown
-from shared.table import DASH, bold_best, interval, number, run_figures
+from shared.table import DASH, bold_best, interval, label_key, number, run_figures
 
 
 LABELS = AGENTS | TUNED_AGENTS
@@ -87,9 +87,9 @@ def family_figures(runs: Runs) -> dict[str, Value]:
     for label in LABELS:
         mean = runs.cell("thesis_improvement", label, "").mean
         if label in AGENTS:
-            figures[f"overall.{key(label)}"] = DASH if mean is None else number(mean, 1)
+            figures[f"overall.{label_key(label)}"] = DASH if mean is None else number(mean, 1)
         for family in runs.families if label in AGENTS else runs.tuned:
-            name = f"{family}.{key(label)}"
+            name = f"{family}.{label_key(label)}"
             cell = runs.cell("thesis_improvement", label, family)
             figures[name], figures[name + ".low"], figures[name + ".high"] = cell.mean, cell.low, cell.high
             for gpus in runs.counts[family]:

@@ -7,7 +7,7 @@ from statistics import fmean, geometric_mean
 from parts.policy_ends import drawn_part, gradient_text, last_entropy
 from shared.archive import Archive, Source, Trials, extremes
 from shared.page import Value, markdown
-from shared.table import DASH, bold_best, number, run_figures
+from shared.table import DASH, bold_best, label_key, number, run_figures
 
 FAMILIES = ["nmt", "cifar10", "ptb"]
 WALK = "random walk"
@@ -96,7 +96,7 @@ def with_more_updates(archive: Archive) -> tuple[dict[str, Value], list[str]]:
         for place, row in enumerate(cells):
             trials = archive.where(f"agent.label={agent}: {row[0]}")
             first, last = (trials.mean(lambda trial, tenth=tenth: drawn_part(trial, tenth)) for tenth in (0, -1))
-            key = f"{name}.{row[0]}".replace(",", "").replace(" ", "_")
+            key = f"{name}.{label_key(row[0])}"
             figures |= {key + ".first": first, key + ".last": last}
             entropy = trials.mean(last_entropy)
             ends = [number(first, 2), number(last, 2), number(entropy, 3), gradient_text(trials)]

@@ -13,7 +13,7 @@
 namespace emplace::experiments {
 namespace {
 
-constexpr std::size_t kExactUpTo = 20;
+constexpr std::size_t kExactUpTo = 100;
 
 // The sums from which a cell's statistic is computed.
 struct Sums {
@@ -114,6 +114,30 @@ double MeanOverStrata(const std::vector<DrawTable>& tables, const SumsOf& sums_o
   return sum / static_cast<double>(count);
 }
 
+// The 95 % interval of the means that `draw_mean` makes with a random generator.
+template <typename DrawMean>
+Interval PercentileInterval(std::size_t resamples, std::uint64_t seed, const DrawMean& draw_mean) {
+  Rng rng(seed);
+  std::vector<double> means(resamples);
+  for (double& mean : means) mean = draw_mean(rng);
+  return {SelectQuantile(means, 0.025), SelectQuantile(means, 0.975)};
+}
+
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// The mean of as many seeds of each row as it has, drawn with replacement.
+double DrawnGraphMean(const std::vector<std::vector<double>>& rows, Rng& rng) {
+  double sum = 0;
+  for (const std::vector<double>& row : rows) {
+    double sum_of_row = 0;
+    for (std::size_t s = 0; s < row.size(); ++s) sum_of_row += row.size() == 1 ? row[0] : row[rng.Below(row.size())];
+    sum += sum_of_row / static_cast<double>(row.size());
+  }
+  return sum / static_cast<double>(rows.size());
+}
+
 // The sum of t^3 - t over groups of t equal ranks.
 double SumOfTies(const std::vector<double>& ranks) {
   std::map<double, double> sizes;
@@ -123,16 +147,19 @@ double SumOfTies(const std::vector<double>& ranks) {
   });
 }
 
-// P(rank sum <= at_most) if each of the ranks 1..n is positive with probability 1/2: counts subsets by their sum.
-double ExactLowerTail(std::size_t n, std::size_t at_most) {
-  std::vector<double> subsets(n * (n + 1) / 2 + 1);
-  subsets[0] = 1;
-  for (std::size_t rank = 1; rank <= n; ++rank) {
-    for (std::size_t sum = subsets.size(); sum-- > rank;) subsets[sum] += subsets[sum - rank];
+// P(rank sum <= at_most) if each of the ranks is positive with probability 1/2. Sums are counted in halves, since ties
+// share the mean of their ranks.
+double ExactLowerTail(const std::vector<double>& ranks, double at_most) {
+  const auto halves = [](double rank) { return static_cast<std::size_t>(2 * rank); };
+  std::vector<double> probability(ranks.size() * (ranks.size() + 1) + 1);
+  probability[0] = 1;
+  for (const double rank : ranks) {
+    for (std::size_t sum = probability.size(); sum-- > 0;) {
+      probability[sum] = (probability[sum] + (sum >= halves(rank) ? probability[sum - halves(rank)] : 0)) / 2;
+    }
   }
-  double count = 0;
-  for (std::size_t sum = 0; sum <= at_most; ++sum) count += subsets[sum];
-  return std::ldexp(count, -static_cast<int>(n));
+  probability.resize(halves(at_most) + 1);
+  return std::accumulate(probability.begin(), probability.end(), 0.0);
 }
 
 double NormalPValue(double n, double rank_sum, double ties) {
@@ -173,18 +200,43 @@ std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint6
   if (tables.empty()) return std::nullopt;
   estimate.mean = MeanOverStrata(tables, SumAll);
   if (!can_be_drawn) return estimate;
-  Rng rng(seed);
-  std::vector<double> means(kResamples);
-  for (double& mean : means) {
-    mean = MeanOverStrata(tables, [&rng](const DrawTable& table) { return SumDrawn(table, rng); });
-  }
-  estimate.interval = Interval{SelectQuantile(means, 0.025), SelectQuantile(means, 0.975)};
+  estimate.interval = PercentileInterval(kResamples, seed, [&tables](Rng& rng) {
+    return MeanOverStrata(tables, [&rng](const DrawTable& table) { return SumDrawn(table, rng); });
+  });
   return estimate;
 }
 
 std::optional<Estimate> EstimateMean(const Sample& sample, std::uint64_t seed) {
   const Stratum stratum = {sample};
   return EstimateMean(std::span(&stratum, 1), seed);
+}
+
+std::vector<double> MeansOfGraphs(const NestedDifferences& graphs) {
+  std::vector<double> means;
+  for (const auto& rows : graphs) {
+    std::vector<double> of_rows;
+    std::transform(rows.begin(), rows.end(), std::back_inserter(of_rows), MeanOf);
+    means.push_back(MeanOf(of_rows));
+  }
+  return means;
+}
+
+Estimate EstimateNestedMean(const NestedDifferences& graphs, std::uint64_t seed) {
+  Estimate estimate{.mean = MeanOf(MeansOfGraphs(graphs)), .graphs = graphs.size()};
+  bool can_be_drawn = graphs.size() > 1;
+  for (const auto& rows : graphs) {
+    for (const std::vector<double>& row : rows) {
+      estimate.observations += row.size();
+      can_be_drawn = can_be_drawn || row.size() > 1;
+    }
+  }
+  if (!can_be_drawn) return estimate;
+  estimate.interval = PercentileInterval(kNestedResamples, seed, [&graphs](Rng& rng) {
+    double sum = 0;
+    for (std::size_t i = 0; i < graphs.size(); ++i) sum += DrawnGraphMean(graphs[rng.Below(graphs.size())], rng);
+    return sum / static_cast<double>(graphs.size());
+  });
+  return estimate;
 }
 
 WilcoxonResult WilcoxonSignedRank(std::span<const double> differences) {
@@ -198,15 +250,14 @@ WilcoxonResult WilcoxonSignedRank(std::span<const double> differences) {
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] > 0) result.rank_sum += ranks[i];
   }
-  const double ties = SumOfTies(ranks);
   const auto n = static_cast<double>(kept.size());
-  result.is_exact = kept.size() <= kExactUpTo && ties == 0;
+  result.is_exact = kept.size() <= kExactUpTo;
   if (result.is_exact) {
     // The distribution is symmetric: twice the smaller tail.
     const double smaller = std::min(result.rank_sum, n * (n + 1) / 2 - result.rank_sum);
-    result.p_value = std::min(1.0, 2 * ExactLowerTail(kept.size(), static_cast<std::size_t>(smaller)));
+    result.p_value = std::min(1.0, 2 * ExactLowerTail(ranks, smaller));
   } else {
-    result.p_value = NormalPValue(n, result.rank_sum, ties);
+    result.p_value = NormalPValue(n, result.rank_sum, SumOfTies(ranks));
   }
   return result;
 }

@@ -54,6 +54,17 @@ double SampleMean(const Sample& sample);
 std::optional<Estimate> EstimateMean(std::span<const Stratum> strata, std::uint64_t seed = kReportSeed);
 std::optional<Estimate> EstimateMean(const Sample& sample, std::uint64_t seed = kReportSeed);
 
+// Paired differences by graph, by row of a graph (such as a number of devices), and by seed. No list is empty.
+using NestedDifferences = std::vector<std::vector<std::vector<double>>>;
+
+// The mean over seeds, then over rows, of each graph.
+std::vector<double> MeansOfGraphs(const NestedDifferences& graphs);
+// The mean of these. The interval is the percentile bootstrap's in two stages: graphs are resampled with replacement,
+// then the seeds of each row of a sampled graph. It has more resamples than reports, so that a claim does not hold or
+// fall by the seed of the random generator.
+inline constexpr std::size_t kNestedResamples = 50'000;
+Estimate EstimateNestedMean(const NestedDifferences& graphs, std::uint64_t seed = kReportSeed);
+
 // Tests whether paired differences are symmetric about 0.
 struct WilcoxonResult {
   std::size_t n = 0;      // number of nonzero differences; zeros are left out
@@ -62,8 +73,8 @@ struct WilcoxonResult {
   bool is_exact = false;  // else the normal approximation
 };
 
-// The two-sided signed-rank test. Ties share the mean of their ranks. Exact for n <= 20 without ties, else normal with
-// correction for ties and continuity.
+// The two-sided signed-rank test. Ties share the mean of their ranks. Exact for n <= 100, else normal with correction
+// for ties and continuity. Cost: O(n^3) where exact.
 // Source: Wilcoxon 1945, "Individual comparisons by ranking methods"; variance under ties: Lehmann 1975,
 // "Nonparametrics", 3.2.
 WilcoxonResult WilcoxonSignedRank(std::span<const double> differences);

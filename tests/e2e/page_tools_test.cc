@@ -22,6 +22,17 @@ class PageToolsTest : public PythonToolTest {
   }
 };
 
+TEST_F(PageToolsTest, TheProgramComputesStatisticsOfPages) {
+  const Ran ran =
+      Shell(R"(echo '{"differences": [[[1, 3], [6]], [[10]]], "p_values": [0.03, 0.04]}' | $emplace statistics -)");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith(R"({"mean":7,"low_95":3.)"));
+  EXPECT_THAT(ran.out, HasSubstr(R"("high_95":10,"p":0.5,"holm":[0.06,0.06]})"));
+  ExpectRefused(Shell(R"(echo '{"differences": [[]]}' | $emplace statistics -)"),
+                "standard input: differences[0]: is a list of 0 elements (graphs, each a list of rows with numbers)");
+  ExpectRefused(Shell("echo '{}' | $emplace statistics -"), "standard input: differences: is missing");
+}
+
 constexpr const char* kColumns = "graph,method,seed,evaluations,max_load_us,max_load_bound_us\n";
 
 // 20.084 and 17.790 ms are published: tests/e2e/throughput_test.cc.

@@ -1,4 +1,4 @@
-// tools/recompute: every figure of a results page agrees with its archive, and a figure that does not is named.
+// tools/recompute: every results page is what its template and the archives give, and a figure that is not is named.
 
 #include <gmock/gmock.h>
 
@@ -84,16 +84,15 @@ TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrectedLengthy) {
   // A digit of a table, then one in the text.
   WriteChanged("tuning", "| `placeto` | discount 1 | 2.182 |", "| `placeto` | discount 1 | 2.183 |");
   std::string text = Read("tuning.md");
-  const std::string figure = "<!--= gain.max -->";
-  const std::size_t at = text.find(figure) - 1;
+  const std::size_t at = text.find(" % faster than the paper's") - 1;
   const char digit = text[at];
   text[at] = digit == '9' ? '8' : '9';
   Write("tuning.md", text);
 
   const Ran ran = Recompute("--differences tuning.md");
   EXPECT_EQ(ran.status, 1) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("tuning.md:33: best[`placeto`, nmt]: page 2.183, archive 2.182: differs\n"));
-  EXPECT_THAT(ran.out, HasSubstr(": gain.max: page 1" + std::string(1, text[at]) + ", archive 1" +
+  EXPECT_THAT(ran.out, HasSubstr("tuning.md:33: tables.best[`placeto`, nmt]: page 2.183, archive 2.182: differs\n"));
+  EXPECT_THAT(ran.out, HasSubstr("tuning.md:9: gain.max: page 1" + std::string(1, text[at]) + ", archive 1" +
                                  std::string(1, digit) + ": differs\n"));
   EXPECT_THAT(ran.out, EndsWith(" 2 differ\n"));
 
@@ -102,20 +101,19 @@ TEST_F(RecomputeTest, AChangedDigitIsNamedAndCorrectedLengthy) {
   EXPECT_EQ(Names(), "original.md tuning.md ");
 }
 
-TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWrittenLengthy) {
+TEST_F(RecomputeTest, ChangedWordsAreNamedLengthy) {
+  WriteChanged("tuning", "# Tuning: eight settings", "# Tuning: nine settings");
+  const Ran ran = Recompute("--differences tuning.md");
+  EXPECT_EQ(ran.status, 1) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("tuning.md:2: words: page '# Tuning: nine settings for ea', archive "
+                                 "'# Tuning: eight settings for e': differs\n"));
+}
+
+TEST_F(RecomputeTest, BadInputIsOneLineLengthy) {
   ExpectRefused(Recompute("nothing"), "nothing: is no page (one of accuracy, ");
-  WriteChanged("tuning", "<!--= gain.max -->", "<!--= gain.q -->");
-  const std::string before = Read("tuning.md");
-  ExpectRefused(Recompute("--write tuning.md"), "figure gain.q is not computed by experiments/pages");
-  EXPECT_EQ(Read("tuning.md"), before);
-
-  WriteChanged("verdicts", "<!--= hierarchical:claim.groups.less -->", "<!--= heirarchical:claim.groups.less -->");
-  ExpectRefused(Recompute("verdicts.md"),
-                "verdicts.md: quotes figures of heirarchical, which has no experiments/pages/heirarchical.py");
-
+  Write("other.md", "A page of no template.\n");
+  ExpectRefused(Recompute("other.md"), "experiments/pages/other.md.j2: cannot be read (No such file or directory)");
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (there is no such file)");
-  Write("tuning.md", "No marks.\n");
-  ExpectRefused(Recompute("tuning.md"), "tuning.md: has no generated table and no marked figure");
   Write("post.tar.xz", "no archive");
   ExpectRefused(Recompute("post --archives ."), "post.tar.xz: cannot be read (");
   // An archive of other runs.
@@ -128,21 +126,16 @@ TEST_F(RecomputeTest, BadInputIsOneLineAndNothingIsWrittenLengthy) {
   ExpectRefused(Tool("recompute", "post", "EMPLACE=./none "), "./none: is no program");
 }
 
-TEST_F(RecomputeTest, APageWithoutAnArchiveSaysSoLengthy) {
-  Write("other.md", "A page of no module.\n");
-  const Ran ran = Recompute("other.md");
-  EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(ran.out, "other.md: no archive: its runs or files are not kept here\n");
+TEST_F(RecomputeTest, APageOfOthersFilesSaysThatItNeedsThem) {
   const Ran of_others = Tool("recompute", "replay", "EMPLACE_REFERENCE_DATA= ");
   EXPECT_EQ(of_others.status, 0) << of_others.err;
   EXPECT_THAT(of_others.out, HasSubstr("EMPLACE_REFERENCE_DATA=FOLDER names others' files\n"));
 }
 
-TEST_F(RecomputeTest, NumbersThatAreTracedToNothingAreListed) {
-  Write("post.md", "It takes 5 ms, 6<!--= a --> s.\n");
-  const Ran ran = Recompute("--unmarked post.md");
+TEST_F(RecomputeTest, NumbersOfATemplateAreListed) {
+  const Ran ran = Recompute("--literals post");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(ran.out, "post.md:1: 5: It takes 5 ms, 6 s.\n");
+  EXPECT_THAT(ran.out, ContainsRegex("experiments/pages/post.md.j2:[0-9]+: 38: .*published are 38 to 57 %"));
 }
 
 }  // namespace recompute_test

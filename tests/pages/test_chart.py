@@ -135,16 +135,17 @@ class RecomputeTest(unittest.TestCase):
         recompute.__file__ = loader.path
         loader.exec_module(recompute)
         drawn = {"gain.svg": "<svg/>\n"}
-        recompute.description = lambda name: types.SimpleNamespace(describe=lambda source: ({"a": 5}, {}, drawn))
+        recompute.described = lambda name, source: ({"a": 5}, {}, drawn)
+        template = recompute.Template("p.md.j2", "{{ a | number }}\n![gain](figures/gain.svg)\n")
 
         def differing(write):
-            options = types.SimpleNamespace(unmarked=False, differences=True, write=write)
+            options = types.SimpleNamespace(literals=False, differences=True, write=write)
             with contextlib.redirect_stdout(io.StringIO()):
-                return recompute.recompute(page, options, None)
+                return recompute.recompute(page, template, options, None)
 
         with tempfile.TemporaryDirectory() as folder:
-            page = Path(folder, "p.md")
-            page.write_text("4<!--= a -->\n![gain](figures/gain.svg)\n", encoding="utf-8")
+            page = Path(folder, "post.md")
+            page.write_text(template.render({"a": 4}).text, encoding="utf-8")
             self.assertEqual([differing(write) for write in (False, True, False)], [2, 2, 0])
             self.assertEqual(Path(folder, "figures", "gain.svg").read_text(encoding="utf-8"), "<svg/>\n")
             self.assertEqual(os.listdir(Path(folder, "figures")), ["gain.svg"])

@@ -15,7 +15,6 @@ from shared.claims import (  # noqa: E402
     holm,
     log_change,
     percent_change,
-    signed_rank_p,
     verdict,
     verdict_of_rows,
     verdict_of_tie,
@@ -77,16 +76,6 @@ class EffectTest(unittest.TestCase):
         of_seeds = effect_of([[[-20.0, -10.0] * 10]])
         self.assertAlmostEqual(of_seeds.high, -15 + 1.96 * 5 / math.sqrt(20), delta=0.4)
         self.assertEqual(effect_of([[[-3.0]]]), Effect(-3, -3, -3, 1, 1, 1, None))
-
-    def test_the_signed_rank_test_is_exact(self):
-        self.assertAlmostEqual(signed_rank_p([-1, -2, -3, -4, -5, -6]), 2 / 64)
-        # Sum of ranks with a plus 1, which {} and {1} reach.
-        self.assertAlmostEqual(signed_rank_p([1, -2, -3, -4, -5, -6]), 4 / 64)
-        # Two ties share rank 1.5: sums of at most 1.5 are {}, {1.5} and the other {1.5}.
-        self.assertAlmostEqual(signed_rank_p([1, -1, -3, -4, -5, -6]), 6 / 64)
-        self.assertAlmostEqual(signed_rank_p([0, 0, -1, -2]), 2 / 4)
-        self.assertEqual(signed_rank_p([0, 0]), 1)
-        self.assertEqual(signed_rank_p([1, -1]), 1)
 
     def test_six_graphs_are_tested_and_five_are_not(self):
         self.assertAlmostEqual(effect_of([[[-1.0 - index]] for index in range(6)]).p, 2 / 64)

@@ -59,7 +59,7 @@ class WithMoreUpdatesTest(unittest.TestCase):
         self.assertTrue(self.table[-1].startswith("| `random_walk` | | 4.000 |"))
 
     def test_what_is_drawn_is_in_parts_of_a_single_gpu(self):
-        key = "rates.hierarchical.T_10_C_5_rate_0.0003"
+        key = "rates.hierarchical.T_10_C_5_rate_0_0003"
         self.assertAlmostEqual(self.figures[key + ".first"], 2)
         self.assertAlmostEqual(self.figures[key + ".last"], 1)
         self.assertAlmostEqual(self.figures["rates.hierarchical.ptb.last"], 1)

@@ -36,6 +36,7 @@ Command AddWorker(CLI::App& app);
 Command AddStatus(CLI::App& app);
 Command AddDashboard(CLI::App& app);
 Command AddSubmit(CLI::App& app);
+Command AddStatistics(CLI::App& app);
 Command AddReproduce(CLI::App& app);
 Command AddLibrary(CLI::App& app);
 Command AddList(CLI::App& app);

@@ -168,7 +168,7 @@ int RunProgram(int argc, char** argv) {
       AddSimulate(app),  AddBound(app),   AddExplain(app),   AddDiff(app),      AddProfile(app),   AddValidate(app),
       AddPlace(app),     AddCompare(app), AddSweep(app),     AddWorker(app),    AddSubmit(app),    AddStatus(app),
       AddDashboard(app), AddTrial(app),   AddReplay(app),    AddReport(app),    AddReproduce(app), AddLibrary(app),
-      AddList(app),      AddConfig(app),  AddCompletion(app)};
+      AddList(app),      AddConfig(app),  AddCompletion(app), AddStatistics(app)};
   for (CLI::App* const command : WithParts(commands)) {
     const std::string parent = command->get_parent() == &app ? "" : command->get_parent()->get_name() + " ";
     const std::string examples = ExamplesOf(parent + command->get_name());

@@ -8,7 +8,7 @@ from shared.archive import Archive, Source, Trial, Trials, extremes, geometric_m
 from shared.claims import SEEDS, Claim, effect, effect_text, log_change
 from shared.page import Value, markdown
 from shared.paper_table import PaperTable, Row
-from shared.table import bold_best, number, run_figures, signed
+from shared.table import bold_best, label_key, number, run_figures, signed
 
 ROWS = {
     "rnnlm2": Row("RNNLM, 2 layers, 2", 'rnnlm {"layers":2}', 2),
@@ -42,10 +42,6 @@ TABLE_2 = {  # what one policy for all gains, in the paper, %
 TRANSFERRED = ["rnnlm4", "nmt4", "transformer4", "inception32", "amoebanet", "wavenet4"]
 BEST = "sgdp, node ratio"  # by the rule of tuning on natural groups
 OPS_AGENTS = ["expert", "search on ops", BEST]
-
-
-def key(label: str) -> str:
-    return label.replace(", ", "_").replace(" ", "_")
 
 
 def title(row: str) -> str:
@@ -98,8 +94,8 @@ def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     figures["batch.ahead"], figures["batch.behind"] = ahead, behind
     for label in others:
         ratios = [joint[BEST, row].mean() / runs[label, row].mean() for row in TABLE_2]
-        figures[f"batch.{key(label)}"] = 100 * (1 - geometric_mean(ratios))
-        figures[f"batch.{key(label)}.slower"] = -figures[f"batch.{key(label)}"]
+        figures[f"batch.{label_key(label)}"] = 100 * (1 - geometric_mean(ratios))
+        figures[f"batch.{label_key(label)}.slower"] = -figures[f"batch.{label_key(label)}"]
     return figures, {"batch": markdown(table)}
 
 
@@ -243,7 +239,7 @@ def ops_figures(archive: Archive, on_ops: dict[str, Trials], groups: PaperTable)
         others = {"groups": groups.cells[row, BEST].mean, **{agent: of[agent] for agent in OPS_AGENTS[:-1]}}
         for name, mean in others.items():
             ahead[name] += None not in (mean, of[BEST]) and mean < of[BEST]
-    figures |= {f"ops.{name.replace(' ', '_')}.ahead": count for name, count in ahead.items()}
+    figures |= {f"ops.{label_key(name)}.ahead": count for name, count in ahead.items()}
     figures["ops.learned"] = len(learned)
     figures["ops.ms.min"], figures["ops.ms.max"] = extremes(
         1000 * trial.cpu_seconds / trial.graph["evaluations"] for trial in learned

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from parts.thesis_runs import CODES, EMBEDDINGS, FAMILIES, GPUS, LONG_WALK, TUNED, WALK, Runs, seconds_of_a_gain
-from parts.thesis_tables import best_of_all, key
+from parts.thesis_tables import best_of_all
 from shared.archive import Trial
 from shared.claims import (
     Claim,
@@ -26,7 +26,7 @@ from shared.claims import (
     verdict_of_tie,
 )
 from shared.page import Value, markdown
-from shared.table import DASH, p_value, signed
+from shared.table import DASH, label_key, p_value, signed
 
 UNTESTED = "cannot be tested here"
 TITLES = {code: code for code in CODES} | {TUNED: "best settings"}
@@ -216,7 +216,7 @@ def device_table(runs: Runs) -> tuple[list[str], dict[str, Value]]:
         found = gain_of_devices(runs, family, label)
         if found is None:
             return DASH
-        figures[f"devices.{family}.{key(label)}.change"] = found.change
+        figures[f"devices.{family}.{label_key(label)}.change"] = found.change
         return found.text()
 
     codes = [*CODES, TUNED] if runs.tuned else CODES
@@ -248,7 +248,7 @@ def published_gain_of_devices(runs: Runs, family: str, agent: str) -> float:
 def found_figures(found: Founds) -> dict[str, Value]:
     figures: dict[str, Value] = {}
     for (scope, one, other), each in found.items():
-        name = f"{'all' if scope == 'all three' else scope.replace(' + ', '_')}.{key(one)}.{key(other)}"
+        name = f"{'all' if scope == 'all three' else scope.replace(' + ', '_')}.{label_key(one)}.{label_key(other)}"
         figures |= change_figures(name, each.effect)
         figures[name + ".faster"] = each.effect.faster
         if each.p is not None:

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from parts.policy_ends import likeliest_of, part_of_one
 from parts.thesis_runs import EMBEDDINGS, FAMILIES, WALK, entropy, first_entropy, improvement
-from parts.thesis_tables import key
 from shared.archive import Archive, BadInput, Trials
 from shared.claims import SEEDS, Effect, change_figures, effect, effect_text, holm
 from shared.page import Value, markdown
-from shared.table import DASH, number, p_value, run_figures, signed
+from shared.table import DASH, label_key, number, p_value, run_figures, signed
 
 ABLE = ["nmt", "ptb"]  # families that can test the thesis's claims
 FAST = "cifar10, fast links"
@@ -82,9 +81,9 @@ def variants(archive: Archive) -> tuple[list[str], dict[str, Value]]:
         for label in rows:
             first = controls.trials(label, ["nmt"]).mean(first_entropy)
             found = controls.against(label, corrected, ABLE)
-            figures |= change_figures(f"variants.{key(label)}", found)
-            figures |= change_figures(f"variants.{key(label)}.walk", controls.against(label, WALK, ABLE))
-            figures[f"variants.{key(label)}.entropy"] = first
+            figures |= change_figures(f"variants.{label_key(label)}", found)
+            figures |= change_figures(f"variants.{label_key(label)}.walk", controls.against(label, WALK, ABLE))
+            figures[f"variants.{label_key(label)}.entropy"] = first
             variant = VARIANTS[label.partition(", ")[2]]
             shown_change = "" if label == corrected else shown(found)
             cells = [*controls.improvements(label), number(first, 2), shown_change]
@@ -106,7 +105,7 @@ def starts(archive: Archive) -> tuple[dict[str, list[str]], dict[str, Value]]:
             texts = [number(entropy, 4 if entropy < 0.01 else 2) for entropy in entropies]
             row = [name if ending == "untrained" else "", policy]
             table.append([*row, *controls.improvements(label), " / ".join(texts)])
-            figures |= {f"starts.{key(label)}.{family}.entropy": value for family, value in zip(FAMILIES, entropies)}
+            figures |= {f"starts.{label_key(label)}.{family}.entropy": value for family, value in zip(FAMILIES, entropies)}
     table.append([WALK, "", *controls.improvements(WALK), "1"])
     return {"starts": markdown(table, left=2), "starts_tests": start_tests(controls, figures)}, figures
 
@@ -126,7 +125,7 @@ def start_tests(controls: Controls, figures: dict[str, Value]) -> list[str]:
     }
     ps = dict(zip(found, holm([each.p for each in found.values()])))
     for (title, agent), each in found.items():
-        figures |= change_figures(f"starts.{agent}.{key(title)}", each)
+        figures |= change_figures(f"starts.{agent}.{label_key(title)}", each)
         figures["starts.graphs"] = each.graphs
     rows = [[title, *(shown(found[title, a], ps[title, a]) for a in EMBEDDINGS)] for title in pairs]
     return markdown([["step time, %", *EMBEDDINGS.values()], *rows])
@@ -142,7 +141,7 @@ def queueing(archive: Archive) -> tuple[list[str], dict[str, Value]]:
     figures: dict[str, Value] = dict(run_figures(archive, "queueing"))
     for label in sorted(names, key=lambda label: -sum(means[label])):
         found = controls.against(label, WALK, ABLE)
-        figures |= change_figures(f"queueing.{key(label)}", found)
+        figures |= change_figures(f"queueing.{label_key(label)}", found)
         table.append(
             [names[label], *(number(mean, 1) for mean in means[label]), DASH if label == WALK else shown(found)]
         )
@@ -175,9 +174,9 @@ def longer(archive: Archive) -> tuple[list[str], dict[str, Value]]:
         change = DASH
         if label in found:
             change = shown(found[label], ps[label])
-            figures |= change_figures(f"long.{key(label)}", found[label])
-            figures[f"long.{key(label)}.p"] = DASH if ps[label] is None else p_value(ps[label])
-            figures[f"long.{key(label)}.faster"] = found[label].faster
+            figures |= change_figures(f"long.{label_key(label)}", found[label])
+            figures[f"long.{label_key(label)}.p"] = DASH if ps[label] is None else p_value(ps[label])
+            figures[f"long.{label_key(label)}.faster"] = found[label].faster
             figures["long.graphs"] = found[label].graphs
         table.append([names[label], *controls.improvements(label), change, *ends])
     return markdown(table), figures

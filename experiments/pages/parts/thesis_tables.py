@@ -21,7 +21,7 @@ from parts.thesis_runs import (
 )
 from shared.archive import Archive, BadInput, Trials, extremes, geometric_mean
 from shared.page import Value, markdown
-from shared.table import DASH, interval, number, signed
+from shared.table import DASH, interval, label_key, number, signed
 
 PUBLISHED_GROUPS = {"cifar10": (301, 12), "nmt": (188, 31), "ptb": (500, 47)}  # table 4.1: mean, standard deviation
 
@@ -246,11 +246,11 @@ def seed_table(runs: Runs) -> tuple[list[str], dict[str, Value]]:
                 graphs = runs.over_graphs(label, family, gpus, improvement)
                 means = [fmean(seed) for seed in zip(*graphs.values())]
                 texts.append(f"{number(fmean(means), 1)} ({number(min(means), 1)} to {number(max(means), 1)})")
-                figures[f"{family}.{key(label)}.{gpus}.seeds.span"] = max(means) - min(means)
+                figures[f"{family}.{label_key(label)}.{gpus}.seeds.span"] = max(means) - min(means)
                 factor = len(means) / max(1, len(means) - 1)
                 variances += [factor * pvariance(values) for values in graphs.values()]
             deviation = fmean(variances) ** 0.5
-            figures[f"{family}.{key(label)}.seeds.deviation"] = deviation
+            figures[f"{family}.{label_key(label)}.seeds.deviation"] = deviation
             table.append([family if label == "annealing" else "", name, *texts, number(deviation, 1)])
     return markdown(table, left=2), figures
 
@@ -276,7 +276,3 @@ def order_table(runs: Runs) -> list[str]:
             row = [family if code == CODES[0] else "", code, ", ".join(sorted(published, key=lambda n: -published[n]))]
             table.append(row + [", ".join(sorted(means, key=lambda n: -means[n][seed])) for seed in seeds])
     return markdown(table, left=len(table[0]))
-
-
-def key(label: str) -> str:
-    return label.replace("'", "").replace(", ", "_").replace(" ", "_")

@@ -283,9 +283,9 @@ def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
     write_whole(path, text.getvalue())
 
 
-def run_emplace(emplace: str, *arguments: str | Path) -> str:
-    """What the program prints. Its last line on standard error is why it failed."""
-    done = subprocess.run([emplace, *arguments], capture_output=True, text=True, check=False)
+def run_emplace(emplace: str, *arguments: str | Path, text: str = "") -> str:
+    """What the program prints, with `text` as its standard input. Its last line on standard error is why it failed."""
+    done = subprocess.run([emplace, *arguments], input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BadInput((done.stderr.strip().splitlines() or [f"emplace {arguments[0]} failed"])[-1])
     return done.stdout

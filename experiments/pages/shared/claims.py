@@ -4,16 +4,15 @@ from __future__ import annotations
 import functools
 import json
 import math
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
-from shared.archive import BadInput, Trial, Trials
+from shared.archive import BadInput, Trial, Trials, program, run_emplace
 from shared.page import Value, markdown
 from shared.table import DASH, number, p_value
 
-RESAMPLES = 2000  # of a bootstrap
 SEEDS = 5  # that the rule asks for
 TESTED_FROM = 6  # graphs: with fewer the smallest two-sided p of a signed-rank test is above 0.05
 
@@ -106,97 +105,29 @@ def _differences(ours: dict[int, float | None], theirs: dict[int, float | None])
 
 def effect_of(graphs: Sequence[_Graph]) -> Effect:
     """From the logarithms of each graph's rows and seeds."""
-    return _effect_of(tuple(tuple(map(tuple, graph)) for graph in graphs))
-
-
-@functools.cache  # the verdicts ask for the effects of all papers again
-def _effect_of(graphs: tuple[tuple[tuple[float, ...], ...], ...]) -> Effect:
-    means = [_mean(graph) for graph in graphs]
-    samples = sorted(_resampled_means(graphs))
+    found = _statistics(json.dumps({"differences": graphs}))
     return Effect(
-        fmean(means),
-        samples[int(0.025 * RESAMPLES)],
-        samples[int(0.975 * RESAMPLES) - 1],
+        found["mean"],
+        found["low_95"],
+        found["high_95"],
         len(graphs),
         max(len(row) for graph in graphs for row in graph),
-        sum(mean < 0 for mean in means),
-        signed_rank_p(means) if len(means) >= TESTED_FROM else None,
+        sum(fmean(map(fmean, graph)) < 0 for graph in graphs),
+        found["p"] if len(graphs) >= TESTED_FROM else None,
     )
-
-
-def _mean(graph: Sequence[Sequence[float]]) -> float:
-    return fmean(fmean(row) for row in graph)
-
-
-class _Draws:
-    """The numbers of one random generator as indices of sequences. All bootstraps start from the same number."""
-
-    def __init__(self) -> None:
-        self._generator = random.Random(1)
-        self._numbers: list[float] = []
-        self._below: dict[int, list[int]] = {}
-
-    def below(self, length: int, count: int) -> list[int]:
-        """At least the first `count` numbers, each as an index of a sequence of this length."""
-        while len(self._numbers) < count:
-            self._numbers.append(self._generator.random())
-        indices = self._below.setdefault(length, [])
-        indices += [int(number * length) for number in self._numbers[len(indices) :]]
-        return indices
-
-
-_DRAWS = _Draws()
-
-
-def _resampled_means(graphs: tuple[tuple[tuple[float, ...], ...], ...]) -> list[float]:
-    """Means over graphs drawn with replacement, of each of whose rows as many seeds are drawn as it has."""
-    count = RESAMPLES * len(graphs) * (1 + max(sum(map(len, graph)) for graph in graphs))
-    graph_at = _DRAWS.below(len(graphs), count)
-    rows_of = [[(row.__getitem__, len(row), _DRAWS.below(len(row), count)) for row in graph] for graph in graphs]
-    samples = []
-    at = 0  # the next number of the generator
-    for _ in range(RESAMPLES):
-        means = []
-        for _ in graphs:
-            rows = rows_of[graph_at[at]]
-            at += 1
-            of_rows = []
-            for value_at, length, seed_at in rows:
-                of_rows.append(sum(map(value_at, seed_at[at : at + length])) / length)
-                at += length
-            means.append(sum(of_rows) / len(rows))
-        samples.append(fmean(means))
-    return samples
-
-
-def signed_rank_p(differences: Iterable[float]) -> float:
-    """Wilcoxon's two-sided test, exact, with mean ranks for ties. Differences of 0 are left out."""
-    values = sorted((value for value in differences if value != 0), key=abs)
-    ranks: list[int] = []  # twice the rank, which is whole
-    while len(ranks) < len(values):
-        first = len(ranks)
-        last = first
-        while last < len(values) and abs(values[last]) == abs(values[first]):
-            last += 1
-        ranks += [first + 1 + last] * (last - first)
-    ways = [1] + [0] * sum(ranks)  # of each sum of the ranks with a plus
-    for rank in ranks:
-        for total in range(len(ways) - 1, rank - 1, -1):
-            ways[total] += ways[total - rank]
-    plus = sum(rank for rank, value in zip(ranks, values) if value > 0)
-    tail = sum(ways[: min(plus, sum(ranks) - plus) + 1])
-    return min(1.0, 2 * tail / 2 ** len(ranks))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Corrected over the claims that have a test."""
-    order = sorted((p, index) for index, p in enumerate(ps) if p is not None)
-    corrected: list[float | None] = [None] * len(ps)
-    largest = 0.0
-    for place, (p, index) in enumerate(order):
-        largest = max(largest, min(1.0, p * (len(order) - place)))
-        corrected[index] = largest
-    return corrected
+    known = [p for p in ps if p is not None]
+    corrected = iter(_statistics(json.dumps({"p_values": known}))["holm"] if known else [])
+    return [None if p is None else next(corrected) for p in ps]
+
+
+@functools.cache  # the verdicts ask for the effects of all papers again
+def _statistics(question: str) -> dict[str, Any]:
+    """Bootstraps and tests are those of reports: `emplace statistics` computes them."""
+    return json.loads(run_emplace(program(), "statistics", "-", text=question))
 
 
 def log_change(percent: float) -> float:

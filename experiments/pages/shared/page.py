@@ -1,31 +1,17 @@
-"""A results page: its generated tables and its marked figures.
-
-A table stands between the lines `<!-- table: NAME -->` and `<!-- end table -->`. A figure is marked right behind the
-number: `42.5<!--= NAME -->`. The digits that the page shows say how the computed value is rounded. A drawn picture is a
-file that the page shows, such as `![a chart](figures/NAME.svg)`.
-"""
+"""A results page beside what its template gives: every figure, every cell of a table, every picture."""
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from shared.archive import BadInput
 
 Table = list[list[str]]  # the first row is the header; each column but the first is aligned to the right
 Value = float | str
-
-WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-).split()
-NUMBER = r"(?:< )?(?:(?<![\w.])[−+-])?\d+(?:,\d{3})*(?:\.\d+)?"
-MARK = re.compile(r"<!--= *(?P<name>[^ ]+) *-->")
-SHOWN = re.compile(rf"(?:{NUMBER}|\b(?:{'|'.join(WORDS)}))$", re.IGNORECASE)
-TABLE = re.compile(r"<!-- table: (?P<name>\S+) -->$")
-END = "<!-- end table -->"
 
 
 @dataclass(frozen=True)
@@ -42,30 +28,61 @@ class Check:
         return self.page == self.archive
 
 
-@dataclass
-class Page:
-    """The checks of a page, and its text with what was computed."""
+class Rendered:
+    """The text that a template gives, in which each figure and each table still has its name: control characters stand
+    before the name, before the text and behind it."""
 
-    checks: list[Check] = field(default_factory=list)
-    text: str = ""
+    _MARK = re.compile("\x02([^\x03]*)\x03([^\x04]*)\x04")
+    _TABLE = re.compile("\x02([^\x03]*)\x03([^\x04]*\n[^\x04]*)\x04$")
+    _LINE_END = re.compile("\n(?![^\x02\x04]*\x04)")  # not those within a table
+
+    def __init__(self, marked: str) -> None:
+        self._marked = marked
+
+    @staticmethod
+    def mark(name: str, text: str) -> str:
+        return f"\x02{name}\x03{text}\x04"
+
+    @property
+    def text(self) -> str:
+        return self._MARK.sub(r"\2", self._marked)
+
+    def compare(self, page: str) -> list[Check]:
+        """The checks of a page. They end at a line whose words are not those of the template."""
+        checks: list[Check] = []
+        lines = page.splitlines()
+        at = 0
+        for expected in self._LINE_END.split(self._marked)[:-1]:
+            table = self._TABLE.match(expected)
+            if table:
+                end = lines.index("", at) if "" in lines[at:] else len(lines)
+                checks += _check_table(table[1], at + 1, lines[at:end], table[2].splitlines())
+                at = end
+            else:
+                checks += self._check_line(at + 1, lines[at] if at < len(lines) else "", expected)
+                at += 1
+            if checks and checks[-1].figure == "words":
+                return checks
+        if page != self.text and all(check.agrees for check in checks):  # spaces in a table, or more lines
+            both = zip_longest(page.split("\n"), self.text.split("\n"), fillvalue="(nothing)")
+            number, (shown, expected) = next((at, pair) for at, pair in enumerate(both, 1) if pair[0] != pair[1])
+            checks.append(Check(number, "words", *_around_difference(shown, expected)))
+        return checks
+
+    def _check_line(self, number: int, shown: str, expected: str) -> list[Check]:
+        parts = self._MARK.split(expected)  # words, then a name, a text and words for each figure
+        words, names, texts = parts[0::3], parts[1::3], parts[2::3]
+        found = re.fullmatch("(.*?)".join(map(re.escape, words)), shown)
+        if found:
+            return [Check(number, *values) for values in zip(names, found.groups(), texts)]
+        return [Check(number, "words", *_around_difference(shown, self._MARK.sub(r"\2", expected)))]
 
 
-def as_shown(value: Value, shown: str) -> str:
-    """The value in the form of `shown`: with its decimals, commas, sign and bound, or as a word."""
-    if isinstance(value, str):
-        return value
-    if shown.lower() in WORDS:
-        word = WORDS[round(value)] if 0 <= round(value) < len(WORDS) else f"{value:.0f}"
-        return word.capitalize() if shown[0].isupper() else word
-    if shown.startswith("< "):
-        bound = float(shown[2:].replace(",", ""))
-        return shown if value < bound else f"{value:.2g}"
-    decimals = len(shown.partition(".")[2])
-    digits = f"{abs(value):{',' if ',' in shown or abs(value) >= 10000 else ''}.{decimals}f}"
-    is_zero = not digits.strip("0.,")
-    if value < 0 and not is_zero:
-        return ("-" if shown.startswith("-") else "−") + digits
-    return ("+" if shown.startswith("+") else "") + digits
+def _around_difference(one: str, other: str) -> tuple[str, str]:
+    """The two lines from a few characters before where they begin to differ."""
+    same = next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    begin = max(0, same - 20)
+    return repr(one[begin : same + 20]), repr(other[begin : same + 20])
 
 
 def markdown(table: Table, left: int = 1, words: Collection[int] = ()) -> list[str]:
@@ -76,31 +93,6 @@ def markdown(table: Table, left: int = 1, words: Collection[int] = ()) -> list[s
 
 def cells_of(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
-def check_page(path: str, text: str, figures: Mapping[str, Value], tables: Mapping[str, list[str]]) -> Page:
-    """Compares the page with the computed figures and tables. Names that are not computed are refused."""
-    page = Page()
-    out: list[str] = []
-    lines = text.splitlines()
-    at = 0
-    while at < len(lines):
-        begun = TABLE.match(lines[at])
-        if not begun:
-            out.append(_check_line(path, at + 1, lines[at], figures, page.checks))
-            at += 1
-            continue
-        name = begun["name"]
-        if END not in lines[at:]:
-            raise BadInput(f"{path}:{at + 1}: table {name} does not end (a line {END} is expected)")
-        if name not in tables:
-            raise BadInput(f"{path}:{at + 1}: table {name} is not computed (one of {', '.join(tables)})")
-        end = lines.index(END, at)
-        _check_table(name, at + 2, lines[at + 1 : end], tables[name], page.checks)
-        out += [lines[at], *tables[name], END]
-        at = end + 1
-    page.text = "\n".join(out) + "\n"
-    return page
 
 
 def check_pictures(path: str, text: str, folder: Path, pictures: Mapping[str, str]) -> list[Check]:
@@ -121,29 +113,8 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def _check_line(path: str, number: int, line: str, figures: Mapping[str, Value], checks: list[Check]) -> str:
-    out, last = "", 0
-    for mark in MARK.finditer(without_code(line)):
-        name = mark["name"]
-        before = line[last : mark.start()]
-        if name not in figures:
-            raise BadInput(f"{path}:{number}: figure {name} is not computed by experiments/pages")
-        value = figures[name]
-        if isinstance(value, str):
-            shown = before[-len(value) :] if before.endswith(value) else before.split("|")[-1].split(" ")[-1]
-        else:
-            found = SHOWN.search(before)
-            if not found:
-                raise BadInput(f"{path}:{number}: no number before the mark of {name}")
-            shown = found[0]
-        computed = as_shown(value, shown)
-        checks.append(Check(number, name, shown, computed))
-        out += before[: len(before) - len(shown)] + computed + mark[0]
-        last = mark.end()
-    return out + line[last:]
-
-
-def _check_table(name: str, first: int, shown: list[str], computed: list[str], checks: list[Check]) -> None:
+def _check_table(name: str, first: int, shown: list[str], computed: list[str]) -> list[Check]:
+    checks = []
     header = cells_of(computed[0])
     for row in range(max(len(shown), len(computed))):
         old = cells_of(shown[row]) if row < len(shown) else []
@@ -154,39 +125,4 @@ def _check_table(name: str, first: int, shown: list[str], computed: list[str], c
             values = [cells[column] if column < len(cells) else "(nothing)" for cells in (old, new)]
             if row > 1 and column > 0 or values[0] != values[1]:
                 checks.append(Check(first + row, f"{name}[{label}, {heading}]", *values))
-
-
-def without_code(text: str) -> str:
-    """The same length, without what is in backticks."""
-    return re.sub(r"`[^`\n]*`", lambda code: "`" * len(code[0]), text)
-
-
-def named_tables(text: str) -> list[str]:
-    """The names of the generated tables."""
-    return [found["name"] for line in text.splitlines() if (found := TABLE.match(line))]
-
-
-def marked(text: str) -> list[str]:
-    """The names of the marked figures, in the order of the page; not those in code."""
-    return [mark["name"] for mark in MARK.finditer(without_code(text))]
-
-
-def unmarked(text: str) -> list[tuple[int, str, str]]:
-    """Numbers that are traced to nothing: line, number, the words around it. Leaves out code, links and comments."""
-    found = []
-    in_code = in_table = False
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip().startswith("```"):
-            in_code = not in_code
-        in_table = (in_table or bool(TABLE.match(line))) and line != END
-        if in_code or in_table or line.startswith("#"):
-            continue
-        masked = without_code(line)
-        for hidden in (r"(?:< )?[\w.,−+-]*<!--=[^>]*-->", r"<!--.*?-->", r"\]\([^)]*\)"):
-            masked = re.sub(hidden, lambda part: "`" * len(part[0]), masked)
-        for match in re.finditer(NUMBER, masked):
-            if re.search(r"[A-Za-z_-]$", masked[: match.start()]):
-                continue  # a part of a name
-            words = re.sub(r"<!--.*?(-->|$)|^[^<]*-->", "", line[max(0, match.start() - 40) : match.end() + 40])
-            found.append((number, match[0], words.strip()))
-    return found
+    return checks

@@ -1,6 +1,7 @@
 """Cells of generated tables."""
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from shared.archive import Cell, NamedTrials
@@ -19,6 +20,11 @@ def number(value: float | None, decimals: int = 0) -> str:
 def signed(value: float, decimals: int = 1) -> str:
     text = number(value, decimals)
     return text if text.startswith("−") or not text.strip("0.") else "+" + text
+
+
+def label_key(label: str) -> str:
+    """An agent's label as a part of a figure's name."""
+    return re.sub(r"\W+", "_", label.replace("'", ""))
 
 
 def bold(text: str) -> str:

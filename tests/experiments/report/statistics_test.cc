@@ -23,28 +23,33 @@ TEST(StatisticsTest, TheSignedRankTestIsExactForFewDifferences) {
   EXPECT_DOUBLE_EQ(result.p_value, 20.0 / 512);
 }
 
-TEST(StatisticsTest, EqualSizesShareRanksAndTakeTheNormalApproximation) {
-  // Ranks of 1 1 1 2 are 2 2 2 4; positive: 2 + 2 + 4 = 8, expected 5. Variance 4*5*9/24 - (27-3)/48 = 7.5 - 0.5 = 7.
-  // z = (3 - 0.5) / sqrt(7) = 0.9449; two-sided p = erfc(z / sqrt(2)) = 0.3447.
+TEST(StatisticsTest, EqualSizesShareRanks) {
+  // Ranks of 1 1 1 2 are 2 2 2 4; positive: 2 + 2 + 4 = 8, so negative 2. Of the 16 subsets {} and each of the three
+  // twos sum to at most 2: twice 4 / 16.
   const double differences[] = {1, 1, -1, 2, 0};
   const experiments::WilcoxonResult result = experiments::WilcoxonSignedRank(differences);
-  EXPECT_FALSE(result.is_exact);
+  EXPECT_TRUE(result.is_exact);
   EXPECT_EQ(result.n, 4U);
   EXPECT_EQ(result.rank_sum, 8);
-  EXPECT_NEAR(result.p_value, 0.3447, 1e-4);
+  EXPECT_DOUBLE_EQ(result.p_value, 8.0 / 16);
+  // Two ties share rank 1.5: sums of at most 1.5 are {}, {1.5} and the other {1.5}.
+  const double halves[] = {1, -1, -3, -4, -5, -6};
+  EXPECT_DOUBLE_EQ(experiments::WilcoxonSignedRank(halves).p_value, 6.0 / 64);
 }
 
 TEST(StatisticsTest, TheNormalApproximationMeetsTheExactTestAtItsLimit) {
-  // Twenty differences still give an exact p. With one more, the approximation is used, and p decreases further.
+  // A hundred differences still give an exact p. With one more, the approximation is used.
   std::vector<double> differences;
-  for (int i = 1; i <= 20; ++i) differences.push_back(i % 3 == 0 ? -i : i);
+  for (int i = 1; i <= 100; ++i) differences.push_back(i % 5 < 2 ? -i : i);
   const experiments::WilcoxonResult exact = experiments::WilcoxonSignedRank(differences);
   ASSERT_TRUE(exact.is_exact);
-  // Negative ranks 3 6 9 12 15 18: 63 of 210; mean 105, variance 717.5: z = 41.5 / 26.786 = 1.5493, p = 0.1213.
-  EXPECT_EQ(exact.rank_sum, 147);
-  EXPECT_NEAR(exact.p_value, 0.1213, 2e-3);
-  differences.push_back(21);
-  EXPECT_FALSE(experiments::WilcoxonSignedRank(differences).is_exact);
+  // scipy.stats.wilcoxon: exact, then with the continuity correction.
+  EXPECT_EQ(exact.rank_sum, 3030);
+  EXPECT_NEAR(exact.p_value, 0.08280202852519, 1e-13);
+  differences.push_back(101);
+  const experiments::WilcoxonResult approximate = experiments::WilcoxonSignedRank(differences);
+  EXPECT_FALSE(approximate.is_exact);
+  EXPECT_NEAR(approximate.p_value, 0.06008922254503, 1e-13);
 }
 
 TEST(StatisticsTest, NoDifferenceIsNoEvidence) {
@@ -105,6 +110,36 @@ TEST(StatisticsTest, MeansAreOverStrataOfColumns) {
   ASSERT_TRUE(estimate->interval);
   EXPECT_EQ(estimate->interval->low, 6.75);
   EXPECT_EQ(estimate->interval->high, 7.25);
+}
+
+TEST(StatisticsTest, NestedMeansAreOverSeedsThenRowsThenGraphs) {
+  // Rows 2 (of 1 and 3) and 6: 4; the other graph is 10.
+  const experiments::NestedDifferences graphs = {{{1, 3}, {6}}, {{10}}};
+  EXPECT_EQ(experiments::MeansOfGraphs(graphs), (std::vector<double>{4, 10}));
+  const experiments::Estimate estimate = experiments::EstimateNestedMean(graphs);
+  EXPECT_EQ(estimate.mean, 7);
+  EXPECT_EQ(estimate.observations, 4U);
+  EXPECT_EQ(estimate.graphs, 2U);
+  // The first graph twice, with its smaller seeds only, has probability 1/64; the second one twice 1/4.
+  ASSERT_TRUE(estimate.interval);
+  EXPECT_GE(estimate.interval->low, 3.5);
+  EXPECT_LT(estimate.interval->low, 4);
+  EXPECT_EQ(estimate.interval->high, 10);
+}
+
+TEST(StatisticsTest, NestedMeansOfOneGraphVaryWithItsSeeds) {
+  const experiments::Estimate estimate = experiments::EstimateNestedMean({{{0, 8}, {5}}});
+  ASSERT_TRUE(estimate.interval);
+  EXPECT_EQ(estimate.interval->low, 2.5);
+  EXPECT_EQ(estimate.interval->high, 6.5);
+  EXPECT_FALSE(experiments::EstimateNestedMean({{{5}, {6}}}).interval);
+}
+
+TEST(StatisticsTest, ANegatedEstimateHasItsIntervalTurned) {
+  const experiments::Estimate negated = experiments::Negated({.mean = 2, .interval = experiments::Interval{1, 5}});
+  EXPECT_EQ(negated.mean, -2);
+  EXPECT_EQ(negated.interval->low, -5);
+  EXPECT_EQ(negated.interval->high, -1);
 }
 
 TEST(StatisticsTest, ARatioIsOfSums) {

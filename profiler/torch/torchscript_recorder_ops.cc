@@ -2,8 +2,6 @@
 
 #include "profiler/torch/torchscript_recorder_ops.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,28 +11,19 @@
 
 namespace emplace::profiler {
 
-struct OpRecorder::OpInfo {
-  c10::OperatorHandle handle;
-  std::string kind;        // "aten::add.Tensor"
-  std::string short_name;  // "add"
-  bool is_composite = false;
-};
-
 struct OpRecorder::Call : at::ObserverContext {
   enum class What { kEntered, kInsideOp, kGradient, kOp };
   What what = What::kEntered;
-  const OpInfo* info = nullptr;
-  std::int64_t node = -1;        // autograd's number of the gradient that this call will have
-  std::vector<Array> arguments;  // its tensors in order
-  std::vector<OpOutput> inputs;  // where they come from, then what else was written to them
+  const OperatorInfo* info = nullptr;
+  std::int64_t node = -1;              // autograd's number of the gradient that this call will have
+  std::vector<TensorArray> arguments;  // its tensors in order
+  std::vector<OpOutput> inputs;        // where they come from, then what else was written to them
   std::string attrs;
 };
 
 namespace {
 
 std::atomic<OpRecorder*> recording = nullptr;
-
-bool IsKnownTo(const c10::OperatorHandle& op, c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); }
 
 std::int64_t BytesOf(const ArrayView& view) {
   std::int64_t bytes = view.element_bytes;
@@ -46,15 +35,6 @@ std::int64_t BytesOf(const ArrayView& view) {
 std::string OwnerOf(const std::string& parameter) {
   const std::size_t dot = parameter.rfind('.');
   return dot == std::string::npos ? "" : parameter.substr(0, dot);
-}
-
-template <typename Visit>
-void ForEachTensor(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) visit(value.toTensor());
-  } else if (value.isList()) {
-    for (const c10::IValue& item : value.toListRef()) ForEachTensor(item, visit);
-  }
 }
 
 }  // namespace
@@ -107,19 +87,6 @@ void OpRecorder::OnEnd(const at::RecordFunction& function, at::ObserverContext* 
   recorder->End(function, static_cast<Call*>(context));
 }
 
-const OpRecorder::OpInfo& OpRecorder::InfoOf(const c10::OperatorName& name) {
-  std::unique_ptr<OpInfo>& info = infos_[name];
-  if (info != nullptr) return *info;
-  const auto handle = c10::Dispatcher::singleton().findSchema(name);
-  if (!handle) throw InputError(name.name, "has no schema");
-  info = std::make_unique<OpInfo>(OpInfo{.handle = *handle, .kind = name.name, .short_name = name.name});
-  if (!name.overload_name.empty()) info->kind += "." + name.overload_name;
-  info->short_name.erase(0, name.name.rfind(':') + 1);
-  info->is_composite =
-      IsKnownTo(*handle, c10::DispatchKey::CompositeImplicitAutograd) && !IsKnownTo(*handle, c10::DispatchKey::CPU);
-  return *info;
-}
-
 void OpRecorder::Start(const at::RecordFunction& function, Call* call) {
   if (depth_ > 0) {
     call->what = Call::What::kInsideOp;
@@ -133,7 +100,7 @@ void OpRecorder::Start(const at::RecordFunction& function, Call* call) {
   const auto name = function.operator_name();
   if (!name || pass_ == Pass::kNone) return;
   Guarded([&] {
-    const OpInfo& info = InfoOf(*name);
+    const OperatorInfo& info = operators_.Of(*name);
     if (info.is_composite) return;
     call->what = Call::What::kOp;
     ++depth_;
@@ -153,14 +120,14 @@ void OpRecorder::End(const at::RecordFunction& function, Call* call) {
   --depth_;
   Guarded([&] {
     if (function.outputs().size() < call->info->handle.schema().returns().size()) return;  // it threw
-    Emit(call, OutputsOf(function, *call));
+    Emit(call, arrays_.OutputsOf(function, *call->info));
   });
 }
 
 void OpRecorder::ReadArguments(std::span<const c10::IValue> arguments, Call* call) {
   std::vector<OpOutput> further;
   call->attrs = ArgumentsText(call->info->kind, call->info->handle.schema(), arguments, [&](const at::Tensor& tensor) {
-    const Array array = Locate(tensor, call->info->kind);
+    const TensorArray array = arrays_.Locate(tensor, call->info->kind);
     auto outputs = versions_.Read(array.storage, array.view);
     if (!outputs) {
       AddVariable(array, call->info->kind);
@@ -178,32 +145,13 @@ void OpRecorder::ReadArguments(std::span<const c10::IValue> arguments, Call* cal
   }
 }
 
-std::vector<OpRecorder::Array> OpRecorder::OutputsOf(const at::RecordFunction& function, const Call& call) {
-  const std::vector<c10::Argument>& returns = call.info->handle.schema().returns();
-  const auto writes = [](const c10::Argument& argument) {
-    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-  };
-  const std::vector<c10::Argument>& arguments = call.info->handle.schema().arguments();
-  if (std::any_of(arguments.begin(), arguments.end(), writes) && std::none_of(returns.begin(), returns.end(), writes)) {
-    throw InputError(call.info->kind, "writes to an argument that it does not return (results are returned)");
-  }
-  const std::size_t skipped = function.outputs().size() - returns.size();
-  std::vector<Array> outputs;
-  for (std::size_t i = 0; i < returns.size(); ++i) {
-    ForEachTensor(function.outputs()[skipped + i], [&](const at::Tensor& tensor) {
-      outputs.push_back(Locate(tensor, call.info->kind));
-      outputs.back().is_written = writes(returns[i]);
-    });
-  }
-  return outputs;
-}
-
-void OpRecorder::Emit(Call* call, const std::vector<Array>& outputs) {
-  const auto does_nothing = [&](const Array& output) {
+void OpRecorder::Emit(Call* call, const std::vector<TensorArray>& outputs) {
+  const auto does_nothing = [&](const TensorArray& output) {
     if (BytesOf(output.view) == 0) return true;
-    return !output.is_written && std::any_of(call->arguments.begin(), call->arguments.end(), [&](const Array& array) {
-      return array.storage == output.storage && array.view == output.view;
-    });
+    return !output.is_written &&
+           std::any_of(call->arguments.begin(), call->arguments.end(), [&](const TensorArray& array) {
+             return array.storage == output.storage && array.view == output.view;
+           });
   };
   if (!outputs.empty() && std::all_of(outputs.begin(), outputs.end(), does_nothing)) return;
 
@@ -214,7 +162,7 @@ void OpRecorder::Emit(Call* call, const std::vector<Array>& outputs) {
   }
   if (!layer.empty()) name = layer + "/" + name;
   OpSpec spec;
-  spec.name = UniqueName(name);
+  spec.name = names_.Unique(name);
   spec.kind = call->info->kind;
   spec.attrs = std::move(call->attrs);
   spec.pass = pass_;
@@ -222,7 +170,7 @@ void OpRecorder::Emit(Call* call, const std::vector<Array>& outputs) {
   for (const OpOutput& input : call->inputs) {
     spec.inputs.push_back(recorded_[input.op].name + ":" + std::to_string(input.output));
   }
-  for (const Array& output : outputs) {
+  for (const TensorArray& output : outputs) {
     spec.outputs.push_back({.size = std::nullopt, .dtype = output.dtype, .shape = output.view.shape});
   }
   const std::size_t op = specs_.size();
@@ -232,7 +180,7 @@ void OpRecorder::Emit(Call* call, const std::vector<Array>& outputs) {
   specs_.push_back(std::move(spec));
 }
 
-void OpRecorder::Update(const Call& call, const std::vector<Array>& outputs, std::size_t op, OpSpec* spec) {
+void OpRecorder::Update(const Call& call, const std::vector<TensorArray>& outputs, std::size_t op, OpSpec* spec) {
   std::set<std::size_t> before;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].is_written) {
@@ -248,35 +196,16 @@ void OpRecorder::Update(const Call& call, const std::vector<Array>& outputs, std
   for (const std::size_t reader : before) spec->control_inputs.push_back(recorded_[reader].name);
 
   // An op that makes a view uses no values; what an op overwrites is no longer there to be used.
-  for (const Array& argument : call.arguments) {
-    const bool is_shared = std::any_of(outputs.begin(), outputs.end(), [&](const Array& output) {
+  for (const TensorArray& argument : call.arguments) {
+    const bool is_shared = std::any_of(outputs.begin(), outputs.end(), [&](const TensorArray& output) {
       return output.storage == argument.storage && (!output.is_written || output.view == argument.view);
     });
     if (!is_shared) versions_.AddReader(argument.storage, argument.view, op);
   }
 }
 
-OpRecorder::Array OpRecorder::Locate(const at::Tensor& tensor, const std::string& op) {
-  if (tensor.layout() != c10::kStrided || !tensor.has_storage()) {
-    throw InputError(op, "a tensor is sparse or of a layout of its own (dense ones)");
-  }
-  Array array;
-  array.dtype = DTypeOf(tensor.scalar_type(), op);
-  const c10::Storage& storage = tensor.storage();
-  const auto [known, is_new] = storages_.try_emplace(storage.unsafeGetStorageImpl(), held_.size());
-  if (is_new) held_.push_back(storage.getWeakStorageImpl());
-  array.storage = known->second;
-  array.view.element_bytes = static_cast<std::int64_t>(tensor.element_size());
-  array.view.offset = tensor.storage_offset() * array.view.element_bytes;
-  array.view.shape = tensor.sizes().vec();
-  for (std::int64_t d = 0; d < tensor.dim(); ++d) {  // no step is made along a dimension of 1
-    array.view.strides.push_back(tensor.size(d) == 1 ? 0 : tensor.stride(d) * array.view.element_bytes);
-  }
-  return array;
-}
-
 void OpRecorder::NameVariable(const std::string& name, const at::Tensor& tensor) {
-  const Array array = Locate(tensor, name);
+  const TensorArray array = arrays_.Locate(tensor, name);
   variables_[array.storage].push_back({.name = name, .view = array.view});
 }
 
@@ -285,10 +214,10 @@ void OpRecorder::AddInput(const std::string& name, const at::Tensor& tensor, con
   spec.name = name;
   spec.kind = "input";
   spec.attrs = attrs;
-  AddSource(std::move(spec), Locate(tensor, name));
+  AddSource(std::move(spec), arrays_.Locate(tensor, name));
 }
 
-void OpRecorder::AddVariable(const Array& array, const std::string& reader) {
+void OpRecorder::AddVariable(const TensorArray& array, const std::string& reader) {
   if (versions_.Has(array.storage) && !given_.contains(array.storage)) {
     throw InputError(reader, "reads a view that no operator has made (views by operators of ATen)");
   }
@@ -306,8 +235,8 @@ void OpRecorder::AddVariable(const Array& array, const std::string& reader) {
   AddSource(std::move(spec), array);
 }
 
-void OpRecorder::AddSource(OpSpec spec, const Array& array) {
-  spec.name = UniqueName(spec.name);
+void OpRecorder::AddSource(OpSpec spec, const TensorArray& array) {
+  spec.name = names_.Unique(spec.name);
   spec.pass = Pass::kForward;
   spec.outputs = {{.size = std::nullopt, .dtype = array.dtype, .shape = array.view.shape}};
   given_.insert(array.storage);
@@ -317,7 +246,7 @@ void OpRecorder::AddSource(OpSpec spec, const Array& array) {
 }
 
 std::string OpRecorder::LayerOf(const Call& call) const {
-  for (const Array& argument : call.arguments) {
+  for (const TensorArray& argument : call.arguments) {
     const auto named = variables_.find(argument.storage);
     if (named == variables_.end()) continue;
     const std::string owner = OwnerOf(named->second.front().name);
@@ -331,18 +260,6 @@ std::string OpRecorder::LayerOf(const Call& call) const {
     if (!recorded_[input.op].layer.empty()) return recorded_[input.op].layer;
   }
   return "";
-}
-
-// Names of ops hold no ':' and begin with no '^'.
-std::string OpRecorder::UniqueName(const std::string& name) {
-  std::string base = name;
-  std::replace(base.begin(), base.end(), ':', '_');
-  if (base.starts_with('^')) base[0] = '_';
-  std::string unique = base;
-  for (std::size_t* count = &name_counts_[base]; !names_.insert(unique).second;) {
-    unique = base + "_" + std::to_string(++*count + 1);
-  }
-  return unique;
 }
 
 }  // namespace emplace::profiler

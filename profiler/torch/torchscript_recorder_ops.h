@@ -12,10 +12,10 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "profiler/storage_versions.h"
+#include "profiler/torch/torchscript_operators.h"
 #include "sim/graph.h"
 
 namespace emplace::profiler {
@@ -38,14 +38,7 @@ class OpRecorder {
   std::vector<OpSpec> Finish();
 
  private:
-  struct OpInfo;  // what is known of an operator
-  struct Call;    // a call on its way
-  struct Array {  // a tensor that a call takes or returns
-    DType dtype = DType::kNone;
-    StorageVersions::StorageId storage = 0;
-    ArrayView view;
-    bool is_written = false;
-  };
+  struct Call;  // a call on its way
   struct Recorded {
     std::string name;
     std::string layer;
@@ -61,21 +54,17 @@ class OpRecorder {
   template <typename Function>
   void Guarded(Function function);
 
-  const OpInfo& InfoOf(const c10::OperatorName& name);
   void Start(const at::RecordFunction& function, Call* call);
   void End(const at::RecordFunction& function, Call* call);
   void ReadArguments(std::span<const c10::IValue> arguments, Call* call);
-  std::vector<Array> OutputsOf(const at::RecordFunction& function, const Call& call);
-  void Emit(Call* call, const std::vector<Array>& outputs);
+  void Emit(Call* call, const std::vector<TensorArray>& outputs);
   // Memory as it is after the op: what it wrote, made and read. Adds who comes before it to `spec`.
-  void Update(const Call& call, const std::vector<Array>& outputs, std::size_t op, OpSpec* spec);
+  void Update(const Call& call, const std::vector<TensorArray>& outputs, std::size_t op, OpSpec* spec);
 
-  Array Locate(const at::Tensor& tensor, const std::string& op);
   // Adds an op without inputs, which is there from the beginning.
-  void AddSource(OpSpec spec, const Array& array);
-  void AddVariable(const Array& array, const std::string& reader);
+  void AddSource(OpSpec spec, const TensorArray& array);
+  void AddVariable(const TensorArray& array, const std::string& reader);
   std::string LayerOf(const Call& call) const;
-  std::string UniqueName(const std::string& name);
 
   std::thread::id thread_;
   std::atomic<bool> other_thread_ = false;
@@ -85,13 +74,11 @@ class OpRecorder {
   std::vector<OpSpec> specs_;
   std::vector<Recorded> recorded_;  // of each spec
   StorageVersions versions_;
-  std::unordered_map<c10::StorageImpl*, StorageVersions::StorageId> storages_;
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> held_;  // by StorageId; the memory itself may be freed
+  TensorArrays arrays_;
   std::map<StorageVersions::StorageId, std::vector<Variable>> variables_;
   std::set<StorageVersions::StorageId> given_;  // there before the first op
-  std::unordered_map<c10::OperatorName, std::unique_ptr<OpInfo>> infos_;
-  std::set<std::string> names_;
-  std::map<std::string, std::size_t> name_counts_;  // how often each was asked for
+  Operators operators_;
+  OpNames names_;
   std::size_t num_constants_ = 0;
   std::map<std::int64_t, std::size_t> op_of_node_;  // autograd's number of a gradient -> the op that it differentiates
   std::vector<std::int64_t> nodes_;                 // autograd's numbers of the gradients that run now

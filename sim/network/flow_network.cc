@@ -1,7 +1,6 @@
 #include "sim/network/flow_network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -9,80 +8,6 @@
 #include "sim/base/check.h"
 
 namespace emplace {
-
-void FlowNetwork::Ends::Put(std::size_t place, const Key& key) {
-  keys_[place] = key;
-  places_[key.flow] = static_cast<std::uint32_t>(place);
-}
-
-void FlowNetwork::Ends::MoveUp(std::size_t place, const Key& key) {
-  while (place > 0) {
-    const std::size_t parent = (place - 1) / 4;
-    if (!IsBefore(key, keys_[parent])) break;
-    Put(place, keys_[parent]);
-    place = parent;
-  }
-  Put(place, key);
-}
-
-std::size_t FlowNetwork::Ends::SmallestChild(std::size_t first) const {
-  if (first + 4 <= keys_.size()) {
-    const std::size_t left = first + (IsBefore(keys_[first + 1], keys_[first]) ? 1 : 0);
-    const std::size_t right = first + 2 + (IsBefore(keys_[first + 3], keys_[first + 2]) ? 1 : 0);
-    return IsBefore(keys_[right], keys_[left]) ? right : left;
-  }
-  std::size_t smallest = first;
-  for (std::size_t child = first + 1; child < keys_.size(); ++child) {
-    if (IsBefore(keys_[child], keys_[smallest])) smallest = child;
-  }
-  return smallest;
-}
-
-void FlowNetwork::Ends::MoveDown(std::size_t place, const Key& key) {
-  while (true) {
-    const std::size_t first = 4 * place + 1;
-    if (first >= keys_.size()) break;
-    const std::size_t next = SmallestChild(first);
-    if (!IsBefore(keys_[next], key)) break;
-    Put(place, keys_[next]);
-    place = next;
-  }
-  Put(place, key);
-}
-
-void FlowNetwork::Ends::Push(const Key& key) {
-  keys_.push_back(key);
-  if (key.flow >= places_.size()) places_.resize(key.flow + 1);
-  MoveUp(keys_.size() - 1, key);
-}
-
-// The last key goes where the path of smallest children ends, as it is most often one of the largest, and up from
-// there.
-void FlowNetwork::Ends::Pop() {
-  const Key last = keys_.back();
-  keys_.pop_back();
-  if (keys_.empty()) return;
-  std::size_t place = 0;
-  for (std::size_t first = 1; first < keys_.size(); first = 4 * place + 1) {
-    const std::size_t next = SmallestChild(first);
-    Put(place, keys_[next]);
-    place = next;
-  }
-  MoveUp(place, last);
-}
-
-void FlowNetwork::Ends::Update(std::span<const Key> keys) {
-  constexpr std::size_t kMost = 4;  // of as many flows as are there to one that changes; with more it is built anew
-  if (keys.size() * kMost < keys_.size()) {
-    for (const Key& key : keys) {
-      const std::size_t place = places_[key.flow];
-      IsBefore(key, keys_[place]) ? MoveUp(place, key) : MoveDown(place, key);
-    }
-    return;
-  }
-  for (const Key& key : keys) keys_[places_[key.flow]] = key;
-  for (std::size_t parent = (keys_.size() + 2) / 4; parent-- > 0;) MoveDown(parent, Key(keys_[parent]));
-}
 
 FlowNetwork::FlowNetwork(std::span<const double> bytes_per_ns)
     : capacities_(bytes_per_ns.begin(), bytes_per_ns.end()),
@@ -299,27 +224,9 @@ std::size_t FlowNetwork::Fix(LinkIndex link, double rate) {
   return count;
 }
 
-// Rates may be computed more than once at one moment. What counts is the last one, whatever came between: a flow whose
-// rate is in the end what it was before ends when it was to end before.
 void FlowNetwork::SetRate(Flow flow, double rate) {
   FlowState& state = flows_[flow];
-  if (state.rate == rate) return;
-  if (state.moment != now_) {
-    state.moment = now_;
-    state.before = state.progress;
-    state.rate_before = state.rate;
-  }
-  state.rate = rate;
-  state.progress = state.before;
-  if (rate != state.rate_before) {
-    state.progress.bytes =
-        std::max(0.0, state.before.bytes - state.rate_before * static_cast<double>(now_ - state.before.since));
-    state.progress.since = now_;
-    const bool is_known = now_ == state.start && state.alone >= 0 && rate == state.full_rate;
-    constexpr double kLongest = 4e18;  // more than any step may take, and below 2^62
-    const auto left = static_cast<std::int64_t>(std::min(std::floor(state.progress.bytes / rate + 0.5), kLongest));
-    state.progress.end = is_known ? now_ + state.alone : std::max(now_ + left, state.start + state.alone);
-  }
+  if (!state.SetRate(now_, rate)) return;
   updates_.push_back({.end = state.progress.end, .serial = state.serial, .flow = flow});
 }
 

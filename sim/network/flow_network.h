@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/network/flow_ends.h"
+#include "sim/network/flow_state.h"
+
 namespace emplace {
 
 // Flows of bytes over links that they share max-min fairly: no flow can be faster without a slower one, or one as fast,
@@ -20,7 +23,7 @@ namespace emplace {
 // shares a link ends at the very ns that `alone` says.
 class FlowNetwork {
  public:
-  using Flow = std::uint32_t;  // numbers are used again
+  using Flow = FlowEnds::Flow;  // numbers are used again
   using LinkIndex = std::uint32_t;
 
   // `bytes_per_ns`: of each link, over 0.
@@ -45,36 +48,6 @@ class FlowNetwork {
   void Clear();
 
  private:
-  struct Key {
-    std::int64_t end = 0;
-    std::uint64_t serial = 0;
-    Flow flow = 0;
-  };
-  // The next ends: a heap of four children each, in which every flow has its place.
-  class Ends {
-   public:
-    bool empty() const { return keys_.empty(); }
-    std::size_t size() const { return keys_.size(); }
-    const Key& top() const { return keys_.front(); }
-    void Clear() { keys_.clear(); }
-    void Push(const Key& key);
-    void Pop();
-    // Requires: the flows of the keys are there.
-    void Update(std::span<const Key> keys);
-
-   private:
-    static unsigned __int128 Order(const Key& key) {  // of two numbers, to compare them without a branch
-      return static_cast<unsigned __int128>(key.end) << 64 | key.serial;
-    }
-    static bool IsBefore(const Key& a, const Key& b) { return Order(a) < Order(b); }
-    void Put(std::size_t place, const Key& key);
-    std::size_t SmallestChild(std::size_t first) const;
-    void MoveUp(std::size_t place, const Key& key);
-    void MoveDown(std::size_t place, const Key& key);
-
-    std::vector<Key> keys_;
-    std::vector<std::uint32_t> places_;  // in keys_, by flow
-  };
   struct OnLink {
     LinkIndex link = 0;
     std::uint32_t position = 0;  // in the link's flows
@@ -83,29 +56,13 @@ class FlowNetwork {
     Flow flow = 0;
     std::uint32_t step = 0;  // in steps_
   };
-  struct Progress {
-    double bytes = 0;  // left at `since`
-    std::int64_t since = 0;
-    std::int64_t end = 0;
-  };
-  // Of each flow, what the search for a component reads.
+  // What the search for a component reads of each flow.
   struct RouteState {
     std::uint32_t first_step = 0;  // in steps_
     std::uint32_t num_steps = 0;
     std::uint32_t most_steps = 0;  // that its place in steps_ holds
     bool is_fixed = false;
     std::uint64_t seen = 0;
-  };
-  struct FlowState {
-    double rate = 0;
-    Progress progress;
-    std::int64_t moment = -1;  // of the last change of the rate, and what was before it
-    Progress before;
-    double rate_before = 0;
-    std::int64_t start = 0;
-    double full_rate = 0;     // the smallest capacity of its route
-    std::int64_t alone = -1;  // ns at full_rate, if known
-    std::uint64_t serial = 0;
   };
   // While rates are computed.
   struct Share {
@@ -132,7 +89,7 @@ class FlowNetwork {
   std::vector<RouteState> routes_;
   std::vector<OnLink> steps_;
   std::vector<Flow> free_;
-  Ends ends_;
+  FlowEnds ends_;
   std::size_t num_on_links_ = 0;
   std::uint64_t next_serial_ = 0;
   std::uint64_t epoch_ = 0;
@@ -145,7 +102,7 @@ class FlowNetwork {
   std::vector<double> link_shares_;
   std::vector<std::pair<double, LinkIndex>> heap_;  // of the shares up to limit_
   double limit_ = 0;
-  std::vector<Key> updates_;
+  std::vector<FlowEnds::Key> updates_;
 };
 
 }  // namespace emplace

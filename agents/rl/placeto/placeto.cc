@@ -27,6 +27,117 @@
 namespace emplace::agents {
 namespace {
 
+// How long a search is.
+struct PlacetoPlan {
+  const PlacetoOptions& options;
+  const AgentContext& context;
+  bool only_applies;  // the policy does not learn: one round
+
+  // Number of rounds on a graph of this many groups.
+  std::size_t Rounds(std::size_t num_groups) const {
+    if (only_applies) return 1;
+    if (options.episodes > 0) return options.episodes;
+    const std::size_t starts = options.start == StartPlacement::kRandomEach ? options.workers : 0;
+    const std::size_t per_round = std::max<std::size_t>(num_groups * options.passes * options.workers + starts, 1);
+    return std::max<std::size_t>((std::max<std::size_t>(Budget(num_groups), 1) - 1) / per_round, 1);
+  }
+  // Evaluations on a graph of this many groups; 0: no limit.
+  std::size_t Budget(std::size_t num_groups) const {
+    return context.episodes > 0 ? 1 + context.episodes * num_groups : context.evaluations;
+  }
+  // Rejects a budget too small for one episode.
+  void CheckBudget(const std::string& agent, std::size_t num_groups) const {
+    const std::size_t workers = only_applies ? 1 : options.workers;
+    const std::size_t starts = options.start == StartPlacement::kRandomEach ? workers : 0;
+    const std::size_t least = 1 + starts + num_groups * options.passes * workers;
+    const std::size_t budget = Budget(num_groups);
+    if (budget == 0 || budget >= least || (only_applies && context.episodes > 0)) return;
+    throw InputError(agent, fmt::format("{} evaluations end within the first episode (at least {}: 1 + groups * passes "
+                                        "* workers)",
+                                        budget, least));
+  }
+  // Share of completed rounds.
+  double Progress(const PlacetoGraph& graph) const {
+    const std::size_t rounds = Rounds(graph.order.size());
+    return std::min(1.0, static_cast<double>(graph.rounds) / static_cast<double>(std::max<std::size_t>(rounds, 2) - 1));
+  }
+};
+
+Placement RandomStart(const PlacetoGraph& graph, Rng& rng) {
+  Placement placement(graph.devices.size());
+  for (std::size_t n = 0; n < graph.devices.size(); ++n) {
+    placement[MakeId<OpId>(n)] = graph.devices[n][rng.Below(graph.devices[n].size())];
+  }
+  return placement;
+}
+
+PlacementState StateOf(const Environment& env, const Placement& placement, const Outcome& outcome) {
+  PlacementState state{.placement = placement,
+                       .done = std::vector<std::uint32_t>(placement.num_ops()),
+                       .starts = {},
+                       .peaks = {},
+                       .step_micros = outcome.result.step_time_micros};
+  if (!outcome.result.start_micros.empty()) state.starts = GroupStarts(env.grouping(), outcome.result);
+  for (const Bytes peak : outcome.result.peak_memory) state.peaks.push_back(static_cast<double>(peak.count));
+  return state;
+}
+
+// Adds a worker whose episode begins at `start`.
+void BeginEpisode(PlacetoGraph& graph, const EvaluatedState& start) {
+  EpisodeWorker& worker = graph.workers.emplace_back();
+  worker.state = start.state;
+  std::fill(worker.state.done.begin(), worker.state.done.end(), 0U);
+  worker.episode.start = start.state.placement;
+  worker.episode.costs = {start.cost()};
+  worker.best_micros = start.state.step_micros;
+}
+
+// The record of a round whose episodes are over.
+EpisodeRecord RecordOf(const PlacetoGraph& graph) {
+  EpisodeRecord record{.episode = graph.rounds,
+                       .evaluations = graph.evaluations,
+                       .argmax = graph.argmax,
+                       .final_micros = graph.workers[0].state.step_micros,
+                       .best_micros = graph.workers[0].best_micros,
+                       .entropy = 0};
+  double entropies = 0;
+  std::size_t count = 0;
+  for (const EpisodeWorker& worker : graph.workers) {
+    record.best_micros = std::min(record.best_micros, worker.best_micros);
+    for (const double entropy : worker.episode.entropies) entropies += entropy;
+    count += worker.episode.entropies.size();
+  }
+  record.entropy = count > 0 ? entropies / static_cast<double>(count) : 0;
+  return record;
+}
+
+// Moves `group` in the placement of each worker, as the policy's `logits` say. The most likely device where the policy
+// is evaluated, else a device that is drawn.
+std::vector<Placement> MoveGroup(const Matrix& logits, std::uint32_t group, std::span<const std::uint64_t> seeds,
+                                 PlacetoGraph& graph, Rng& rng) {
+  std::vector<Placement> moves;
+  const std::vector<std::uint8_t>& allowed = graph.view->allowed[group];
+  std::vector<double> probabilities(allowed.size());
+  const std::size_t choices = graph.devices[group].size();
+  const std::size_t step = graph.workers[0].episode.steps.size();
+  for (std::size_t w = 0; w < graph.workers.size(); ++w) {
+    EpisodeWorker& worker = graph.workers[w];
+    CheckFinite(logits.values(w), graph.title, step);
+    Softmax(logits.values(w), allowed, probabilities);
+    const DeviceId device = MakeId<DeviceId>(graph.argmax ? Likeliest(probabilities) : Draw(probabilities, rng));
+    if (choices > 1) worker.episode.entropies.push_back(RelativeEntropy(probabilities, choices));
+    worker.episode.steps.push_back({.group = group,
+                                    .device = device,
+                                    .starts = worker.state.starts,
+                                    .peaks = worker.state.peaks,
+                                    .step_micros = worker.state.step_micros,
+                                    .seed = seeds[w]});
+    Placement& move = moves.emplace_back(worker.state.placement);
+    move[MakeId<OpId>(group)] = device;
+  }
+  return moves;
+}
+
 class Placeto : public PolicyAgent {
  public:
   Placeto(std::string name, const PlacetoOptions& options, const AgentContext& context)
@@ -40,7 +151,7 @@ class Placeto : public PolicyAgent {
 
   // A budget of one evaluation is allowed: it evaluates only the first placement.
   void CheckGroups(std::size_t num_groups) const override {
-    if (num_groups > 0 && Budget(num_groups) != 1) CheckBudget(num_groups);
+    if (num_groups > 0 && Plan().Budget(num_groups) != 1) Plan().CheckBudget(name(), num_groups);
   }
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
@@ -58,7 +169,7 @@ class Placeto : public PolicyAgent {
       return {.placements = graph.starting};
     }
     if (seen.num_groups() == 0) {
-      graph.rounds = std::max<std::size_t>(Rounds(0), 1);
+      graph.rounds = std::max<std::size_t>(Plan().Rounds(0), 1);
       return {.placements = {graph.start->state.placement}};
     }
     if (graph.workers.empty()) {
@@ -101,11 +212,12 @@ class Placeto : public PolicyAgent {
     if (graphs_.size() < context().num_graphs) return false;
     return std::all_of(graphs_.begin(), graphs_.end(), [this](const auto& entry) {
       const PlacetoGraph& graph = entry.second;
-      return graph.start && graph.rounds > 0 && graph.rounds >= Rounds(graph.start->state.placement.num_ops());
+      return graph.start && graph.rounds > 0 && graph.rounds >= Plan().Rounds(graph.start->state.placement.num_ops());
     });
   }
 
  private:
+  PlacetoPlan Plan() const { return {options_, context(), OnlyApplies()}; }
   // Whether placements of the current round may be the search's best.
   bool MayBeBest(const PlacetoGraph& graph) const {
     return OnlyApplies() || !graph.argmax || options_.evaluation_counts;
@@ -149,19 +261,6 @@ class Placeto : public PolicyAgent {
   const ParameterSet& weights() const override { return learner_->network().parameters(); }
   void WeightsLoaded() override { learner_->network().Pack(); }
 
-  // Number of rounds on a graph of this many groups.
-  std::size_t Rounds(std::size_t num_groups) const {
-    if (OnlyApplies()) return 1;
-    if (options_.episodes > 0) return options_.episodes;
-    const std::size_t starts = options_.start == StartPlacement::kRandomEach ? options_.workers : 0;
-    const std::size_t per_round = std::max<std::size_t>(num_groups * options_.passes * options_.workers + starts, 1);
-    return std::max<std::size_t>((std::max<std::size_t>(Budget(num_groups), 1) - 1) / per_round, 1);
-  }
-  // Evaluations on a graph of this many groups; 0: no limit.
-  std::size_t Budget(std::size_t num_groups) const {
-    return context().episodes > 0 ? 1 + context().episodes * num_groups : context().evaluations;
-  }
-
   void MakeNetwork(std::size_t num_devices) override {
     NetworkOptions network = options_.network;
     network.num_devices = num_devices;
@@ -198,27 +297,6 @@ class Placeto : public PolicyAgent {
     return graph;
   }
 
-  // Rejects a budget too small for one episode.
-  void CheckBudget(std::size_t num_groups) const {
-    const std::size_t workers = OnlyApplies() ? 1 : options_.workers;
-    const std::size_t starts = options_.start == StartPlacement::kRandomEach ? workers : 0;
-    const std::size_t least = 1 + starts + num_groups * options_.passes * workers;
-    const std::size_t budget = Budget(num_groups);
-    if (budget == 0 || budget >= least || (OnlyApplies() && context().episodes > 0)) return;
-    throw InputError(name(),
-                     fmt::format("{} evaluations end within the first episode (at least {}: 1 + groups * passes "
-                                 "* workers)",
-                                 budget, least));
-  }
-
-  static Placement RandomStart(const PlacetoGraph& graph, Rng& rng) {
-    Placement placement(graph.devices.size());
-    for (std::size_t n = 0; n < graph.devices.size(); ++n) {
-      placement[MakeId<OpId>(n)] = graph.devices[n][rng.Below(graph.devices[n].size())];
-    }
-    return placement;
-  }
-
   // The first placement of the search.
   Placement StartOn(const Environment& env, Rng& rng) {
     if (env.start()) return *env.start();
@@ -229,17 +307,6 @@ class Placeto : public PolicyAgent {
       }
     }
     return OnFirstAccelerator(env.observation());
-  }
-
-  static PlacementState StateOf(const Environment& env, const Placement& placement, const Outcome& outcome) {
-    PlacementState state{.placement = placement,
-                         .done = std::vector<std::uint32_t>(placement.num_ops()),
-                         .starts = {},
-                         .peaks = {},
-                         .step_micros = outcome.result.step_time_micros};
-    if (!outcome.result.start_micros.empty()) state.starts = GroupStarts(env.grouping(), outcome.result);
-    for (const Bytes peak : outcome.result.peak_memory) state.peaks.push_back(static_cast<double>(peak.count));
-    return state;
   }
 
   void TakeStarts(PlacetoGraph& graph, const Environment& env, std::span<const Placement> batch,
@@ -257,20 +324,11 @@ class Placeto : public PolicyAgent {
     }
   }
 
-  static void BeginEpisode(PlacetoGraph& graph, const EvaluatedState& start) {
-    EpisodeWorker& worker = graph.workers.emplace_back();
-    worker.state = start.state;
-    std::fill(worker.state.done.begin(), worker.state.done.end(), 0U);
-    worker.episode.start = start.state.placement;
-    worker.episode.costs = {start.cost()};
-    worker.best_micros = start.state.step_micros;
-  }
-
   void BeginRound(PlacetoGraph& graph, const Observation& seen, Rng& rng) {
     // If a graph starts its next round before the others have contributed, update with the pending gradient.
     if (graph.contributed) Update();
-    const std::size_t rounds = Rounds(seen.num_groups());
-    CheckBudget(seen.num_groups());
+    const std::size_t rounds = Plan().Rounds(seen.num_groups());
+    Plan().CheckBudget(name(), seen.num_groups());
     const bool last = options_.final_evaluation && graph.rounds + 1 >= rounds && rounds > 1;
     graph.argmax =
         OnlyApplies() || last || (options_.evaluate_every > 0 && graph.rounds % options_.evaluate_every == 0);
@@ -309,46 +367,12 @@ class Placeto : public PolicyAgent {
       graph.view->features.Fill(graph.workers[w].state, group,
                                 [&](std::size_t n) { return states_.features.row(n * batch + w); });
     }
-    const Matrix& logits = learner_->network().Forward(states_);
-    std::vector<Placement> moves;
-    const std::vector<std::uint8_t>& allowed = graph.view->allowed[group];
-    std::vector<double> probabilities(allowed.size());
-    const std::size_t choices = graph.devices[group].size();
-    for (std::size_t w = 0; w < batch; ++w) {
-      EpisodeWorker& worker = graph.workers[w];
-      CheckFinite(logits.values(w), graph.title, step);
-      Softmax(logits.values(w), allowed, probabilities);
-      const DeviceId device = MakeId<DeviceId>(graph.argmax ? Likeliest(probabilities) : Draw(probabilities, rng));
-      if (choices > 1) worker.episode.entropies.push_back(RelativeEntropy(probabilities, choices));
-      worker.episode.steps.push_back({.group = group,
-                                      .device = device,
-                                      .starts = worker.state.starts,
-                                      .peaks = worker.state.peaks,
-                                      .step_micros = worker.state.step_micros,
-                                      .seed = states_.seeds[w]});
-      Placement& move = moves.emplace_back(worker.state.placement);
-      move[MakeId<OpId>(group)] = device;
-    }
-    return moves;
+    return MoveGroup(learner_->network().Forward(states_), group, states_.seeds, graph, rng);
   }
 
   EpisodeRecord EndRound(PlacetoGraph& graph) {
-    const Episode& first = graph.workers[0].episode;
-    EpisodeRecord record{.episode = graph.rounds,
-                         .evaluations = graph.evaluations,
-                         .argmax = graph.argmax,
-                         .final_micros = graph.workers[0].state.step_micros,
-                         .best_micros = graph.workers[0].best_micros,
-                         .entropy = 0};
-    double entropies = 0;
-    std::size_t count = 0;
-    for (const EpisodeWorker& worker : graph.workers) {
-      record.best_micros = std::min(record.best_micros, worker.best_micros);
-      for (const double entropy : worker.episode.entropies) entropies += entropy;
-      count += worker.episode.entropies.size();
-    }
-    record.entropy = count > 0 ? entropies / static_cast<double>(count) : 0;
-    if (!graph.argmax && options_.train) Learn(graph, first.steps.size());
+    const EpisodeRecord record = RecordOf(graph);
+    if (!graph.argmax && options_.train) Learn(graph, graph.workers[0].episode.steps.size());
     ++graph.rounds;
     graph.workers.clear();
     return record;
@@ -364,7 +388,8 @@ class Placeto : public PolicyAgent {
       }
     }
     graph.baselines.Add(mean);
-    const double decay = options_.entropy_decay > 0 ? std::min(Progress(graph) / options_.entropy_decay, 1.0) : 1.0;
+    const double decay =
+        options_.entropy_decay > 0 ? std::min(Plan().Progress(graph) / options_.entropy_decay, 1.0) : 1.0;
     const double weight = options_.entropy_weight + decay * (options_.final_entropy_weight - options_.entropy_weight);
     for (std::size_t w = 0; w < graph.workers.size(); ++w) {
       std::vector<double> advantages = returns[w];
@@ -372,16 +397,10 @@ class Placeto : public PolicyAgent {
       learner_->AddEpisode(*graph.view, graph.sample, graph.workers[w].episode, advantages, weight, graph.title);
     }
     graph.contributed = true;
-    progress_ = Progress(graph);
+    progress_ = Plan().Progress(graph);
     const auto contributions = static_cast<std::size_t>(
         std::count_if(graphs_.begin(), graphs_.end(), [](const auto& entry) { return entry.second.contributed; }));
     if (contributions >= context().num_graphs) Update();
-  }
-
-  // Share of completed rounds.
-  double Progress(const PlacetoGraph& graph) const {
-    const std::size_t rounds = Rounds(graph.order.size());
-    return std::min(1.0, static_cast<double>(graph.rounds) / static_cast<double>(std::max<std::size_t>(rounds, 2) - 1));
   }
 
   void Update() {

@@ -10,7 +10,6 @@
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/planner/group_vectors.h"
-#include "agents/rl/start_prior.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -41,19 +40,37 @@ void AddRow(const float* noise, std::span<float> row) {
   for (std::size_t i = 0; i < row.size(); ++i) row[i] += noise[i];
 }
 
-// [num_devices]: devices that a learned group may use. These are the devices allowed for any node, without CPUs if
-// `use_cpus` is false. A node that runs only on CPUs goes to a CPU independently of its group.
-std::vector<std::uint8_t> UsableDevices(const Observation& seen, const std::vector<std::vector<DeviceId>>& devices,
-                                        bool use_cpus) {
-  std::vector<std::uint8_t> all(seen.num_devices());
-  for (const std::vector<DeviceId>& of_node : devices) {
-    for (const DeviceId device : of_node) all[Index(device)] = 1;
+// Whether the activations of a draw are few enough to be kept.
+bool Keeps(const DrawOptions& how, const PlannerOptions& options, std::size_t num_nodes, std::size_t num_groups) {
+  const bool has_placer = options.placer != PlacerKind::kNone;
+  const bool has_grouper = options.grouper == GrouperKind::kLearned;
+  if (how.argmax) return false;  // nothing is learned from it
+  const std::size_t state = 2 * options.hidden;
+  // Gates, cells and states of the decoder, queries, contexts and shares.
+  const std::size_t of_placer = has_placer ? how.count * num_groups * (8 * state + num_groups) : 0;
+  const std::size_t groupings = has_placer ? (how.count - 1) / options.samples + 1 : how.count;
+  const std::size_t of_grouper = has_grouper ? groupings * num_nodes * num_groups : 0;
+  return sizeof(float) * (of_placer + of_grouper) <= kMostKept;
+}
+
+// The placements of a draw. Without a Placer groups are devices.
+std::vector<Placement> PlacementsOf(const PlannerDraw& draw, const PlannerProblem& problem, const Observation& seen) {
+  std::vector<std::size_t> position(problem.order.size());
+  for (std::size_t p = 0; p < problem.order.size(); ++p) position[problem.order[p]] = p;
+  std::vector<Placement> placements;
+  for (const GroupingDraw& grouping : draw.groupings) {
+    for (std::size_t j = 0; j < grouping.count; ++j) {
+      Placement& placement = placements.emplace_back(problem.devices.size());
+      for (std::size_t node = 0; node < problem.devices.size(); ++node) {
+        const std::size_t group = grouping.groups[node];
+        const std::size_t device =
+            grouping.devices.empty() ? group : grouping.devices[position[group] * grouping.count + j];
+        placement[MakeId<OpId>(node)] =
+            seen.Allowed(node, device) ? MakeId<DeviceId>(device) : seen.Fastest(node, problem.devices[node]);
+      }
+    }
   }
-  if (use_cpus) return all;
-  std::vector<std::uint8_t> accelerators(seen.num_devices());
-  for (const DeviceId device : seen.accelerators) accelerators[Index(device)] = all[Index(device)];
-  const bool any = std::count(accelerators.begin(), accelerators.end(), 1) > 0;
-  return any ? accelerators : all;
+  return placements;
 }
 
 }  // namespace
@@ -116,59 +133,6 @@ void PlannerPolicy::Pack() {
   if (placer_) placer_->Refresh();
 }
 
-void PlannerPolicy::See(const Environment& env, std::uint64_t seed) {
-  const Observation& seen = env.observation();
-  Problem& problem = problem_.emplace();
-  problem.nodes = DescribeNodes(env);
-  problem.numbers = OpNumbers(problem.nodes, options_.raw_features);
-  problem.devices = SearchDevices(seen, options_.use_cpus);
-  problem.usable = UsableDevices(seen, problem.devices, options_.use_cpus);
-  for (const std::vector<DeviceId>& devices : problem.devices) {
-    if (options_.grouper == GrouperKind::kNone) problem.allowed.push_back(MaskOf(devices, seen.num_devices()));
-  }
-  Rng rng(seed);
-  if (options_.grouper != GrouperKind::kLearned) {
-    for (std::uint32_t node = 0; node < seen.num_groups(); ++node) {
-      problem.fixed_groups.push_back(
-          options_.grouper == GrouperKind::kNone ? node : static_cast<std::uint32_t>(rng.Below(num_groups_)));
-    }
-  }
-  if (env.start()) BeginAt(*env.start(), rng);
-  problem.order.resize(num_groups_);
-  std::iota(problem.order.begin(), problem.order.end(), 0U);
-  if (options_.shuffle == 0) return;
-  Rng order(options_.shuffle);
-  order.Shuffle(problem.order);
-}
-
-// Where nodes are groups, their devices are the start's. Else the groups are dealt to the devices in turn, and nodes go
-// to groups of their device.
-void PlannerPolicy::BeginAt(const Placement& start, Rng& rng) {
-  Problem& problem = *problem_;
-  problem.start = start;
-  for (std::size_t g = 0; g < num_groups_; ++g) {
-    problem.home.push_back(options_.grouper == GrouperKind::kNone ? start[MakeId<OpId>(g)]
-                                                                  : MakeId<DeviceId>(g % num_devices_));
-  }
-  if (options_.grouper != GrouperKind::kRandom) return;
-  for (std::size_t node = 0; node < num_nodes_; ++node) {
-    const std::size_t device = Index(start[MakeId<OpId>(node)]);
-    if (device >= num_groups_) continue;
-    const std::size_t of_device = (num_groups_ - device - 1) / num_devices_ + 1;
-    problem.fixed_groups[node] = static_cast<std::uint32_t>(device + num_devices_ * rng.Below(of_device));
-  }
-}
-
-bool PlannerPolicy::Keeps(const DrawOptions& how) const {
-  if (how.argmax) return false;  // nothing is learned from it
-  const std::size_t state = 2 * options_.hidden;
-  // Gates, cells and states of the decoder, queries, contexts and shares.
-  const std::size_t of_placer = placer_ ? how.count * num_groups_ * (8 * state + num_groups_) : 0;
-  const std::size_t groupings = placer_ ? (how.count - 1) / options_.samples + 1 : how.count;
-  const std::size_t of_grouper = grouper_ ? groupings * num_nodes_ * num_groups_ : 0;
-  return sizeof(float) * (of_placer + of_grouper) <= kMostKept;
-}
-
 PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place, Rng& rng) {
   PlannerDraw draw;
   draw.log_odds.resize(how.count);
@@ -177,7 +141,7 @@ PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place
     logits = &grouper_->Forward(problem_->nodes.kinds, problem_->numbers);
     CheckFinite(*logits, place, "logits of the Grouper");
   }
-  const bool keep = Keeps(how);
+  const bool keep = Keeps(how, options_, num_nodes_, num_groups_);
   double of_groupers = 0;
   const std::size_t most = placer_ ? options_.samples : 1;  // without a Placer a grouping has one placement
   for (std::size_t first = 0; first < how.count; first += most) {
@@ -207,12 +171,7 @@ PlannerDraw PlannerPolicy::Draw(const DrawOptions& how, const std::string& place
 void PlannerPolicy::GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds) {
   row_.assign(logits.row(node), logits.row(node) + num_groups_);
   AddRow(RowOrNull(noise, node), row_);
-  if (problem_->start) {
-    const DeviceId device = (*problem_->start)[MakeId<OpId>(node)];
-    const auto chosen = static_cast<std::size_t>(std::ranges::count(problem_->home, device));
-    const auto more = static_cast<float>(StartLogit(num_nodes_, chosen, num_groups_ - chosen));
-    for (std::size_t g = 0; g < num_groups_; ++g) row_[g] += problem_->home[g] == device ? more : 0;
-  }
+  problem_->AddStartOfNode(node, row_);
   if (placer_) {
     Softmax(row_, all_groups_, odds);
   } else {  // groups are devices
@@ -223,13 +182,8 @@ void PlannerPolicy::GroupOdds(const Matrix& logits, const Matrix& noise, std::si
 void PlannerPolicy::DeviceOdds(const float* logits, const float* noise, std::size_t position, std::span<double> odds) {
   row_.assign(logits, logits + num_devices_);
   AddRow(noise, row_);
-  const std::vector<std::uint8_t>& allowed = AllowedAt(position);
-  if (problem_->start) {
-    const std::size_t device = Index(problem_->home[problem_->order[position]]);
-    const auto choices = static_cast<std::size_t>(std::ranges::count(allowed, 1));
-    if (allowed[device] != 0) row_[device] += static_cast<float>(StartLogit(num_groups_, 1, choices - 1));
-  }
-  Softmax(row_, allowed, odds);
+  problem_->AddStartOfGroup(position, row_);
+  Softmax(row_, problem_->AllowedAt(position), odds);
 }
 
 double PlannerPolicy::DrawGroups(const Matrix& logits, const DrawOptions& how, bool keep, Rng& rng,
@@ -263,7 +217,7 @@ void PlannerPolicy::DrawDevices(const DrawOptions& how, bool keep, const std::st
   std::vector<double> odds(num_devices_);
   const auto choose = [&](std::size_t position, const Matrix& logits, std::span<std::uint32_t> devices) {
     CheckFinite(logits, place, "logits of the Placer");
-    const std::vector<std::uint8_t>& allowed = AllowedAt(position);
+    const std::vector<std::uint8_t>& allowed = problem_->AllowedAt(position);
     const auto choices = static_cast<std::size_t>(std::count(allowed.begin(), allowed.end(), 1));
     if (how.noisy) grouping->noise.emplace_back(grouping->count, num_devices_);
     for (std::size_t j = 0; j < grouping->count; ++j) {
@@ -279,21 +233,7 @@ void PlannerPolicy::DrawDevices(const DrawOptions& how, bool keep, const std::st
 }
 
 std::vector<Placement> PlannerPolicy::Placements(const PlannerDraw& draw, const Observation& seen) const {
-  std::vector<std::size_t> position(num_groups_);
-  for (std::size_t p = 0; p < num_groups_; ++p) position[problem_->order[p]] = p;
-  std::vector<Placement> placements;
-  for (const GroupingDraw& grouping : draw.groupings) {
-    for (std::size_t j = 0; j < grouping.count; ++j) {
-      Placement& placement = placements.emplace_back(num_nodes_);
-      for (std::size_t node = 0; node < num_nodes_; ++node) {
-        const std::size_t group = grouping.groups[node];
-        const std::size_t device = placer_ ? grouping.devices[position[group] * grouping.count + j] : group;
-        placement[MakeId<OpId>(node)] =
-            seen.Allowed(node, device) ? MakeId<DeviceId>(device) : seen.Fastest(node, problem_->devices[node]);
-      }
-    }
-  }
-  return placements;
+  return PlacementsOf(draw, *problem_, seen);
 }
 
 std::vector<double> PlannerPolicy::LogOdds(const PlannerDraw& draw) {
@@ -385,10 +325,6 @@ void PlannerPolicy::AddPlacerGradient(const GroupingDraw& grouping, std::span<co
     }
   }
   placer_->Backward(course, d_logits, loss.excess, gradients);
-}
-
-const std::vector<std::uint8_t>& PlannerPolicy::AllowedAt(std::size_t position) const {
-  return options_.grouper == GrouperKind::kNone ? problem_->allowed[problem_->order[position]] : problem_->usable;
 }
 
 }  // namespace emplace::agents

@@ -12,8 +12,8 @@
 
 #include "agents/nn/grouper.h"
 #include "agents/nn/sequence_network.h"
-#include "agents/node_features.h"
 #include "agents/rl/planner/options.h"
+#include "agents/rl/planner/planner_problem.h"
 #include "sim/base/rng.h"
 #include "sim/placement.h"
 
@@ -81,7 +81,9 @@ class PlannerPolicy {
 
   // Sets the problem to place; a fixed grouping is sampled with `seed`.
   bool sees() const { return problem_.has_value(); }
-  void See(const Environment& env, std::uint64_t seed);
+  void See(const Environment& env, std::uint64_t seed) {
+    problem_ = MakePlannerProblem(env, options_, num_groups_, seed);
+  }
 
   // Throws InputError that begins with `place` if logits are not finite.
   PlannerDraw Draw(const DrawOptions& how, const std::string& place, Rng& rng);
@@ -97,20 +99,6 @@ class PlannerPolicy {
   std::size_t num_devices() const { return num_devices_; }
 
  private:
-  // The problem that See() was called with.
-  struct Problem {
-    NodeFeatures nodes;
-    Matrix numbers;                                  // [num_nodes, kOpNumbers]
-    std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: allowed devices of a node
-    std::vector<std::uint8_t> usable;                // [num_devices]: devices allowed for groups
-    std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices` as masks, if nodes are
-                                                     // groups
-    std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: used if the grouping is not learned
-    std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
-    std::optional<Placement> start;                  // of nodes
-    std::vector<DeviceId> home;                      // [num_groups]: where the groups are at the start; empty without
-  };
-
   // The probabilities of a node's groups from its logits and noise.
   void GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds);
   // The same of a group's devices; `noise` may be null.
@@ -120,15 +108,9 @@ class PlannerPolicy {
                     double* entropy, std::size_t* tied);
   void DrawDevices(const DrawOptions& how, bool keep, const std::string& place, Rng& rng, GroupingDraw* grouping,
                    std::span<double> log_odds, PlannerDraw* draw);
-  // Whether the activations of a draw are few enough to be kept.
-  bool Keeps(const DrawOptions& how) const;
   void AddGrouperGradient(const PlannerDraw& draw, std::span<const double> weights, std::span<float> gradients);
   void AddPlacerGradient(const GroupingDraw& grouping, std::span<const double> weights, const LossWeights& loss,
                          std::span<float> gradients);
-  // Chooses each group's device at the start, and for a fixed grouping the groups.
-  void BeginAt(const Placement& start, Rng& rng);
-  // Mask of the devices allowed for the Placer's group at `position`.
-  const std::vector<std::uint8_t>& AllowedAt(std::size_t position) const;
 
   PlannerOptions options_;
   std::size_t num_nodes_ = 0;
@@ -138,7 +120,7 @@ class PlannerPolicy {
   SequenceOptions placer_options_;
   ParameterSet placer_parameters_;
   std::unique_ptr<SequenceNetwork> placer_;
-  std::optional<Problem> problem_;
+  std::optional<PlannerProblem> problem_;
   std::size_t version_ = 0;  // of the weights: counts Pack()
   std::vector<float> row_;
   std::vector<std::uint8_t> all_groups_;

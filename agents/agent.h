@@ -55,10 +55,9 @@ struct EpisodeRecord {
   double entropy = 0;  // of the policy, in [0, 1]: mean over steps of H / log(number of devices to choose from)
   // Where the agent knows them:
   std::optional<double> gradient_norm = {};  // of the episode's update, before clipping; of its last if it has several
-  std::optional<double> grouper_entropy = {};  // like `entropy`, of a policy that also draws the groups
-  std::optional<std::size_t> tied = {};        // decisions of an argmax placement with several most likely choices
-  std::optional<EpisodesLeftOut> left_out =
-      {};  // between the record before and this one; none: the other is next to it
+  std::optional<double> grouper_entropy = {};    // like `entropy`, of a policy that also draws the groups
+  std::optional<std::size_t> tied = {};          // decisions of an argmax placement with several most likely choices
+  std::optional<EpisodesLeftOut> left_out = {};  // since the record before; none: every episode has one
   bool operator==(const EpisodeRecord&) const = default;
 };
 

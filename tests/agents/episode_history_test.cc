@@ -53,7 +53,9 @@ TEST(EpisodeHistoryTest, TheLastEpisodeOfEachKindHasARecord) {
   for (std::size_t i = 0; i < 1000; ++i) {
     history.Add(Episode(i));
     EXPECT_EQ(history.records().back().episode, i);
-    if (i % 10 == 9) EXPECT_EQ(history.records().end()[-2].episode, i - 1);
+    if (i % 10 == 9) {
+      EXPECT_EQ(history.records().end()[-2].episode, i - 1);
+    }
   }
 }
 

@@ -67,8 +67,8 @@ TEST_F(TrackedFilesTest, ThoseAboveOneMegabyteHaveAReason) {
   }
   for (const auto& [name, reason] : reasons) {
     EXPECT_FALSE(reason.empty()) << name;
-    EXPECT_TRUE(sizes.contains(name)) << name << " is not tracked";
-    if (sizes.contains(name)) EXPECT_GT(sizes.at(name), kMega) << name << " needs no reason";
+    ASSERT_TRUE(sizes.contains(name)) << name << " is not tracked";
+    EXPECT_GT(sizes.at(name), kMega) << name << " needs no reason";
   }
 }
 

@@ -110,16 +110,12 @@ class Trial:
         """What a learning agent drew and learned, without evaluations of its likeliest placement. Episodes that were left
         out have their mean each."""
         episodes: list[dict[str, Any]] = []
-        before = 0
-        for record in self.graph.get("episodes", ()):
-            means = dict(record.get("left_out", {"episodes": 0}))
-            count = means.pop("episodes")
-            for index in range(1, count + 1):
-                evaluations = before + index * (record["evaluations"] - before) // (count + 1)
-                episodes.append({"evaluations": evaluations, **dict.fromkeys(MEANS), **means})
+        records = self.graph.get("episodes", [])
+        for before, record in zip([{}, *records], records):
+            if "left_out" in record:
+                episodes += _left_out(before["evaluations"], record)
             if not record["argmax"]:
                 episodes.append(record)
-            before = record["evaluations"]
         return episodes
 
     def drawn(self, tenth: int) -> float | None:
@@ -137,6 +133,14 @@ class Trial:
     @property
     def cpu_seconds(self) -> float:
         return self.timing["policy_seconds"] + self.timing["simulator_seconds"]
+
+
+def _left_out(before: int, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The episodes without a record between `before` evaluations and this record, each with their means."""
+    means = {**dict.fromkeys(MEANS), **record["left_out"]}
+    count = means.pop("episodes")
+    distance = record["evaluations"] - before
+    return [{**means, "evaluations": before + index * distance // (count + 1)} for index in range(1, count + 1)]
 
 
 def _ms(micros: float | None) -> float | None:

@@ -33,6 +33,17 @@ struct Proposal {
   bool episode_continues = false;
 };
 
+// Episodes without a record of their own (EpisodeHistory): their number and means, argmax episodes not counted. A mean
+// is none where no episode has the value.
+struct EpisodesLeftOut {
+  std::size_t episodes = 0;
+  std::optional<double> final_micros = {};
+  std::optional<double> mean_micros = {};
+  std::optional<double> entropy = {};
+  std::optional<double> gradient_norm = {};
+  bool operator==(const EpisodesLeftOut&) const = default;
+};
+
 // A summary of one episode of a learning agent, for learning curves.
 struct EpisodeRecord {
   std::size_t episode = 0;                 // index within its graph, from 0
@@ -44,8 +55,9 @@ struct EpisodeRecord {
   double entropy = 0;  // of the policy, in [0, 1]: mean over steps of H / log(number of devices to choose from)
   // Where the agent knows them:
   std::optional<double> gradient_norm = {};  // of the episode's update, before clipping; of its last if it has several
-  std::optional<double> grouper_entropy = {};  // like `entropy`, of a policy that also draws the groups
-  std::optional<std::size_t> tied = {};        // decisions of an argmax placement with several most likely choices
+  std::optional<double> grouper_entropy = {};    // like `entropy`, of a policy that also draws the groups
+  std::optional<std::size_t> tied = {};          // decisions of an argmax placement with several most likely choices
+  std::optional<EpisodesLeftOut> left_out = {};  // since the record before; none: every episode has one
   bool operator==(const EpisodeRecord&) const = default;
 };
 

@@ -1,6 +1,5 @@
 #include "agents/checkpoint.h"
 
-#include <cmath>
 #include <istream>
 #include <ostream>
 #include <sstream>
@@ -23,25 +22,9 @@ void SaveGraphState(std::ostream& out, const GraphState& state) {
     out << evaluations << ' ';
     SaveDouble(out, micros);
   }
-  out << '\n' << state.episodes.size() << ' ';
-  for (const EpisodeRecord& record : state.episodes) {
-    out << record.episode << ' ' << record.evaluations << ' ' << (record.argmax ? 1 : 0) << ' ';
-    for (const double value : {record.final_micros, record.best_micros, record.entropy}) SaveDouble(out, value);
-    const auto tied = record.tied ? std::optional<double>(static_cast<double>(*record.tied)) : std::nullopt;
-    for (const auto& value : {record.mean_micros, record.gradient_norm, record.grouper_entropy, tied}) {
-      SaveOptionalDouble(out, value);
-    }
-  }
   out << '\n';
-}
-
-// A count that was saved as a double.
-std::optional<std::size_t> LoadOptionalCount(std::istream& in) {
-  constexpr double kMost = 9e15;  // doubles hold all integers up to there
-  const std::optional<double> count = LoadOptionalDouble(in);
-  if (!count) return std::nullopt;
-  if (!(*count >= 0 && *count <= kMost && *count == std::floor(*count))) RefuseSaved("a count");
-  return static_cast<std::size_t>(*count);
+  state.episodes.Save(out);
+  out << '\n';
 }
 
 GraphState LoadGraphState(std::istream& in) {
@@ -61,21 +44,7 @@ GraphState LoadGraphState(std::istream& in) {
     const std::uint64_t evaluations = LoadNumber(in);
     state.trace.emplace_back(evaluations, LoadDouble(in));
   }
-  const std::uint64_t episodes = LoadNumber(in);
-  for (std::uint64_t i = 0; i < episodes; ++i) {
-    EpisodeRecord record;
-    record.episode = LoadNumber(in);
-    record.evaluations = LoadNumber(in);
-    record.argmax = LoadNumber(in) != 0;
-    record.final_micros = LoadDouble(in);
-    record.best_micros = LoadDouble(in);
-    record.entropy = LoadDouble(in);
-    record.mean_micros = LoadOptionalDouble(in);
-    record.gradient_norm = LoadOptionalDouble(in);
-    record.grouper_entropy = LoadOptionalDouble(in);
-    record.tied = LoadOptionalCount(in);
-    state.episodes.push_back(record);
-  }
+  state.episodes.Load(in);
   return state;
 }
 
@@ -92,7 +61,7 @@ void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchStat
   body << '\n' << rng << '\n';
   agent.Save(body);
   body << "\nend\n";
-  WriteSealed(out, "emplace.checkpoint 6", std::move(body).str());
+  WriteSealed(out, "emplace.checkpoint 7", std::move(body).str());
 }
 
 namespace {
@@ -119,7 +88,7 @@ SearchState LoadBody(const std::string& text, const std::string& spec, Agent& ag
 }  // namespace
 
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
-  ExpectHead(in, "emplace.checkpoint", "6");
+  ExpectHead(in, "emplace.checkpoint", "7");
   return LoadBody(ReadSealed(in), spec, agent, rng);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/agent.h"
+#include "agents/episode_history.h"
 #include "sim/base/check.h"
 #include "sim/base/rng.h"
 #include "sim/placement.h"
@@ -26,7 +27,7 @@ struct GraphState {
   std::optional<double> final_micros;  // of the last one, if it fits
   std::optional<double> smallest_overflow_bytes;
   std::vector<std::pair<std::size_t, double>> trace;  // at each improvement: evaluations so far, best step time in us
-  std::vector<EpisodeRecord> episodes;
+  EpisodeHistory episodes;
   bool operator==(const GraphState&) const = default;
 };
 
@@ -60,7 +61,7 @@ class UnusableCheckpoint : public InputError {
   explicit UnusableCheckpoint(const InputError& error) : InputError(error) {}
 };
 
-// Format version 6. `spec` is a text that identifies the search; `agent` and `rng` are saved completely. A checksum
+// Format version 7. `spec` is a text that identifies the search; `agent` and `rng` are saved completely. A checksum
 // precedes the data, so that corrupt data is rejected. Requires: the agent is not inside an episode
 // (Proposal::episode_continues).
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,

@@ -36,7 +36,7 @@ std::string LoadText(std::istream& in, std::size_t most);
 // Throws the InputError of a Load function that did not find `expected`, for example "a number".
 [[noreturn]] void RefuseSaved(const std::string& expected);
 
-// A file written only by emplace: `head`, words such as "emplace.checkpoint 6", a blank and the fingerprint of `body`,
+// A file written only by emplace: `head`, words such as "emplace.checkpoint 7", a blank and the fingerprint of `body`,
 // a newline, and `body`.
 void WriteSealed(std::ostream& out, const std::string& head, const std::string& body);
 // Returns the body, after the head was read. Throws InputError unless the fingerprint matches it.

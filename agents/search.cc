@@ -189,7 +189,7 @@ class GraphSearch {
     for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], proposal.may_be_best);
     const double evaluated = CpuSeconds();
     times->simulator += evaluated - proposed;
-    for (EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.push_back(record);
+    for (const EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.Add(record);
     times->policy += CpuSeconds() - evaluated;
     in_episode_ = proposal.episode_continues && !Spent();
   }
@@ -224,7 +224,8 @@ class GraphSearch {
     result.start_micros = state_.start_micros.value_or(0);
     result.final_micros = state_.final_micros;
     result.trace = state_.trace;
-    result.episodes = state_.episodes;
+    result.episodes = state_.episodes.records();
+    result.num_episodes = state_.episodes.num_episodes();
     if (!state_.best) return result;
     if (result.trace.back().first != state_.evaluations) {
       result.trace.emplace_back(state_.evaluations, *state_.best_micros);

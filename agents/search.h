@@ -102,7 +102,8 @@ struct GraphResult {
   std::optional<double> final_micros;
   // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;
-  std::vector<EpisodeRecord> episodes;  // of learning agents
+  std::vector<EpisodeRecord> episodes;  // of learning agents, thinned (EpisodeHistory)
+  std::size_t num_episodes = 0;         // those without a record included
 
   // Whether everything on one accelerator fits, and takes less than the best that was found, or nothing was found.
   bool WorseThanOneDevice() const {

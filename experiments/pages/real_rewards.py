@@ -4,10 +4,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean, median
 
-from shared.archive import BadInput, NamedTrials, Source, Trial, Trials, percent_faster
+from shared.archive import BadInput, NamedTrials, Source, Trial, Trials, percent_faster, read_trials
 from shared.chart import Axis, Line, Panel, Style, around, chart
 from shared.claims import Claim, claim_figures, claim_table, effect
-from shared.hardware import read_trials
+from shared.packed import SUFFIX
 from shared.page import Value, markdown
 from shared.table import number, run_figures, seconds
 
@@ -90,7 +90,9 @@ def curve(trial: Trial) -> list[tuple[int, float]]:
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], dict[str, str]]:
     folder = source.path("real_rewards")
-    runs, long = (read_trials(folder, name) for name in ("real_rewards", "real_rewards_long"))
+    runs, long = (
+        NamedTrials(name, read_trials(folder / (name + SUFFIX))) for name in ("real_rewards", "real_rewards_long")
+    )
     runs.expect_labels(AGENTS)
     long.expect_labels(["RNN"])
     found = claims(runs, long)

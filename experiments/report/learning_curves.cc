@@ -151,14 +151,20 @@ double LongestSearch(const std::vector<Series>& series) {
   return longest;
 }
 
+// The record of an episode by one of its ascending numbers, or the next one, if the episode was left out. Null: the
+// search has no such episode.
+const EpisodeTrace* RecordAt(const GraphRecord& record, double EpisodeTrace::*number, double at) {
+  const auto found = std::lower_bound(record.episodes.begin(), record.episodes.end(), at,
+                                      [number](const EpisodeTrace& one, double least) { return one.*number < least; });
+  if (found == record.episodes.end() || ((*found).*number != at && !found->left_out)) return nullptr;
+  return &*found;
+}
+
 std::optional<double> SampleAt(const GraphRecord& record, double evaluations) {
   if (!record.single_device_micros || *record.single_device_micros <= 0) return std::nullopt;
-  for (const EpisodeTrace& episode : record.episodes) {
-    if (episode.evaluations == evaluations && episode.mean_micros) {
-      return *episode.mean_micros / *record.single_device_micros;
-    }
-  }
-  return std::nullopt;
+  const EpisodeTrace* const episode = RecordAt(record, &EpisodeTrace::evaluations, evaluations);
+  if (episode == nullptr || !episode->mean_micros) return std::nullopt;
+  return *episode->mean_micros / *record.single_device_micros;
 }
 
 // The distinct values of `number` over the episodes that have `has`, ascending.
@@ -207,10 +213,8 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
 std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                  const std::vector<std::size_t>& columns, std::optional<double> EpisodeTrace::*value) {
   const auto value_at = [value](const GraphRecord& record, double number) -> std::optional<double> {
-    for (const EpisodeTrace& episode : record.episodes) {
-      if (episode.episode == number) return episode.*value;
-    }
-    return std::nullopt;
+    const EpisodeTrace* const episode = RecordAt(record, &EpisodeTrace::episode, number);
+    return episode == nullptr ? std::nullopt : episode->*value;
   };
   std::vector<Curve> curves;
   for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {

@@ -29,14 +29,17 @@ Scores OfTheTrial(const TrialRecord& trial, double TimingRecord::*seconds) {
 
 std::optional<double> MeanTrainingEntropy(const GraphRecord& record) {
   double sum = 0;
-  std::size_t count = 0;
+  double count = 0;
+  const auto add = [&](double episodes, const std::optional<double>& entropy) {
+    sum += episodes * entropy.value_or(0);
+    count += entropy ? episodes : 0;
+  };
   for (const EpisodeTrace& episode : record.episodes) {
-    if (episode.argmax || !episode.entropy) continue;
-    sum += *episode.entropy;
-    ++count;
+    if (episode.left_out) add(episode.left_out->episodes, episode.left_out->entropy);
+    if (!episode.argmax) add(1, episode.entropy);
   }
   if (count == 0) return std::nullopt;
-  return sum / static_cast<double>(count);
+  return sum / count;
 }
 
 std::optional<double> InitialEntropy(const GraphRecord& record) {

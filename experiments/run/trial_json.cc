@@ -1,5 +1,10 @@
 #include "experiments/run/trial_json.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
 #include "agents/bounds/lower_bound.h"
 #include "agents/objective.h"
 #include "experiments/version.h"
@@ -17,18 +22,40 @@ std::optional<double> Improvement(double start, std::optional<double> best) {
 
 double Count(std::size_t count) { return static_cast<double>(count); }
 
+// To six significant digits. Curves need no more, and further digits would be most of the file.
+double Rounded(double value) {
+  const std::string text = fmt::format("{:.5e}", value);
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+std::optional<double> Rounded(const std::optional<double>& value) {
+  return value ? std::optional(Rounded(*value)) : std::nullopt;
+}
+
+LeftOutTrace TraceOf(const agents::EpisodesLeftOut& means) {
+  return {.episodes = Count(means.episodes),
+          .final_micros = Rounded(means.final_micros),
+          .mean_micros = Rounded(means.mean_micros),
+          .entropy = Rounded(means.entropy),
+          .gradient_norm = Rounded(means.gradient_norm)};
+}
+
 EpisodeTrace TraceOf(const agents::EpisodeRecord& record) {
   return {.episode = Count(record.episode),
           .argmax = record.argmax,
-          .entropy = record.entropy,
-          .final_micros = record.final_micros,
+          .entropy = Rounded(record.entropy),
+          .final_micros = Rounded(record.final_micros),
           .evaluations = Count(record.evaluations),
-          .mean_micros = record.mean_micros,
-          .best_micros = record.best_micros,
-          .gradient_norm = record.gradient_norm,
-          .grouper_entropy = record.grouper_entropy,
-          .tied = record.tied ? std::optional(Count(*record.tied)) : std::nullopt};
+          .mean_micros = Rounded(record.mean_micros),
+          .best_micros = Rounded(record.best_micros),
+          .gradient_norm = Rounded(record.gradient_norm),
+          .grouper_entropy = Rounded(record.grouper_entropy),
+          .tied = record.tied ? std::optional(Count(*record.tied)) : std::nullopt,
+          .left_out = record.left_out ? std::optional(TraceOf(*record.left_out)) : std::nullopt};
 }
+
+// To whole microseconds, in which CPU time is measured.
+double WholeMicros(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 // The common fields of a graph's record, searched or transferred to.
 template <typename Record>
@@ -106,12 +133,12 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const a
 }
 
 JsonValue TimingToJson(const agents::SearchResult& result, const std::optional<MeasuredSteps>& measured) {
-  TimingRecord timing{.policy_seconds = result.times.policy,
-                      .simulator_seconds = result.times.simulator,
-                      .wall_seconds = result.times.wall,
-                      .episodes = Count(result.episodes.size()),
+  TimingRecord timing{.policy_seconds = WholeMicros(result.times.policy),
+                      .simulator_seconds = WholeMicros(result.times.simulator),
+                      .wall_seconds = WholeMicros(result.times.wall),
+                      .episodes = Count(result.num_episodes),
                       .hardware = measured};
-  for (const agents::GraphResult& also : result.also) timing.episodes += Count(also.episodes.size());
+  for (const agents::GraphResult& also : result.also) timing.episodes += Count(also.num_episodes);
   if (timing.episodes > 0) timing.policy_seconds_per_episode = timing.policy_seconds / timing.episodes;
   return TimingRecordToJson(timing);
 }

@@ -20,7 +20,27 @@ inline constexpr std::string_view kRunAgain = "without trial.json and timing.jso
 // The content of trial.json and timing.json, for writing and reading. Each struct has one list of its fields for both
 // (json_struct.h). Times in µs unless a name says seconds; counts are stored as doubles.
 
-// EpisodeRecord in trial.json.
+// EpisodesLeftOut in trial.json.
+struct LeftOutTrace {
+  double episodes = 0;
+  std::optional<double> final_micros = {};
+  std::optional<double> mean_micros = {};
+  std::optional<double> entropy = {};
+  std::optional<double> gradient_norm = {};
+
+  static void Fields(auto& visit, auto& self) {
+    const auto visit_known = [&visit](std::string_view key, auto& value) {
+      visit(key, value, {.optional = true, .written = value.has_value()});
+    };
+    visit("episodes", self.episodes);
+    visit_known("step_time_us", self.final_micros);
+    visit_known("mean_step_time_us", self.mean_micros);
+    visit_known("entropy", self.entropy);
+    visit_known("gradient_norm", self.gradient_norm);
+  }
+};
+
+// EpisodeRecord in trial.json. Archives of runs lack the values that no page reads.
 struct EpisodeTrace {
   double episode = 0;
   bool argmax = false;                      // not used for training
@@ -33,21 +53,23 @@ struct EpisodeTrace {
   std::optional<double> gradient_norm = {};    // of the episode's update, before clipping
   std::optional<double> grouper_entropy = {};  // like `entropy`, of the choice of groups
   std::optional<double> tied = {};             // decisions with several most likely choices
+  std::optional<LeftOutTrace> left_out = {};   // episodes without a record, before this one
 
   static void Fields(auto& visit, auto& self) {
     visit("episode", self.episode);
     visit("evaluations", self.evaluations);
     visit("argmax", self.argmax);
-    visit("step_time_us", self.final_micros);
-    visit("best_step_time_us", self.best_micros);
-    visit("mean_step_time_us", self.mean_micros);
-    visit("entropy", self.entropy);
+    visit("step_time_us", self.final_micros, {.optional = true});
+    visit("best_step_time_us", self.best_micros, {.optional = true});
+    visit("mean_step_time_us", self.mean_micros, {.optional = true});
+    visit("entropy", self.entropy, {.optional = true});
     const auto visit_known = [&visit](std::string_view key, auto& value) {
       visit(key, value, {.optional = true, .written = value.has_value()});
     };
     visit_known("gradient_norm", self.gradient_norm);
     visit_known("grouper_entropy", self.grouper_entropy);
     visit_known("tied", self.tied);
+    visit_known("left_out", self.left_out);
   }
 };
 
@@ -86,7 +108,7 @@ struct GraphRecord {
   double fitting = 0;                                 // evaluations whose placement fits
   std::optional<double> saturated = {};               // evaluations at the floor of the reward; none: it has no floor
   std::string warning = {};                           // of many such evaluations; "": none
-  std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending
+  std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending; archives may lack it
   std::vector<EpisodeTrace> episodes = {};            // of learning agents
 
   static void Fields(auto& visit, auto& self) {
@@ -99,7 +121,7 @@ struct GraphRecord {
     visit("fitting", self.fitting);
     visit("saturated", self.saturated, {.optional = true, .written = self.saturated.has_value()});
     visit("warning", self.warning, {.optional = true, .written = !self.warning.empty()});
-    visit("trace", self.trace, {.allowed = "[evaluations, step time]"});
+    visit("trace", self.trace, {.optional = true, .allowed = "[evaluations, step time]"});
     visit("episodes", self.episodes, {.optional = true, .written = !self.episodes.empty()});
   }
 };

@@ -27,7 +27,8 @@ class SearchResult:
     placement: int16 (ops,), None if nothing that fits was found. step_ns: its step time in nanoseconds. peak_bytes:
     (devices,). trace: evaluations so far and the best step time in us, at each improvement. fitting: evaluations whose
     placement fits. overflow_bytes: if nothing fits, by how much the nearest is over. episodes: of learning agents,
-    rows of evaluations, last step time, best step time (us), entropy. policy: what a learning agent learned.
+    rows of evaluations, last step time, best step time (us), entropy; of more than 256 episodes only some. policy:
+    what a learning agent learned.
     """
     agent: str
     seed: int

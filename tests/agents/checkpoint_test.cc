@@ -37,29 +37,30 @@ TEST(CheckpointTest, WhatIsSavedIsLoaded) {
   rng.Next();
   Placement best(3);
   best[MakeId<OpId>(1)] = MakeId<DeviceId>(4);
-  const agents::GraphState graph{.evaluations = 17,
-                                 .fitting = 3,
-                                 .best = best,
-                                 .best_micros = 2.5,
-                                 .start_micros = 1e300,
-                                 .final_micros = 7,
-                                 .smallest_overflow_bytes = 0.1,
-                                 .trace = {{1, 1e300}, {9, 2.5}},
-                                 .episodes = {{.episode = 3,
-                                               .evaluations = 15,
-                                               .final_micros = 4,
-                                               .best_micros = 3,
-                                               .mean_micros = 3.5,
-                                               .entropy = 0.8,
-                                               .gradient_norm = 0,
-                                               .grouper_entropy = 0.9},
-                                              {.episode = 4,
-                                               .evaluations = 16,
-                                               .argmax = true,
-                                               .final_micros = 3,
-                                               .best_micros = 2.5,
-                                               .entropy = 0.7,
-                                               .tied = 12}}};
+  agents::GraphState graph{.evaluations = 17,
+                           .fitting = 3,
+                           .best = best,
+                           .best_micros = 2.5,
+                           .start_micros = 1e300,
+                           .final_micros = 7,
+                           .smallest_overflow_bytes = 0.1,
+                           .trace = {{1, 1e300}, {9, 2.5}},
+                           .episodes = {}};
+  graph.episodes.Add({.episode = 3,
+                      .evaluations = 15,
+                      .final_micros = 4,
+                      .best_micros = 3,
+                      .mean_micros = 3.5,
+                      .entropy = 0.8,
+                      .gradient_norm = 0,
+                      .grouper_entropy = 0.9});
+  graph.episodes.Add({.episode = 4,
+                      .evaluations = 16,
+                      .argmax = true,
+                      .final_micros = 3,
+                      .best_micros = 2.5,
+                      .entropy = 0.7,
+                      .tied = 12});
   const agents::SearchState state{
       .graphs = {graph, {}}, .times = {.policy = 1, .simulator = 2, .wall = 3.5}, .part = "a part\nof two lines"};
   std::istringstream in(Saved(state, rng));
@@ -99,11 +100,11 @@ TEST(CheckpointTest, TheFirstLineIsReadAsItIsWritten) {
     const auto agent = SomeAgent();
     agents::LoadCheckpoint(in, "a search with blanks", *agent, rng);
   };
-  load("emplace.checkpoint 6 " + checksum + body);
+  load("emplace.checkpoint 7 " + checksum + body);
   for (const char* const head :
-       {" emplace.checkpoint 6 ", "emplace.checkpoint  6 ", "emplace.checkpoint +6 ", "emplace.checkpoint 06 ",
-        "emplace.checkpoint\t6 ", "emplace.checkpoint 6  ", "emplace.checkpoint 6\t", "emplace.checkpoint 6 +",
-        "emplace.checkpoint 6 0", "emplace.checkpoint 60 ", "emplace.checkpoint 6.0 "}) {
+       {" emplace.checkpoint 7 ", "emplace.checkpoint  7 ", "emplace.checkpoint +7 ", "emplace.checkpoint 07 ",
+        "emplace.checkpoint\t7 ", "emplace.checkpoint 7  ", "emplace.checkpoint 7\t", "emplace.checkpoint 7 +",
+        "emplace.checkpoint 7 0", "emplace.checkpoint 70 ", "emplace.checkpoint 7.0 "}) {
     EXPECT_THROW(load(head + checksum + body), InputError) << head;
   }
 }
@@ -123,7 +124,7 @@ TEST(CheckpointTest, ADamagedFileIsRefusedWhereverTheDamageIs) {
 // With the right checksum: what the fuzzer fuzz_checkpoint found.
 TEST(CheckpointTest, ACountThatIsNoWholeNumberIsRefused) {
   agents::SearchState state = OneGraph();
-  state.graphs[0].episodes = {{.tied = 12}};
+  state.graphs[0].episodes.Add({.tied = 12});
   const std::string whole = Saved(state, Rng(1));
   const std::string body = whole.substr(whole.find('\n') + 1);
   const std::string twelve = std::to_string(std::bit_cast<std::uint64_t>(12.0));
@@ -132,7 +133,7 @@ TEST(CheckpointTest, ACountThatIsNoWholeNumberIsRefused) {
   for (const double count : {12.5, -1.0, -1e201, 1e300, std::nan("")}) {
     const std::string bits = std::to_string(std::bit_cast<std::uint64_t>(count));
     std::stringstream file;
-    agents::WriteSealed(file, "emplace.checkpoint 6", std::string(body).replace(at, twelve.size(), bits));
+    agents::WriteSealed(file, "emplace.checkpoint 7", std::string(body).replace(at, twelve.size(), bits));
     Rng rng(1);
     const auto agent = SomeAgent();
     EXPECT_THROW(agents::LoadCheckpoint(file, "a search with blanks", *agent, rng), InputError) << count;

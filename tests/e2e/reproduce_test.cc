@@ -187,7 +187,8 @@ TEST_F(ReproduceTest, AShippedRowIsPartOfItsExperimentSlow) {
 
 // The policy gradient with an RNN stays: it takes a minute or two, all others together some seconds.
 TEST_F(ReproduceTest, ArchivedTrialsOfARowComeOutAgainSlow) {
-  ASSERT_EQ(Shell("mkdir r && tar -xJf " EMPLACE_TEST_SOURCE_DIR "/../experiments/results/post.tar.xz -C r").status, 0);
+  ASSERT_EQ(Shell(EMPLACE_PYTHON_PROGRAM " " EMPLACE_TEST_SOURCE_DIR "/../tools/archive_runs --unpack r post").status,
+            0);
   const std::string row = "reproduce post resnet-50-2-gpus --seed 1 -o r";
   const Ran archived = Emplace(row);
   ASSERT_EQ(archived.status, 0) << archived.err;

@@ -25,18 +25,17 @@ TEST_F(RerunTest, ArchivedTrialsComeOutAgainLengthy) {
 }
 
 TEST_F(RerunTest, AResultThatDoesNotComeOutIsCountedLengthy) {
-  ASSERT_EQ(Shell("tar -xJf " + Quoted("experiments/results/hierarchical_start.tar.xz") +
-                  " && sed -i 's/\"fitting\":[01]/\"fitting\":7/' hierarchical_start/*/trial.json && "
-                  "tar -cJf hierarchical_start.tar.xz hierarchical_start")
-                .status,
-            0);
+  ASSERT_EQ(Tool("archive_runs", "--unpack . hierarchical_start").status, 0);
+  ASSERT_EQ(Shell("sed -i 's/\"fitting\":[01]/\"fitting\":7/' hierarchical_start/*/trial.json").status, 0);
+  ASSERT_EQ(Tool("archive_runs", "--archives . hierarchical_start").status, 0);
   const Ran ran = Tool("rerun", "--trials 1 --archives . hierarchical_start");
   EXPECT_EQ(ran.status, 1) << ran.out << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("\n0 of 1 agree."));
 }
 
 TEST_F(RerunTest, BadInputIsOneLineLengthy) {
-  ExpectRefused(Tool("rerun", "--archives . none"), "none.tar.xz: cannot be read (there is no such file)");
+  ExpectRefused(Tool("rerun", "--archives . none"),
+                "none.trials.json.xz: is no archive of runs (there is no such file)");
   ExpectRefused(Tool("rerun", "--trials 0"), "--trials 0 --jobs 1: 1 or more are expected");
   ExpectRefused(Tool("rerun", "--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");
   ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=./none "), "./none: is no program");

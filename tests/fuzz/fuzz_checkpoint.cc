@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CheckpointSavedAgain(text, "annealing");
   if (text.empty()) return 0;
   const std::string agent = emplace::fuzz::AgentOf(kSavedAgents, text[0]);
-  emplace::fuzz::CheckSavedAgain(emplace::fuzz::Sealed("emplace.checkpoint 6", "1 s\n" + text.substr(1)),
+  emplace::fuzz::CheckSavedAgain(emplace::fuzz::Sealed("emplace.checkpoint 7", "1 s\n" + text.substr(1)),
                                  [&](const std::string& one) { return CheckpointSavedAgain(one, agent); });
   return 0;
 }

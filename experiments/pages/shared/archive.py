@@ -1,24 +1,25 @@
-"""The runs behind a page: trials of experiments/results/NAME.tar.xz, and what `emplace report` says of them."""
+"""The runs behind a page: trials of experiments/results/NAME.trials.json.xz, and what `emplace report` says of them."""
 from __future__ import annotations
 
 import csv
 import functools
 import io
 import json
-import lzma
 import math
 import os
 import shutil
 import statistics
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.packed import FAULTS, SUFFIX, read_packed, unpack
+
 ROOT = Path(__file__).resolve().parents[3]
+MEANS = ("step_time_us", "mean_step_time_us", "entropy")  # of episodes that were left out; null where none has it
 ROOM = 2 << 30  # bytes that a folder for unpacked archives has free
 
 
@@ -104,10 +105,18 @@ class Trial:
         """The best step time after so many evaluations, ms."""
         return _ms([best for count, best in self.graph["trace"] if count <= evaluations][-1])
 
-    @property
+    @functools.cached_property
     def episodes(self) -> list[dict[str, Any]]:
-        """What a learning agent drew and learned, without evaluations of its likeliest placement."""
-        return [episode for episode in self.graph.get("episodes", ()) if not episode["argmax"]]
+        """What a learning agent drew and learned, without evaluations of its likeliest placement. Episodes that were left
+        out have their mean each."""
+        episodes: list[dict[str, Any]] = []
+        records = self.graph.get("episodes", [])
+        for before, record in zip([{}, *records], records):
+            if "left_out" in record:
+                episodes += _left_out(before["evaluations"], record)
+            if not record["argmax"]:
+                episodes.append(record)
+        return episodes
 
     def drawn(self, tenth: int) -> float | None:
         """Mean step time drawn in the first (0) to last (9 or -1) tenth of the training episodes, ms."""
@@ -124,6 +133,14 @@ class Trial:
     @property
     def cpu_seconds(self) -> float:
         return self.timing["policy_seconds"] + self.timing["simulator_seconds"]
+
+
+def _left_out(before: int, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The episodes without a record between `before` evaluations and this record, each with their means."""
+    means = {**dict.fromkeys(MEANS), **record["left_out"]}
+    count = means.pop("episodes")
+    distance = record["evaluations"] - before
+    return [{**means, "evaluations": before + index * distance // (count + 1)} for index in range(1, count + 1)]
 
 
 def _ms(micros: float | None) -> float | None:
@@ -196,8 +213,8 @@ class Report:
 class NamedTrials:
     """Finished trials of an experiment."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.trials = name, Trials()
+    def __init__(self, name: str, trials: Iterable[Trial] = ()) -> None:
+        self.name, self.trials = name, Trials(trials)
 
     def where(self, *conditions: str) -> Trials:
         return self.trials.where(*conditions)
@@ -209,45 +226,34 @@ class NamedTrials:
             raise BadInput(f"{self.name}: its page has no place for {', '.join(unknown)} (labels of experiments/pages)")
 
 
+def read_trials(path: Path) -> list[Trial]:
+    """Those of NAME.trials.json.xz, in the order of their IDs."""
+    try:
+        found = [
+            Trial(trial, timing, index)
+            for trial, timing in read_packed(path)[1]
+            for index in range(len(trial["graphs"]))
+        ]
+    except FAULTS as error:
+        reason = f"{type(error).__name__}: {error}" if path.is_file() else "there is no such file"
+        raise BadInput(f"{path}: is no archive of runs ({reason})") from error
+    if not found:
+        raise BadInput(f"{path}: holds no trial (a file of tools/archive_runs is expected)")
+    return found
+
+
 class Archive(NamedTrials):
     """Runs in experiments/results. Unpacked only for reports, into a folder that goes with the object."""
 
     def __init__(self, path: Path, program: str) -> None:
-        super().__init__(path.name.removesuffix(".tar.xz"))
+        super().__init__(path.name.removesuffix(SUFFIX), read_trials(path))
         self._path, self._program = path, program
         self._reports: dict[tuple[str, ...], Report] = {}
-        files: dict[str, dict[str, bytes]] = {}  # by the trial's folder and their name
-        try:
-            with tarfile.open(path, "r:xz") as archive:
-                for member in archive:
-                    folder, _, file = member.name.rpartition("/")
-                    if member.isfile() and file in ("trial.json", "timing.json") and folder.startswith(self.name + "/"):
-                        files.setdefault(folder, {})[file] = archive.extractfile(member).read()
-        except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
-            reason = str(error) or type(error).__name__
-            raise BadInput(
-                f"{path}: cannot be read ({reason if path.is_file() else 'there is no such file'})"
-            ) from error
-        for folder, of in sorted(files.items()):
-            try:
-                record, timing = json.loads(of["trial.json"]), json.loads(of["timing.json"])
-                self.trials += [Trial(record, timing, index) for index in range(len(record["graphs"]))]
-            except (ValueError, KeyError, IndexError, TypeError) as error:
-                name = folder.rpartition("/")[2]
-                raise BadInput(f"{path}: {name}: is no trial ({type(error).__name__}: {error})") from error
-        if not self.trials:
-            raise BadInput(f"{path}: holds no trial of {self.name} (files of tools/archive_runs are expected)")
 
     @functools.cached_property
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
-        try:
-            scratch = tempfile.TemporaryDirectory(prefix="recompute.", dir=folder_in_memory())
-            command = ["tar", "-xJf", self._path, "-C", scratch.name]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise BadInput(f"{self._path}: cannot be unpacked ({error.strerror})") from error
-        if done.returncode != 0:
-            raise BadInput(f"{self._path}: cannot be unpacked ({(done.stderr.strip().splitlines() or ['tar'])[0]})")
+        scratch = tempfile.TemporaryDirectory(prefix="recompute.", dir=folder_in_memory())
+        unpack(self._path, Path(scratch.name))
         return scratch
 
     def report(self, *conditions: str) -> Report:
@@ -335,11 +341,11 @@ class Source:
 
     def names(self) -> list[str]:
         """Of all archives."""
-        return sorted(path.name.removesuffix(".tar.xz") for path in self._folder.glob("*.tar.xz"))
+        return sorted(path.name.removesuffix(SUFFIX) for path in self._folder.glob("*" + SUFFIX))
 
     def archive(self, name: str) -> Archive:
         if name not in self._archives:
-            self._archives[name] = Archive(self._folder / (name + ".tar.xz"), self.program)
+            self._archives[name] = Archive(self._folder / (name + SUFFIX), self.program)
         return self._archives[name]
 
     def path(self, file: str) -> Path:

@@ -105,6 +105,26 @@ TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
   EXPECT_EQ(curves[0].points.size(), 2U);
 }
 
+TEST(LearningCurvesTest, ARecordStandsForTheEpisodesLeftOutBeforeIt) {
+  auto records = MakeRecords({{.label = "a", .index = 0}, {.label = "a", .index = 1}});
+  const experiments::LeftOutTrace one{.episodes = 1};
+  for (experiments::TrialRecord& record : records) record.graphs[0].single_device_micros = 100;
+  records[0].graphs[0].episodes = {
+      {.episode = 0, .entropy = 1, .evaluations = 4, .mean_micros = 100},
+      {.episode = 2, .entropy = 0.5, .evaluations = 12, .mean_micros = 50, .left_out = one}};
+  records[1].graphs[0].episodes = {{.episode = 0, .entropy = 1, .evaluations = 4, .mean_micros = 300},
+                                   {.episode = 1, .entropy = 0.9, .evaluations = 8, .mean_micros = 150}};
+  const auto grid = experiments::MakeReportGrid(records);
+  const auto entropies = experiments::EpisodeCurves(records, grid, {0}, &experiments::EpisodeTrace::entropy);
+  ASSERT_EQ(entropies.size(), 1U);
+  EXPECT_DOUBLE_EQ(MeanAt(entropies[0], 1), 0.7);
+  EXPECT_DOUBLE_EQ(MeanAt(entropies[0], 2), 0.5);  // the other search has ended
+  const auto samples = experiments::SampleCurves(records, grid, {0});
+  ASSERT_EQ(samples.size(), 1U);
+  EXPECT_DOUBLE_EQ(MeanAt(samples[0], 8), 1);
+  EXPECT_EQ(samples[0].points.size(), 3U);
+}
+
 TEST(LearningCurvesTest, OnlyTheColumnsAskedForCount) {
   const auto records = MakeRecords({{.devices = 2, .best = 900, .trace = {{1, 1000}, {5, 900}}},
                                     {.devices = 3, .best = 100, .trace = {{1, 1000}, {5, 100}}}});

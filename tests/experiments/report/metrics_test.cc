@@ -39,6 +39,16 @@ TEST(ReportMetricsTest, EveryMetricIsReadFromItsPlace) {
   EXPECT_EQ(Score(trial, "wall_seconds"), 50);
 }
 
+TEST(ReportMetricsTest, EpisodesLeftOutCountInTheMeanEntropy) {
+  experiments::TrialRecord trial = MakeRecord({});
+  trial.graphs[0].episodes = {{.episode = 0, .entropy = 1},
+                              {.episode = 4,
+                               .argmax = true,
+                               .entropy = 0.1,
+                               .left_out = experiments::LeftOutTrace{.episodes = 3, .entropy = 0.2}}};
+  EXPECT_DOUBLE_EQ(Score(trial, "entropy"), 0.4);
+}
+
 TEST(ReportMetricsTest, ASearchLastsUntilItIsNearItsEnd) {
   experiments::TrialRecord trial = MakeRecord({.best = 500, .trace = {{1, 1000}, {4, 530}, {8, 520}, {10, 500}}});
   trial.timing->policy_seconds = 3;

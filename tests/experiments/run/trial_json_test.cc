@@ -59,6 +59,30 @@ TEST(TrialJsonTest, GainsAreInPercentOfTheStart) {
   EXPECT_FALSE(graph.contains("episodes"));
 }
 
+TEST(TrialJsonTest, EpisodesHaveSixDigitsAndTheMeansOfThoseLeftOut) {
+  agents::GraphResult result = Gained();
+  result.episodes = {{.episode = 0, .evaluations = 4, .final_micros = 1234567.8, .best_micros = 1, .entropy = 1.0 / 3},
+                     {.episode = 9,
+                      .evaluations = 10,
+                      .argmax = true,
+                      .left_out = agents::EpisodesLeftOut{.episodes = 7, .entropy = 0.2}}};
+  result.num_episodes = 10;
+  const nlohmann::json episodes =
+      Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(result), "")).at("graphs").at(0).at("episodes");
+  EXPECT_EQ(episodes.at(0).at("step_time_us"), 1234570);
+  EXPECT_EQ(episodes.at(0).at("entropy"), 0.333333);
+  EXPECT_FALSE(episodes.at(0).contains("left_out"));
+  EXPECT_EQ(episodes.at(1).at("left_out"), nlohmann::json::parse(R"({"episodes": 7, "entropy": 0.2})"));
+}
+
+TEST(TrialJsonTest, TimesAreWholeMicroseconds) {
+  agents::SearchResult result = With(Gained());
+  result.times = {.policy = 0.0800000004, .simulator = 1e-7, .wall = 2};
+  const nlohmann::json timing = Parsed(experiments::TimingToJson(result, std::nullopt));
+  EXPECT_EQ(timing.at("policy_seconds"), 0.08);
+  EXPECT_EQ(timing.at("simulator_seconds"), 0);
+}
+
 TEST(TrialJsonTest, SaysWhereOneDeviceIsBetter) {
   const auto beaten_by = [](const agents::GraphResult& result) {
     const nlohmann::json graph =
@@ -143,11 +167,13 @@ TEST(TrialJsonTest, PolicySecondsAreSharedByTheEpisodesOfAllGraphs) {
   EXPECT_TRUE(Parsed(experiments::TimingToJson(result, std::nullopt))
                   .at("policy_seconds_per_episode")
                   .is_null());  // no episodes
-  result.episodes.resize(1);
+  result.episodes.resize(1);    // of ten
+  result.num_episodes = 10;
   result.also = {Gained()};
-  result.also[0].episodes.resize(2);
+  result.also[0].num_episodes = 20;
   const nlohmann::json timing = Parsed(experiments::TimingToJson(result, std::nullopt));
-  EXPECT_EQ(timing.at("policy_seconds_per_episode"), 2);
+  EXPECT_EQ(timing.at("episodes"), 30);
+  EXPECT_EQ(timing.at("policy_seconds_per_episode"), 0.2);
   EXPECT_EQ(timing.at("simulator_seconds"), 2);
   EXPECT_FALSE(timing.contains("hardware"));
 }

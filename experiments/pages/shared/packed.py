@@ -1,0 +1,141 @@
+"""NAME.trials.json.xz: an experiment with the results of its finished trials, in less than a tenth of their files.
+
+Checksums and IDs are left out, as they follow from the rest, and lists of records are stored as columns."""
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+SUFFIX = ".trials.json.xz"
+SCHEMA = {"schema": "emplace.packed_trials", "version": 2}
+FAULTS = (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, IndexError, TypeError, AttributeError)
+TABLES = ("episodes", "checks")  # lists of records
+COUNTS = ("episode", "evaluations", "evaluation")  # columns that ascend: stored as differences
+ABSENT = ""  # in a column: the record lacks the value
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0, "dict_size": 1 << 26}]
+
+
+def write_packed(path: Path, experiment: Record, trials: Iterable[tuple[Record, Record]]) -> None:
+    """`trials`: the contents of trial.json and timing.json. Similar trials are stored beside each other."""
+    lines = [{"trial": _essence(trial), "timing": _essence(timing)} for trial, timing in trials]
+    lines.sort(key=lambda line: compact(line["trial"]["spec"]))
+    head = compact({**SCHEMA, "experiment": _essence(experiment)})
+    text = f'{head[:-1]},"trials":[\n' + ",\n".join(map(compact, lines)) + "\n]}\n"
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(lzma.compress(text.encode(), filters=FILTERS))
+    part.replace(path)
+
+
+def read_packed(path: Path) -> tuple[Record, list[tuple[Record, Record]]]:
+    """The experiment, and trial.json and timing.json of each trial, without checksums, by their IDs. Raises one of
+    FAULTS for what write_packed did not write."""
+    content = json.loads(lzma.decompress(path.read_bytes()))
+    if {key: content[key] for key in SCHEMA} != SCHEMA:
+        raise ValueError(f"is not {SCHEMA['schema']} of version {SCHEMA['version']}")
+    trials = [(_unpacked(line["trial"]), _unpacked(line["timing"])) for line in content["trials"]]
+    for trial, _ in trials:
+        trial["trial"] = fingerprint(trial["spec"])
+    return content["experiment"], sorted(trials, key=lambda trial: trial[0]["trial"])
+
+
+def unpack(path: Path, runs: Path) -> Path:
+    """Writes the folder of an experiment, as emplace sweep does, into `runs`, and returns it."""
+    experiment, trials = read_packed(path)
+    folder = runs / path.name.removesuffix(SUFFIX)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.json").write_text(compact(_checked(experiment)) + "\n", encoding="utf-8")
+    for trial, timing in trials:
+        own = folder / trial["trial"]
+        own.mkdir(exist_ok=True)
+        for name, content in (("spec", trial["spec"]), ("timing", _checked(timing)), ("trial", _checked(trial))):
+            (own / f"{name}.json").write_text(compact(content) + "\n", encoding="utf-8")
+    return folder
+
+
+def compact(value: Any) -> str:
+    """JSON as emplace writes it, of which it takes fingerprints."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{compact(key)}:{compact(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(compact, value)) + "]"
+    if isinstance(value, float):
+        return _shortest(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def fingerprint(value: Any) -> str:
+    """FNV-1a with 64 bits, of the value's JSON and a byte that ends it (sim/base/fingerprint.h)."""
+    result = 0xCBF29CE484222325
+    for byte in compact(value).encode() + b"\0":
+        result = (result ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{result:016x}"
+
+
+def _shortest(value: float) -> str:
+    """The shorter of the number with and without an exponent, as C++'s to_chars has it."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    first, *rest = map(str, digits)
+    power = exponent + len(rest)
+    scientific = f"{'-' * sign}{first}{'.' if rest else ''}{''.join(rest)}e{'-' if power < 0 else '+'}{abs(power):02}"
+    fixed = format(Decimal((sign, digits, exponent)), "f")
+    return scientific if len(scientific) < len(fixed) else fixed
+
+
+def _checked(content: Record) -> Record:
+    return {**content, "checksum": fingerprint(content)}
+
+
+def _essence(content: Record) -> Record:
+    return {key: _packed(value, key) for key, value in content.items() if key not in ("checksum", "trial")}
+
+
+def _packed(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _packed(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return _as_columns(value) if key in TABLES else [_packed(item, "") for item in value]
+    return value
+
+
+def _unpacked(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return _as_records(value) if key in TABLES else {key: _unpacked(item, key) for key, item in value.items()}
+    return [_unpacked(item) for item in value] if isinstance(value, list) else value
+
+
+def _as_columns(records: list[Record]) -> dict[str, list[Any]]:
+    rows = [dict(_flat(record)) for record in records]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    columns = {key: [row.get(key, ABSENT) for row in rows] for key in keys}
+    for key in filter(keys.__contains__, COUNTS):
+        columns[key] = [now - before for before, now in zip([0, *columns[key]], columns[key])]
+    return columns
+
+
+def _as_records(columns: dict[str, list[Any]]) -> list[Record]:
+    for key in filter(columns.__contains__, COUNTS):
+        for row in range(1, len(columns[key])):
+            columns[key][row] += columns[key][row - 1]
+    records: list[Record] = []
+    for values in zip(*columns.values(), strict=True):
+        record: Record = {}
+        for key, value in zip(columns, values):
+            if value != ABSENT:
+                place, _, name = key.rpartition(".")
+                (record.setdefault(place, {}) if place else record)[name] = value
+        records.append(record)
+    return records
+
+
+def _flat(record: Record, place: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{place}{key}.")
+        else:
+            yield place + key, value

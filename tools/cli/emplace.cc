@@ -164,10 +164,10 @@ int RunProgram(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kExitStatuses);
   const std::vector<Command> commands = {
-      AddImport(app),    AddExport(app),  AddGenerate(app),  AddTransform(app), AddDataset(app),   AddInspect(app),
-      AddSimulate(app),  AddBound(app),   AddExplain(app),   AddDiff(app),      AddProfile(app),   AddValidate(app),
-      AddPlace(app),     AddCompare(app), AddSweep(app),     AddWorker(app),    AddSubmit(app),    AddStatus(app),
-      AddDashboard(app), AddTrial(app),   AddReplay(app),    AddReport(app),    AddReproduce(app), AddLibrary(app),
+      AddImport(app),    AddExport(app),  AddGenerate(app),   AddTransform(app), AddDataset(app),   AddInspect(app),
+      AddSimulate(app),  AddBound(app),   AddExplain(app),    AddDiff(app),      AddProfile(app),   AddValidate(app),
+      AddPlace(app),     AddCompare(app), AddSweep(app),      AddWorker(app),    AddSubmit(app),    AddStatus(app),
+      AddDashboard(app), AddTrial(app),   AddReplay(app),     AddReport(app),    AddReproduce(app), AddLibrary(app),
       AddList(app),      AddConfig(app),  AddCompletion(app), AddStatistics(app)};
   for (CLI::App* const command : WithParts(commands)) {
     const std::string parent = command->get_parent() == &app ? "" : command->get_parent()->get_name() + " ";

@@ -71,4 +71,18 @@ std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchS
   return Find(name, spec, spec.problem, spec.simulator);
 }
 
+SearchSpec WithNamedPlacements(SearchSpec spec) {
+  if (spec.start.empty() && spec.incumbent.empty()) return spec;
+  const bool searches = FindAgent(spec.agent).searches();
+  const auto resolve = [&](SearchProblem& problem, bool has_start) {
+    if (searches && !has_start && !spec.start.empty()) problem.start = FindNamedPlacement(spec.start, spec, problem);
+    if (!spec.incumbent.empty()) problem.incumbent = FindNamedPlacement(spec.incumbent, spec, problem);
+  };
+  resolve(spec.problem, spec.given_start.has_value());
+  for (SearchProblem& problem : spec.also) resolve(problem, false);
+  for (SearchProblem& problem : spec.transfer) resolve(problem, false);
+  spec.names_are_resolved = true;
+  return spec;
+}
+
 }  // namespace emplace::agents

@@ -14,7 +14,6 @@
 
 #include "agents/candidates.h"
 #include "agents/environment.h"
-#include "agents/named_placement.h"
 #include "agents/objective.h"
 #include "agents/rl/policy_file.h"
 #include "agents/score.h"
@@ -416,12 +415,12 @@ class Search {
 
   std::unique_ptr<const Prepared> Prepare(const SearchProblem& problem, const std::optional<Placement>& given) const {
     std::optional<Placement> start = given;
-    if (!start && entry_.searches()) start = NamedFor(problem, spec_.start);
+    if (!start && entry_.searches()) start = problem.start;
     Grouping grouping = GroupingOf(problem, start);
     auto ready = std::make_unique<Prepared>(Prepared{.problem = problem,
                                                      .grouping = std::move(grouping),
                                                      .start = std::move(start),
-                                                     .incumbent = NamedFor(problem, spec_.incumbent)});
+                                                     .incumbent = problem.incumbent});
     LeaveOutCpus(ready.get());
     if (!ready->start && entry_.searches()) {
       const bool asked = problem.given_grouping || !problem.grouping.empty();
@@ -447,11 +446,6 @@ class Search {
                                           .schedule = spec_.pipeline});
     const std::optional<Grouping> finer = may_split ? std::optional(ForwardOpGroups(problem.graph)) : std::nullopt;
     return objective->Start(grouping, finer, spec_.stop);
-  }
-  // The placement that `name` stands for; none if there is no name.
-  std::optional<Placement> NamedFor(const SearchProblem& problem, const std::string& name) const {
-    if (name.empty()) return std::nullopt;
-    return FindNamedPlacement(name, spec_, problem);
   }
   Grouping GroupingOf(const SearchProblem& problem, const std::optional<Placement>& start) const {
     const bool asked = problem.given_grouping || !problem.grouping.empty();
@@ -543,9 +537,9 @@ class Search {
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.
   GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
     Prepared ready{.problem = problem, .grouping = MakeGrouping(problem, entry_), .start = {}, .incumbent = {}};
-    if (entry_.searches()) ready.start = NamedFor(problem, spec_.start);
+    if (entry_.searches()) ready.start = problem.start;
     if (ready.start) ready.grouping = MakeGrouping(problem, entry_, ready.start);
-    ready.incumbent = NamedFor(problem, spec_.incumbent);
+    ready.incumbent = problem.incumbent;
     LeaveOutCpus(&ready);
     const std::size_t num_groups = ready.grouping.num_groups();
     std::size_t budget = EvaluationBudget(spec_, entry_, num_groups);
@@ -643,6 +637,7 @@ std::string RewardWarning(const GraphResult& result) {
 }
 
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress) {
+  EMPLACE_CHECK(spec.names_are_resolved || (spec.start.empty() && spec.incumbent.empty()));
   if (spec.schedule.empty() || spec.pipeline) return Search(spec, FindAgent(spec.agent)).Run(on_progress);
   SearchSpec loaded = spec;
   loaded.pipeline = LoadSchedule(spec, Door::kSpec);

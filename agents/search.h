@@ -37,6 +37,9 @@ struct SearchProblem {
   std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = kDefaultGroups;
+  // Of ops, as SearchSettings::start and ::incumbent say; none: there is none, or it finds nothing that fits.
+  std::optional<Placement> start = {};
+  std::optional<Placement> incumbent = {};
 };
 
 // One search: settings, and what they apply to.
@@ -54,6 +57,7 @@ struct SearchSpec : SearchSettings {
   std::optional<ScheduleChoice> pipeline = {};
   // A placement of the first graph's ops to start from, instead of `start`; agents that do not search ignore it.
   std::optional<Placement> given_start = {};
+  bool names_are_resolved = false;  // WithNamedPlacements has found what `start` and `incumbent` stand for
   // Asked after each proposal was evaluated; true ends the search with what it has found. Null: never.
   std::function<bool()> stop = {};
   // Asked between two proposals, where a checkpoint can be saved; true saves it and throws SearchInterrupted. Null, or
@@ -127,7 +131,8 @@ std::string RewardWarning(const GraphResult& result);
 // Runs propose, evaluate and observe until the budget is spent or the agent is finished. The same spec gives the same
 // result except for the times. On torch_device cuda, sums may also round differently from run to run. Throws InputError
 // on an unknown agent, option, grouping, reward or engine. Throws UnusableCheckpoint if there is a checkpoint that it
-// cannot resume from, and SearchInterrupted if spec.interrupt says so.
+// cannot resume from, and SearchInterrupted if spec.interrupt says so. Requires: placements by name are resolved
+// (named_placement.h).
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress = {});
 
 // The grouping that a search with this agent uses. With a start, the groups of the agent's default are split where the

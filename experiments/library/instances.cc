@@ -14,8 +14,8 @@
 
 #include "datasets/shipped_clusters.h"
 #include "datasets/synthetic/registry.h"
+#include "experiments/inputs/load.h"
 #include "experiments/library/library_files.h"
-#include "experiments/plan/problem.h"
 #include "sim/base/check.h"
 #include "sim/base/fingerprint.h"
 #include "sim/base/json_text.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/plan/trial_choice.h"
+#include "experiments/inputs/choices.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/options.h"
 #include "sim/cluster.h"

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <sstream>
 #include <utility>
-
 #include "agents/reward.h"
 #include "datasets/families/families.h"
 #include "datasets/models/registry.h"
@@ -32,23 +30,6 @@ namespace {
 // Specs name M (agents/reward.h) since it is the memory of the devices unless given. Before, it was this many GB.
 constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
 
-// Reads a file, whose content must match the fingerprint in the spec.
-std::string ReadUnchanged(const std::string& path, InputKind kind, const std::string& fingerprint) {
-  std::string text = ReadWholeFile(path, kind);
-  if (!fingerprint.empty() && fingerprint != FingerprintText(text)) {
-    throw InputError(path, "is not what it was when the trial was planned (sweep again: that makes a new trial)");
-  }
-  return text;
-}
-
-// Applies `read` to the file. Without a fingerprint, the file is parsed as a stream and never entirely in memory.
-template <typename Read>
-auto ReadChosen(const std::string& path, InputKind kind, const std::string& fingerprint, Read read) {
-  if (fingerprint.empty()) return read(*OpenForReading(path, kind), path);
-  std::istringstream in(ReadUnchanged(path, kind, fingerprint));
-  return read(in, path);
-}
-
 std::size_t GroupsOf(const GraphSource& graph, const TrialChoice& choice) {
   std::uint64_t groups = graph.groups.value_or(choice.groups);
   if (groups == 0 && !graph.dataset.empty()) groups = FactsOfFamily(graph.dataset, graph.seed)[graph.index].num_groups;
@@ -63,139 +44,6 @@ std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& 
 }
 
 }  // namespace
-
-Graph LoadGraph(const GraphSource& source) {
-  if (source.transform.ChangesSomething()) {
-    GraphSource before = source;
-    before.transform = {};
-    const Graph graph = LoadGraph(before);
-    return AtPlace("transform", [&] { return datasets::Transform(graph, source.transform); });
-  }
-  if (!source.dataset.empty()) {
-    return datasets::MakeFamilyMember(datasets::FindFamily(source.dataset), source.seed, source.index).graph;
-  }
-  if (!source.file.empty()) {
-    return ReadChosen(source.file, InputKind::kGraph, source.fingerprint,
-                      [](std::istream& in, const std::string& path) { return ReadGraph(in, path); });
-  }
-  return datasets::MakeModel(source.model, source.set);
-}
-
-const Graph& KeptGraph(const GraphSource& source) {
-  static std::mutex mutex;
-  static std::map<std::string, Graph, std::less<>> kept;
-  GraphSource alone = source;
-  alone.groups.reset();
-  const std::string key = JsonText({FieldsToJson(alone)});
-  const std::lock_guard lock(mutex);
-  if (const auto found = kept.find(key); found != kept.end()) return found->second;
-  return kept.emplace(key, LoadGraph(source)).first->second;
-}
-
-Cluster LoadWholeCluster(const ClusterChoice& choice) {
-  if (choice.file.empty()) return datasets::LoadCluster(choice.name);
-  return ReadChosen(choice.file, InputKind::kCluster, choice.fingerprint, ReadCluster);
-}
-
-namespace {
-
-// Nobody who asks for 0 GPUs expects a step on the CPU, which is another machine.
-void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
-  std::vector<std::string> cpus;
-  for (const Device& device : cluster.devices()) {
-    if (device.is_cpu) cpus.push_back(device.name);
-  }
-  if (cpus.empty() || cpus.size() == cluster.num_devices()) return;
-  throw InputError("", fmt::format("is 0, which leaves only {} (at least 1, or {} {})",
-                                   cpus.size() == 1 ? "the CPU" : "CPUs", devices, fmt::join(cpus, ",")));
-}
-
-}  // namespace
-
-Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix) {
-  const auto place = [&prefix](const char* field) { return prefix + field; };
-  if (!choice.devices.empty()) cluster = AtPlace(place("devices"), [&] { return cluster.Keep(choice.devices); });
-  if (choice.gpus) {
-    cluster = AtPlace(place("gpus"), [&] {
-      if (*choice.gpus == 0 && choice.devices.empty()) RefuseNoAccelerators(cluster, prefix + "devices");
-      return cluster.KeepAccelerators(*choice.gpus);
-    });
-  }
-  return choice.unlimited_memory ? cluster.WithoutMemoryLimits() : cluster;
-}
-
-namespace {
-
-bool IsSource(const Op& op) { return op.kind == "input" || op.kind == "variable"; }
-
-// The number of ops, without sources, to which the model gives a time on a device of the cluster.
-std::size_t CountTimed(const CostModel& model, const Graph& graph, const Cluster& cluster) {
-  std::size_t timed = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    const OpId op = MakeId<OpId>(i);
-    timed += !IsSource(graph.op(op)) && std::ranges::any_of(cluster.devices(), [&](const Device& device) {
-      return model.OpMicros(graph, op, cluster, device.kind).has_value();
-    });
-  }
-  return timed;
-}
-
-bool RooflineTimesAll(const Graph& graph, const Cluster& cluster, std::size_t ops) {
-  try {
-    return CountTimed(*MakeCostModel("roofline"), graph, cluster) == ops;
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
-}  // namespace
-
-CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster) {
-  if (!choice.model.empty() || !choice.profile.empty()) return choice;
-  std::size_t ops = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) ops += !IsSource(graph.op(MakeId<OpId>(i)));
-  const std::size_t measured = CountTimed(*MakeCostModel("measured"), graph, cluster);
-  const bool is_measured =
-      choice.tf32.empty() && (measured == ops || (measured > 0 && !RooflineTimesAll(graph, cluster, ops)));
-  choice.model = is_measured ? "measured" : "roofline";
-  return choice;
-}
-
-std::string CostsText(const CostsChoice& choice) {
-  const std::string model = choice.model + (choice.tf32.empty() ? "" : ", tf32 " + choice.tf32);
-  if (choice.profile.empty()) return choice.model.empty() ? "measured" : model;
-  return "profile " + choice.profile + (choice.model.empty() ? "" : ", else " + model);
-}
-
-CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
-  CostModels models;
-  if (!choice.tf32.empty() && choice.model != "roofline")
-    throw InputError("tf32", "is of the cost model roofline alone (costs roofline)");
-  if (!choice.model.empty() || choice.profile.empty()) {
-    models.model = choice.tf32.empty()
-                       ? AtPlace(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
-                       : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "tf32")});
-  }
-  if (!choice.profile.empty()) {
-    models.fallback = std::move(models.model);
-    models.model =
-        MakeProfiledCostModel(ReadChosen(choice.profile, InputKind::kProfile, choice.fingerprint, ReadProfile));
-  }
-  return models;
-}
-
-void CheckKinds(const CostModels& models, const Cluster& cluster, const std::string& place) {
-  if (models.fallback != nullptr) return;
-  for (const Device& device : cluster.devices()) {
-    AtPlace(place, [&] { models.model->CheckKind(cluster, device.kind); });
-  }
-}
-
-CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels& models,
-                    const std::string& graph_place, const std::string& cluster_place) {
-  CheckKinds(models, cluster, cluster_place);
-  return AtPlace(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
-}
 
 namespace {
 
@@ -261,24 +109,6 @@ agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   trial.reward = agents::WithPenaltyMemory(choice.reward, kMemoryOfEarlierSpecs);
   trial.seed = SeedOf(choice);
   return trial;
-}
-
-const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, std::uint64_t>, std::vector<FamilyMemberFacts>> kept;
-  const std::lock_guard lock(mutex);
-  const auto [found, is_new] = kept.try_emplace({std::string(family), seed});
-  if (is_new) {
-    for (const datasets::FamilyMember& member : datasets::MakeFamily(datasets::FindFamily(family), seed)) {
-      found->second.push_back(
-          {.training = member.training, .num_ops = member.graph.num_ops(), .num_groups = member.num_groups});
-    }
-  }
-  return found->second;
-}
-
-std::string FingerprintOfFile(const std::string& path) {
-  return FingerprintText(ReadWholeFile(path, InputKind::kGraph));
 }
 
 }  // namespace emplace::experiments

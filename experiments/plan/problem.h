@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agents/search.h"
+#include "experiments/inputs/load.h"
 #include "experiments/plan/trial_choice.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
@@ -16,52 +17,10 @@
 
 namespace emplace::experiments {
 
-// Loaders of the inputs of trials and commands. All throw InputError. If a choice has a fingerprint, the file's content
-// must match it.
-Graph LoadGraph(const GraphSource& source);
-// The same, cached until the program ends.
-const Graph& KeptGraph(const GraphSource& source);
-
-// Loads the cluster; KeepChosen restricts it to the choice's devices, accelerators and memory limits. The place of
-// KeepChosen's errors is `prefix` and the field, such as "--" and "devices".
-Cluster LoadWholeCluster(const ClusterChoice& choice);
-Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix = "");
-
-struct CostModels {
-  std::unique_ptr<CostModel> model;
-  std::unique_ptr<CostModel> fallback;  // null if there is none
-};
-// Names the model where neither a model nor a profile is given: measured if every op has a time on a device of the
-// cluster, else roofline. (Where some ops have times and roofline does not know the others, it is measured, whose error
-// says what is missing.)
-CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster);
-// The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
-std::string CostsText(const CostsChoice& choice);
-// The default is `measured`. `place` is the place of the error on an unknown model.
-CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
-// Without a fallback, every device kind must be one that the model knows (CostModel::CheckKind).
-void CheckKinds(const CostModels& models, const Cluster& cluster, const std::string& place);
-// The times of the graph's ops on the cluster, whose kinds are checked. Errors about an op are at `graph_place`, those
-// about a kind at `cluster_place`.
-CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels& models,
-                    const std::string& graph_place, const std::string& cluster_place);
-
 // One graph of the trial with its cluster, costs and grouping. Places are paths in the spec.
 agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice);
 // The complete trial except its checkpoint, threads and evaluator.
 agents::SearchSpec LoadSearchSpec(const TrialChoice& choice);
-
-// The members of a family for a seed, without their graphs. The first call generates the whole family (up to a few
-// seconds); later calls are cached.
-struct FamilyMemberFacts {
-  bool training = false;
-  std::size_t num_ops = 0;
-  std::size_t num_groups = 0;
-};
-const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed);
-
-// Fingerprint of a file's decompressed content, 16 hex digits. Throws InputError.
-std::string FingerprintOfFile(const std::string& path);
 
 }  // namespace emplace::experiments
 

@@ -12,83 +12,13 @@
 #include "agents/settings.h"
 #include "datasets/families/families.h"
 #include "datasets/transform/transform.h"
+#include "experiments/inputs/choices.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_value.h"
 #include "sim/base/options.h"
 
 namespace emplace::experiments {
-
-// What a search is of, by name: from an experiment, a spec.json or command-line options. problem.h loads it.
-// Each struct has one list of its fields in spec.json (json_struct.h).
-
-// One graph: a member of a family, an instance of the library, a file or a generated network, and what is made of it.
-struct GraphSource {
-  std::string dataset = {};  // a family; "": none
-  std::uint64_t seed = 0;
-  std::uint64_t index = 0;
-  std::string instance = {};     // of the library, which determines cluster and op times too; "": none
-  std::string file = {};         // "": none
-  std::string fingerprint = {};  // of the file's content, or the instance's hash, which must match; "": not checked
-  std::string model = {};
-  OptionMap set = {};
-  datasets::TransformOptions transform = {};
-  std::optional<std::uint64_t> groups = {};  // instead of SearchSettings::groups
-  bool operator==(const GraphSource&) const = default;
-
-  static void Fields(auto& visit, auto& self) {
-    // Fields are read in order, so a field must precede the rules that depend on it.
-    const auto has = [](const std::string& text) { return !text.empty(); };
-    visit("dataset", self.dataset, {.optional = true, .written = has(self.dataset), .not_empty = true});
-    const bool family = has(self.dataset);
-    visit("seed", self.seed, {.optional = !family, .written = family, .needed = "a seed"});
-    visit("index", self.index,
-          {.optional = !family, .written = family, .needed = "a member", .most = datasets::kFamilySize - 1});
-    visit("instance", self.instance, {.optional = true, .written = has(self.instance), .not_empty = true});
-    visit("file", self.file, {.optional = true, .written = has(self.file), .not_empty = true});
-    visit("fingerprint", self.fingerprint, {.optional = true, .written = has(self.file) || has(self.instance)});
-    const bool other = family || has(self.file) || has(self.instance);
-    visit("model", self.model,
-          {.optional = other,
-           .written = !other,
-           .needed = "a dataset, an instance, a file or a model",
-           .not_empty = true});
-    visit("set", self.set, {.optional = true, .written = !other, .integers = true});
-    visit("transform", self.transform, {.optional = true, .written = self.transform.ChangesSomething()});
-    visit("groups", self.groups, {.optional = true, .written = self.groups.has_value()});
-  }
-};
-
-// `cluster:`. An experiment gives either name or file; a spec also has the name of a file's cluster.
-struct ClusterChoice {
-  std::string name = {};                  // a shipped one
-  std::string file = {};                  // as in GraphSource
-  std::string fingerprint = {};           // as GraphSource::fingerprint
-  std::vector<std::string> devices = {};  // empty: all
-  std::optional<std::size_t> gpus =
-      {};  // number of accelerators to keep, in addition to every CPU; a spec names the devices instead
-  bool unlimited_memory = false;
-
-  static void Fields(auto& visit, auto& self) {
-    const bool file = !self.file.empty();
-    visit("name", self.name, {.needed = "a shipped cluster", .not_empty = true, .unless = "file"});
-    visit("file", self.file, {.optional = true, .written = file, .not_empty = true});
-    visit("fingerprint", self.fingerprint, {.optional = true, .written = file});
-    visit("devices", self.devices, {.optional = true, .allowed = "a list of at least one device", .not_empty = true});
-    visit("memory", self.unlimited_memory, {.optional = true, .written = self.unlimited_memory, .word = "unlimited"});
-  }
-};
-
-// The source of op times.
-struct CostsChoice {
-  std::string model = {};        // a cost model; with a profile, for the ops that it lacks; "": none
-  std::string profile = {};      // a file; "": none
-  std::string fingerprint = {};  // as in GraphSource
-  std::string tf32 = {};         // of roofline: which f32 products are in TF32 (Tf32FromName)
-};
-
-// The prefix of `costs` if it names a file.
-inline constexpr std::string_view kProfilePrefix = "profile: ";
 
 // spec.json, `emplace.trial_spec` version 1: one trial, with all defaults filled in. The content of a file must match
 // its fingerprint in the spec.

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/named_placement.h"
 #include "agents/search.h"
 #include "experiments/plan/checked_json.h"
 #include "experiments/plan/hardware_choice.h"
@@ -197,7 +198,7 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
   Remove(In(folder, "error.txt"));
   const JsonValue spec_json = ReadSpec(folder);
   const TrialChoice choice = ReadTrialChoice(spec_json);
-  agents::SearchSpec spec = LoadSearchSpec(choice);
+  agents::SearchSpec spec = agents::WithNamedPlacements(LoadSearchSpec(choice));
   spec.checkpoint = In(folder, "checkpoint.bin");
   spec.interrupt = options.interrupt;
   if (!choice.NeedsHardware()) spec.sync_end_after_seconds = kShortSearchSeconds;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "profiler/measure/activity.h"
+#include "profiler/activity.h"
 
 namespace emplace::profiler {
 

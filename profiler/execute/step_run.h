@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 #include "profiler/execute/memory_ledger.h"
 #include "profiler/execute/placed_program.h"
 #include "profiler/execute/work_queue.h"

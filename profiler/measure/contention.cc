@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 #include "sim/base/statistics.h"
 #include "sim/device_catalog.h"
 #include "sim/ops/op_catalog.h"

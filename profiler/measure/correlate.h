@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/measure/activity.h"
+#include "profiler/activity.h"
 
 namespace emplace::profiler {
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <string_view>
 
-#include "profiler/execute/device_thread.h"
-#include "profiler/measure/activity.h"
+#include "profiler/activity.h"
+#include "profiler/device_thread.h"
 #include "profiler/measure/aggregate.h"
 #include "profiler/measure/disturbance.h"
 #include "sim/base/check.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 
 namespace emplace::profiler {
 namespace {

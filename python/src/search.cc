@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "agents/agent.h"
+#include "agents/named_placement.h"
 #include "agents/settings.h"
 #include "python/src/batch_evaluator.h"
 #include "python/src/bindings.h"
@@ -158,7 +159,7 @@ py::dict Place(const py::object& simulator, const py::dict& settings, const Grou
   {
     const py::gil_scoped_release released;
     try {
-      result = agents::RunSearch(spec);
+      result = agents::RunSearch(agents::WithNamedPlacements(spec));
     } catch (const InputError&) {
       if (!interrupt.interrupted()) throw;  // an agent that did not answer before Ctrl-C
     }

@@ -291,7 +291,7 @@ TEST(SearchTest, TheIncumbentCountsForEveryAgentAndCostsNoEvaluation) {
     spec.evaluations = 3;
     const agents::SearchResult alone = agents::RunSearch(spec);
     spec.incumbent = "heft";
-    const agents::SearchResult with = agents::RunSearch(spec);
+    const agents::SearchResult with = agents::RunSearch(WithNamedPlacements(spec));
     const double heft = Simulator(spec.problem.graph, spec.problem.cluster, spec.problem.costs, {})
                             .Run(agents::FindNamedPlacement("heft", spec).value())
                             .step_time_micros;
@@ -318,7 +318,7 @@ TEST(SearchTest, AnIncumbentThatDoesNotFitChangesNothing) {
   tight.evaluations = 50;
   const agents::SearchResult alone = agents::RunSearch(tight);
   tight.incumbent = "single_device";
-  const agents::SearchResult with = agents::RunSearch(tight);
+  const agents::SearchResult with = agents::RunSearch(WithNamedPlacements(tight));
   ASSERT_TRUE(alone.best.has_value());
   EXPECT_EQ(with.best, alone.best);
   EXPECT_EQ(with.start_micros, alone.start_micros);
@@ -332,9 +332,10 @@ TEST(SearchTest, AStartMayBeAskedForByName) {
   spec.given_start = agents::FindNamedPlacement("metis", spec);
   named.start = "metis";
   ASSERT_TRUE(spec.given_start.has_value());
-  EXPECT_EQ(agents::RunSearch(named).start_micros, agents::RunSearch(spec).start_micros);
+  EXPECT_EQ(agents::RunSearch(WithNamedPlacements(named)).start_micros,
+            agents::RunSearch(WithNamedPlacements(spec)).start_micros);
   named.agent = "heft";  // does not search, so it has no start
-  EXPECT_TRUE(agents::RunSearch(named).best.has_value());
+  EXPECT_TRUE(agents::RunSearch(WithNamedPlacements(named)).best.has_value());
 }
 
 TEST(SearchTest, GraphsThatAPolicyIsTransferredToHaveTheSameKindOfStart) {
@@ -350,9 +351,9 @@ TEST(SearchTest, GraphsThatAPolicyIsTransferredToHaveTheSameKindOfStart) {
         .step_time_micros;
   };
   spec.start = "round_robin";
-  EXPECT_EQ(agents::RunSearch(spec).transfer[0].start_micros, micros("round_robin"));
+  EXPECT_EQ(agents::RunSearch(WithNamedPlacements(spec)).transfer[0].start_micros, micros("round_robin"));
   spec.incumbent = "heft";
-  EXPECT_EQ(agents::RunSearch(spec).transfer[0].start_micros, micros("heft"));
+  EXPECT_EQ(agents::RunSearch(WithNamedPlacements(spec)).transfer[0].start_micros, micros("heft"));
 }
 
 TEST(SearchTest, TheBestNamedPlacementIsTheFastestOfAll) {

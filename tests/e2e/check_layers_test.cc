@@ -38,19 +38,33 @@ TEST_F(CheckLayersTest, FoldersOfExperimentsAreLayersTooSlow) {
   EXPECT_EQ(Check("experiments/validation/a.cc", "experiments/plan/b.h").status, 0);
   EXPECT_EQ(Check("experiments/plan/a.cc", "experiments/version.h").status, 0);
   EXPECT_EQ(Check("experiments/plan/a.cc", "experiments/library/b.h").status, 0);
-  EXPECT_EQ(Check("experiments/library/a.cc", "experiments/plan/b.h").status, 0);
+  EXPECT_EQ(Check("experiments/library/a.cc", "experiments/inputs/b.h").status, 0);
   for (const auto& [file, target] : {std::pair("experiments/plan/a.cc", "experiments/validation/b.h"),
                                      std::pair("experiments/validation/a.cc", "experiments/run/b.h"),
                                      std::pair("experiments/run/a.cc", "experiments/report/b.h"),
-                                     std::pair("experiments/library/a.cc", "experiments/report/b.h"),
+                                     std::pair("experiments/library/a.cc", "experiments/plan/b.h"),
                                      std::pair("experiments/version.cc", "experiments/plan/b.h")}) {
     const Ran ran = Check(file, target);
     EXPECT_NE(ran.status, 0) << file;
     EXPECT_THAT(ran.out, HasSubstr(std::string(file) +
-                                   ":1: experiments goes from plan and library over validation and run to "
-                                   "report and library/score, so not " +
+                                   ":1: experiments goes from inputs over library, plan, validation, run and "
+                                   "report to library/score, so not " +
                                    target));
   }
+}
+
+TEST_F(CheckLayersTest, NoFoldersIncludeEachOther) {
+  const auto check = [this](const std::string& back) {
+    Write("one", "#include \"profiler/execute/b.h\"\n");
+    Write("two", "#include \"" + back + "\"\n");
+    return Shell(
+        "rm -rf root && mkdir -p root/profiler/measure root/profiler/execute && mv one root/profiler/measure/a.h"
+        " && mv two root/profiler/execute/b.h && " EMPLACE_TEST_SOURCE_DIR "/../tools/check_layers root");
+  };
+  EXPECT_EQ(check("profiler/hardware.h").status, 0);
+  const Ran circle = check("profiler/measure/a.h");
+  EXPECT_NE(circle.status, 0);
+  EXPECT_THAT(circle.out, HasSubstr("closes a circle of folders"));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "agents/agent.h"
 #include "agents/bounds/lower_bound.h"
+#include "agents/named_placement.h"
 #include "agents/objective.h"
 #include "agents/python/python_agent.h"
 #include "agents/search.h"
@@ -139,8 +140,8 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   stop->Start();
   spec.stop = [stop] { return (*stop)(); };
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
-  const agents::SearchResult result =
-      agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+  const agents::SearchResult result = agents::RunSearch(
+      agents::WithNamedPlacements(spec), [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   if (result.was_stopped) PrintMessage("warning: " + result.note);
   Cell cell{.agent = agent,
             .costs = costs_text,

@@ -9,6 +9,7 @@
 
 #include "agents/agent.h"
 #include "agents/bounds/lower_bound.h"
+#include "agents/named_placement.h"
 #include "agents/search.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
@@ -165,7 +166,8 @@ int Run(const PlaceOptions& options) {
   spec.stop = [&stop] { return stop(); };
   {
     Progress progress(spec.agent);
-    result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+    result = agents::RunSearch(agents::WithNamedPlacements(spec),
+                               [&progress](const agents::SearchProgress& now) { progress.Show(now); });
   }
   if (stop.Interrupted()) {
     PrintMessage(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),

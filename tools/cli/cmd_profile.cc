@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "profiler/machine/machine_profiler.h"
 #include "profiler/measure/activity_meter.h"
 #include "profiler/measure/machine_cluster.h"
 #include "profiler/measure/machine_load.h"
-#include "profiler/measure/machine_profiler.h"
 #include "profiler/measure/sample_log.h"
 #include "profiler/torchscript.h"
 #include "sim/base/check.h"

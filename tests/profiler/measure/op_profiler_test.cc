@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "profiler/measure/activity.h"
+#include "profiler/activity.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/fake_hardware.h"
 #include "tests/testing/graphs.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 #include "profiler/hardware.h"
 #include "sim/base/check.h"
 #include "tests/testing/errors.h"

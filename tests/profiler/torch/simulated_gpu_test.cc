@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 #include "profiler/execute/hardware_runner.h"
 #include "profiler/hardware.h"
 #include "sim/base/check.h"

@@ -1,4 +1,4 @@
-#include "profiler/measure/op_gap.h"
+#include "profiler/machine/op_gap.h"
 
 #include <gtest/gtest.h>
 

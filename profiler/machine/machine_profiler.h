@@ -1,5 +1,5 @@
-#ifndef EMPLACE_PROFILER_MEASURE_MACHINE_PROFILER_H_
-#define EMPLACE_PROFILER_MEASURE_MACHINE_PROFILER_H_
+#ifndef EMPLACE_PROFILER_MACHINE_MACHINE_PROFILER_H_
+#define EMPLACE_PROFILER_MACHINE_MACHINE_PROFILER_H_
 
 #include <functional>
 #include <map>
@@ -60,4 +60,4 @@ MachineProfilerResult ExtendProfile(const Graph& graph, std::span<HardwareDevice
 
 }  // namespace emplace::profiler
 
-#endif  // EMPLACE_PROFILER_MEASURE_MACHINE_PROFILER_H_
+#endif  // EMPLACE_PROFILER_MACHINE_MACHINE_PROFILER_H_

@@ -1,4 +1,4 @@
-#include "profiler/measure/machine_profiler.h"
+#include "profiler/machine/machine_profiler.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "profiler/measure/op_gap.h"
+#include "profiler/machine/op_gap.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 #include "profiler/execute/hardware_runner.h"
 #include "profiler/measure/aggregate.h"
 #include "profiler/recipe.h"

@@ -1,5 +1,5 @@
-#ifndef EMPLACE_PROFILER_MEASURE_OP_GAP_H_
-#define EMPLACE_PROFILER_MEASURE_OP_GAP_H_
+#ifndef EMPLACE_PROFILER_MACHINE_OP_GAP_H_
+#define EMPLACE_PROFILER_MACHINE_OP_GAP_H_
 
 #include "profiler/hardware.h"
 
@@ -16,4 +16,4 @@ double MeasureHostGap(HardwareDevice& device);
 
 }  // namespace emplace::profiler
 
-#endif  // EMPLACE_PROFILER_MEASURE_OP_GAP_H_
+#endif  // EMPLACE_PROFILER_MACHINE_OP_GAP_H_

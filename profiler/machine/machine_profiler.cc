@@ -1,4 +1,4 @@
-#include "profiler/measure/machine_profiler.h"
+#include "profiler/machine/machine_profiler.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
+#include "profiler/machine/op_gap.h"
 #include "profiler/measure/aggregate.h"
-#include "profiler/measure/op_gap.h"
 #include "profiler/measure/transfer_bench.h"
 #include "sim/base/check.h"
 

@@ -1,5 +1,5 @@
-#ifndef EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
-#define EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
+#ifndef EMPLACE_PROFILER_DEVICE_THREAD_H_
+#define EMPLACE_PROFILER_DEVICE_THREAD_H_
 
 #include <sched.h>
 
@@ -61,4 +61,4 @@ void WhileBusy(DeviceThread& thread,
 
 }  // namespace emplace::profiler
 
-#endif  // EMPLACE_PROFILER_EXECUTE_DEVICE_THREAD_H_
+#endif  // EMPLACE_PROFILER_DEVICE_THREAD_H_

@@ -1,4 +1,4 @@
-#include "profiler/execute/device_thread.h"
+#include "profiler/device_thread.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-#ifndef EMPLACE_PROFILER_MEASURE_ACTIVITY_H_
-#define EMPLACE_PROFILER_MEASURE_ACTIVITY_H_
+#ifndef EMPLACE_PROFILER_ACTIVITY_H_
+#define EMPLACE_PROFILER_ACTIVITY_H_
 
 #include <cstdint>
 #include <string>
@@ -86,4 +86,4 @@ struct ActivityTrace {
 
 }  // namespace emplace::profiler
 
-#endif  // EMPLACE_PROFILER_MEASURE_ACTIVITY_H_
+#endif  // EMPLACE_PROFILER_ACTIVITY_H_

@@ -11,7 +11,7 @@ namespace emplace {
 namespace {
 
 constexpr std::uint32_t kNone = kNoStepItem;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 ChainItem RunItem(const StepPrecedence& step, std::uint32_t op) {
   return {.op = MakeId<OpId>(op), .device = step.input.DeviceOf(op), .to = step.input.DeviceOf(op)};
@@ -189,12 +189,12 @@ struct LatestTimes {
 LatestTimes TimesAtEnd(const StepPrecedence& step) {
   const StepRuns& runs = step.runs;
   LatestTimes latest;
-  latest.issue_start.assign(step.num_ops(), kNever);
+  latest.issue_start.assign(step.num_ops(), kUnlimited);
   for (std::size_t op = 0; op < step.num_ops(); ++op) {
     latest.end.push_back(step.input.is_fifo ? step.end.time : step.end.time - (runs.free[op] - runs.end[op]));
   }
   for (const StepTransfer& sent : step.order.transfers) {
-    latest.arrival.push_back(step.input.is_fifo ? kNever : step.end.time - (sent.free - sent.arrival));
+    latest.arrival.push_back(step.input.is_fifo ? kUnlimited : step.end.time - (sent.free - sent.arrival));
   }
   return latest;
 }

@@ -44,7 +44,7 @@ struct StepRuns {
   std::vector<double> start;
   std::vector<double> end;
   std::vector<double> free;  // of the device, without its own transfers
-  // Of ops on devices that are fed.
+  // Only ops on devices that an issue lane feeds have these.
   std::vector<double> issue_start;
   std::vector<double> issue_end;
   std::vector<double> launched;  // the issue's end and the launch latency

@@ -35,7 +35,7 @@ struct ChainParts {
 ChainParts FindParts(const Cluster& cluster, const Placement& anywhere, const std::vector<PipelineRole>& roles,
                      const ContiguousUnits& units);
 
-// Of devices that are alike in times.
+// Times on devices that are alike in times.
 struct ChainSpeed {
   std::array<std::vector<std::int64_t>, 3> device;  // [size + 1] ns before a part; forward, input's part, weights'
   std::array<std::vector<std::int64_t>, 3> host;

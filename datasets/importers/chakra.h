@@ -17,7 +17,7 @@ namespace emplace::datasets {
 
 // What a node says of process groups. Few do.
 struct ChakraNodeGroups {
-  // Of a collective: its group, attribute pg_name or comm_group; the number of its ranks, attribute pg_size or
+  // A collective names its group, attribute pg_name or comm_group; the number of its ranks, attribute pg_size or
   // group_size; whether attribute involved_dim leaves out dimensions of the network.
   std::string name = {};
   std::optional<std::int64_t> size = {};
@@ -33,7 +33,7 @@ struct ChakraNode {
   std::string name;
   Type type = Type::kInvalid;
   std::vector<std::uint64_t> before = {};  // data_deps, then ctrl_deps
-  std::size_t num_data = 0;                // of `before`: how many are data_deps
+  std::size_t num_data = 0;                // how many of `before` are data_deps
   std::uint64_t start_micros = 0;
   std::uint64_t micros = 0;                // duration_micros, or `runtime`
   std::optional<std::int64_t> nanos = {};  // attribute duration_ns, which comes before micros; what emplace writes
@@ -47,7 +47,7 @@ struct ChakraNode {
   std::optional<std::int64_t> bytes = {};               // attribute comm_size, num_bytes or tensor_size
   std::optional<std::int64_t> flop = {};                // attribute num_ops
   std::shared_ptr<const ChakraNodeGroups> groups = {};  // null: the node says nothing of them
-  // Of a message between two ranks: attributes comm_src, comm_dst, comm_tag.
+  // A message between two ranks has attributes comm_src, comm_dst and comm_tag.
   std::optional<std::int64_t> source = {};
   std::optional<std::int64_t> destination = {};
   std::optional<std::int64_t> tag = {};

@@ -31,7 +31,7 @@ struct ChakraMember {
   std::string_view kind;   // such as all_reduce
   bool is_cpu = false;
   bool has_dimensions = false;            // it says which dimensions of a network take part, and not all do
-  std::optional<std::int64_t> size = {};  // of its group, where it says so
+  std::optional<std::int64_t> size = {};  // the size of its group, where it says so
 };
 
 struct ChakraCollective {

@@ -27,8 +27,8 @@ struct ChakraDependencies {
 };
 
 struct ChakraMessages {
-  std::vector<std::uint32_t> send_of;     // of a receive; kNoChakraItem: none
-  std::vector<std::uint32_t> receive_of;  // of a send
+  std::vector<std::uint32_t> send_of;     // the send of a receive; kNoChakraItem: none
+  std::vector<std::uint32_t> receive_of;  // the receive of a send
   std::size_t joined = 0;
   std::size_t unsent = 0;  // receives that no rank sends
 };
@@ -43,7 +43,7 @@ struct ChakraJoins {
   struct Collective {
     std::string group;
     std::string_view kind;
-    std::int64_t bytes = 0;  // of a rank, as Chakra has it: what it gives
+    std::int64_t bytes = 0;  // what a rank gives, as Chakra has it
     std::size_t num_ranks = 0;
   };
   std::vector<std::uint32_t> meeting_of;  // kNoChakraItem: none
@@ -56,7 +56,7 @@ struct ChakraJoins {
 
 // Gives up the ids in the trace. Throws InputError on an id that two nodes of a rank have.
 ChakraDependencies FindDependencies(ChakraTrace* trace);
-// Of several messages between the same ranks with the same tag the k-th receive is of the k-th send.
+// Joins messages. Where several have the same ranks and the same tag, the k-th receive belongs to the k-th send.
 ChakraMessages JoinMessages(const ChakraTrace& trace);
 // `given`: process groups beside those that the traces list.
 ChakraJoins JoinCollectives(const ChakraTrace& trace, const ChakraGroups& given);

@@ -29,7 +29,7 @@ constexpr double kGibPerSecond = 2;  // between host memory and one accelerator
 constexpr double kMaxMillis = 1e9;
 constexpr double kMaxBytes = 4e18;
 constexpr std::size_t kMaxNameLength = 1000;  // inputs repeat names: edges * length must stay small
-constexpr std::int64_t kMaxDevices = 256;     // of a sort: links are their square
+constexpr std::int64_t kMaxDevices = 256;     // devices of a sort: links are their square
 
 struct InstanceNode {
   std::int64_t id = 0;
@@ -132,7 +132,7 @@ InstanceNode ReadNode(const JsonNode& json, std::set<std::string>* unknown) {
   return node;
 }
 
-using Positions = std::map<std::int64_t, std::size_t>;  // of nodes, by id
+using Positions = std::map<std::int64_t, std::size_t>;  // positions of nodes, by id
 
 std::size_t FindNode(const Positions& positions, const JsonNode& id) {
   constexpr std::string_view kAllowed = "the id of a node";

@@ -41,9 +41,9 @@ class ExportCall {
   bool IsTensor(std::string_view name) const;
   Value Tensor(std::string_view name) const;
   std::vector<Value> Tensors(std::string_view name) const;
-  const ExportTensor& MetaOf(std::string_view name) const;  // of a tensor
+  const ExportTensor& MetaOf(std::string_view name) const;  // what the program says of a tensor
   std::int64_t Integer(std::string_view name, std::int64_t absent) const;
-  // Of a list; of a number, a list of one.
+  // The integers of a list. A number counts as a list of one.
   Shape Integers(std::string_view name, Shape absent) const;
   std::optional<double> Number(std::string_view name) const;  // nullopt if it is not there, or no finite number
   bool Flag(std::string_view name, bool absent) const;

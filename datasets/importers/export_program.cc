@@ -221,7 +221,7 @@ class Sizes {
   bool given_ = false;
   SizeSymbols symbols_;
   std::vector<std::string> hinted_;
-  std::map<std::string_view, std::int64_t> hints_;  // of expressions
+  std::map<std::string_view, std::int64_t> hints_;  // values of the example, by expression
   std::unordered_map<std::string_view, std::int64_t> values_;
   std::vector<Pending> pending_;
 };

@@ -29,7 +29,7 @@ struct ExportTensor {
 
 // A value of schema class Argument: {"as_int": 3} has tag "as_int" and value 3.
 struct ExportArgument {
-  std::string_view name;  // of the operator's parameter; "" of results
+  std::string_view name;  // the operator's parameter; "" for results
   std::string_view tag;
   const JsonValue* value = nullptr;
 };
@@ -53,12 +53,12 @@ struct ExportInput {
   enum class Role { kUser, kParameter, kBuffer, kConstant };
   Role role = Role::kUser;
   std::string_view name;  // in the graph
-  std::string_view path;  // of parameters, buffers and constants: "layer1.0.conv1.weight"
+  std::string_view path;  // parameters, buffers and constants have one: "layer1.0.conv1.weight"
 };
 
 struct ExportProgram {
   std::unique_ptr<JsonValue> document;  // what the views point into
-  std::string entry;                    // of the archive, for errors
+  std::string entry;                    // the archive's entry, for errors
   ExportGraph graph;
   std::vector<ExportInput> inputs;        // tensors; numbers, texts and objects are left out
   std::vector<std::string_view> outputs;  // tensors that the user gets, in their order

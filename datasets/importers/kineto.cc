@@ -93,7 +93,7 @@ class GraphMaker {
     return simulator.Run(*imported.placement).step_time_micros;
   }
 
-  // Of a GPU whose number the trace's properties lack, the only name that they have: drivers count in their own way.
+  // A GPU whose number the trace's properties lack has the only name that is there: drivers count in their own way.
   static std::string NameOf(const std::map<std::int64_t, std::string>& names, std::int64_t gpu) {
     const auto name = names.find(gpu);
     if (name != names.end()) return name->second;
@@ -208,7 +208,7 @@ class GraphMaker {
     return attrs.Take();
   }
 
-  // Of the op range around the call that launched it.
+  // The op range around the call that launched it.
   std::uint32_t& KernelsOf(const TraceStep::Op& op) { return kernels_of_[step_.devices[op.device].rank][op.source]; }
 
   // The profiler does not say what lists of tensors hold, but the arguments of a kernel's template do.
@@ -295,8 +295,8 @@ class GraphMaker {
   std::vector<std::vector<std::uint32_t>> kernels_of_;                  // by rank and event that is an op range
   std::vector<std::size_t> first_event_;                                // by rank: events are counted over all of them
   std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;  // by rank and text: as compact JSON
-  std::vector<std::string> kinds_;                                      // of devices
-  std::vector<std::size_t> gpu_of_;                                     // of devices
+  std::vector<std::string> kinds_;                                      // by device
+  std::vector<std::size_t> gpu_of_;                                     // by device
   std::vector<std::string> gpus_;
 };
 
@@ -410,11 +410,16 @@ Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attri
                   attributed, static_cast<double>(step.activity_time) / 1e6, percent(step.named_time),
                   step.activities.size(), step.ops.size() - step.activities.size()));
   const double unexplained = imported.measured->UnexplainedPercent();
-  imported.notes.push_back(fmt::format(
-      "{}simulated: {:.3f} ms of {:.3f} ms that were measured, {:.2f} % is not explained",
-      std::abs(unexplained) > kWarnUnexplained ? "warning: " : "", imported.measured->simulated_time_micros / 1000,
-      imported.measured->step_time_micros / 1000, std::round(unexplained * 100) / 100 + 0.0));  // no -0.00
+  imported.notes.push_back(fmt::format("{}simulated: {:.3f} ms of {:.3f} ms that were measured, {} is not explained",
+                                       UnexplainedWarning(unexplained), imported.measured->simulated_time_micros / 1000,
+                                       imported.measured->step_time_micros / 1000, UnexplainedShare(unexplained)));
   return imported;
+}
+
+std::string_view UnexplainedWarning(double percent) { return std::abs(percent) > kWarnUnexplained ? "warning: " : ""; }
+
+std::string UnexplainedShare(double percent) {
+  return fmt::format("{:.2f} %", std::round(percent * 100) / 100 + 0.0);  // the sum turns -0 into 0
 }
 
 Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions& options) {

@@ -12,6 +12,10 @@ namespace emplace::datasets {
 
 // A simulation that lacks more than this of a measured step is warned of, in per cent.
 inline constexpr double kWarnUnexplained = 2;
+// How notes tell the share of a measured step that a simulation does not explain: "warning: ", or "" up to
+// kWarnUnexplained; then "1.25 %", and never "-0.00 %".
+std::string_view UnexplainedWarning(double percent);
+std::string UnexplainedShare(double percent);
 
 // Host threads of traces are devices of this kind.
 inline constexpr std::string_view kTraceThreadKind = "host-cpu";

@@ -18,7 +18,7 @@ constexpr CategoryName kCategories[] = {
     {"Runtime", TraceCategory::kCall}, {"hpu_op", TraceCategory::kCall},   {"Kernel", TraceCategory::kKernel},
     {"Memcpy", TraceCategory::kCopy},  {"Memset", TraceCategory::kSet},    {"mtia_ccp_events", TraceCategory::kKernel},
 };
-// Of every vendor: cuda_runtime, hip_driver, xpu_runtime, mtia_runtime, privateuse1_driver.
+// Endings for every vendor: cuda_runtime, hip_driver, xpu_runtime, mtia_runtime, privateuse1_driver.
 constexpr CategoryName kCategoryEnds[] = {
     {"_runtime", TraceCategory::kCall}, {"_driver", TraceCategory::kCall}, {"_memcpy", TraceCategory::kCopy},
     {"_memset", TraceCategory::kSet},   {"_sync", TraceCategory::kSync},   {"_kernel", TraceCategory::kKernel},

@@ -21,7 +21,7 @@ inline constexpr std::int64_t kMaxTraceNanos = std::int64_t{1} << 61;
 // Keys that mean something, wherever they stand.
 enum class TraceKey : std::uint8_t {
   kOther,
-  // Of an event.
+  // Keys of an event.
   kPhase,
   kCategory,
   kName,
@@ -30,7 +30,7 @@ enum class TraceKey : std::uint8_t {
   kStart,
   kDuration,
   kArgs,
-  // Of its args.
+  // Keys of its args.
   kCorrelation,
   kExternalId,
   kDevice,
@@ -135,7 +135,7 @@ class TraceEventTable {
   std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess> streams_;  // by process last
   std::map<std::pair<std::string, std::string>, std::vector<RawEvent>> begun_;  // by process and thread
   bool needs_external_ids_ = true;          // no activity has had a correlation id so far
-  std::vector<std::int64_t> external_ids_;  // of the events then; -1: none
+  std::vector<std::int64_t> external_ids_;  // those of the events then; -1: none
 };
 
 // The processes whose threads call a runtime, in the order of the trace.

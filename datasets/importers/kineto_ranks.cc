@@ -23,10 +23,10 @@ namespace {
 
 // What a call's activities say of which process it is of.
 struct ProcessFit {
-  std::size_t group = 0;  // of activities
+  std::size_t group = 0;  // a group of activities
   std::size_t process = 0;
   std::size_t matches = 0;     // activities that have a call there
-  std::size_t impossible = 0;  // of them: before the call
+  std::size_t impossible = 0;  // those among them that start before the call
   std::int64_t delay = 0;      // ns from call to start: the 20th part of the activities has less
 };
 
@@ -248,8 +248,8 @@ class RankSplitter {
   std::vector<std::size_t> process_of_thread_;
   std::unordered_map<std::int64_t, std::vector<std::pair<std::size_t, std::int64_t>>> calls_;  // process, start; by id
   std::vector<std::size_t> group_of_stream_;
-  std::vector<std::string_view> labels_;               // of groups
-  std::vector<std::unordered_set<std::int64_t>> ids_;  // of groups
+  std::vector<std::string_view> labels_;               // by group
+  std::vector<std::unordered_set<std::int64_t>> ids_;  // by group
   std::vector<std::size_t> process_of_group_;
 };
 

@@ -83,7 +83,7 @@ class TraceReader : public JsonEvents {
  private:
   struct Frame {
     bool is_list = false;
-    std::size_t index = 0;                // of the element that is read, in a list
+    std::size_t index = 0;                // position of the element that is read, in a list
     const TraceKeyName* known = nullptr;  // the key
     std::string other = {};               // the key where it is none of these
 

@@ -26,7 +26,7 @@ namespace emplace::datasets {
 //   kSync          cuda_sync; what ends in _sync
 enum class TraceCategory : std::uint8_t { kOp, kCall, kKernel, kCopy, kSet, kSync };
 
-// Of a device: a kernel, copy or set.
+// Whether a device does it: a kernel, a copy or a set.
 inline bool IsActivity(TraceCategory category) {
   return category == TraceCategory::kKernel || category == TraceCategory::kCopy || category == TraceCategory::kSet;
 }
@@ -35,25 +35,25 @@ struct TraceEvent {
   std::int64_t start = 0;  // ns; see KinetoTrace::origin
   std::int64_t end = 0;
   std::int64_t correlation = -1;  // joins a call to what it started; -1: none
-  std::uint32_t name = 0;         // of `texts`
-  std::uint32_t track = 0;        // of `threads`; of `streams` for activities, and for kSync where it names one
-  std::uint32_t details = 0;      // of `details`; 0: none
+  std::uint32_t name = 0;         // in `texts`
+  std::uint32_t track = 0;        // in `threads`; of `streams` for activities, and for kSync where it names one
+  std::uint32_t details = 0;      // in `details`; 0: none
   TraceCategory category{};
 };
 
 // What only some events have. Texts by their position in `texts`; 0: none.
 struct TraceDetails {
-  std::uint32_t shapes = 0;      // of an op's inputs, a JSON list
+  std::uint32_t shapes = 0;      // shapes of an op's inputs, a JSON list
   std::uint32_t types = 0;       // their types, a JSON list
   std::uint32_t values = 0;      // and the values of those that are no tensors, as texts, a JSON list
   std::uint32_t collective = 0;  // name of a collective
   std::uint32_t group = 0;       // name of its process group
-  std::uint32_t ranks = 0;       // of the group
+  std::uint32_t ranks = 0;       // the group's ranks
   std::uint32_t dtype = 0;
   std::int64_t elements = -1;         // that go in
-  std::int64_t bytes = -1;            // of a copy or set
-  std::int64_t record_function = -1;  // of an op: what joins it to an Execution Trace
-  // Of a kSync: the stream that is waited for, and the call that recorded the event.
+  std::int64_t bytes = -1;            // size of a copy or set
+  std::int64_t record_function = -1;  // what joins an op to an Execution Trace
+  // A kSync names the stream that is waited for, and the call that recorded the event.
   std::optional<std::int64_t> waited_stream;
   std::optional<std::int64_t> record;
 };
@@ -66,7 +66,7 @@ struct TraceThread {
 struct TraceStream {
   std::int64_t device = 0;
   std::int64_t stream = 0;   // -1: all of the device
-  std::string process = {};  // of the first event; merged traces tell their ranks' GPUs apart by it
+  std::string process = {};  // that of the first event; merged traces tell their ranks' GPUs apart by it
 };
 
 // An annotation ProfilerStep#N of a host thread.
@@ -74,8 +74,8 @@ struct TraceStepMark {
   std::int64_t number = 0;
   std::int64_t start = 0;  // as in TraceEvent
   std::int64_t end = 0;
-  std::uint32_t name = 0;    // of `texts`
-  std::uint32_t thread = 0;  // of `threads`
+  std::uint32_t name = 0;    // in `texts`
+  std::uint32_t thread = 0;  // in `threads`
 };
 
 struct KinetoTrace {

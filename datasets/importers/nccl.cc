@@ -31,13 +31,14 @@ constexpr std::size_t kMostDevices = 1024;
 constexpr std::size_t kMostSwitches = std::size_t{1} << 16;  // as in cluster.yaml
 constexpr std::size_t kMostLinks = std::size_t{1} << 20;
 constexpr double kLocal = 5000;      // GB/s: a CPU and its memory
-constexpr double kGpuMicros = 1.25;  // of latency, at each GPU and at each network port
+constexpr double kGpuMicros = 1.25;  // latency at each GPU and at each network port
 constexpr double kCpuMicros = 6.75;
-constexpr double kMostMbit = 10'000'000;  // of a network port: no card is as fast
+constexpr double kMostMbit = 10'000'000;  // the most of a network port: no card is as fast
 
 constexpr double kUnknownLane = 60;  // as generation 3
 
-// Of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed; none: not known.
+// The rate of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed; none: not
+// known.
 std::optional<double> LaneRate(std::string_view speed) {
   constexpr std::pair<std::string_view, double> kRates[] = {{"2.5", 15}, {"5", 30},   {"8", 60},
                                                             {"16", 120}, {"32", 240}, {"64", 480}};
@@ -146,7 +147,7 @@ constexpr NvLinkKind kNvLinkKinds[] = {{"p100", 4, 60},  {"v100", 6, 70},  {"a10
 
 struct AddedNvLink {
   double gb_per_s = 0;
-  std::string_view kind;  // of the GPUs; "": not said
+  std::string_view kind;  // the kind of the GPUs; "": not said
 };
 
 // What --nvlink says: a kind, or GB/s of each GPU and direction.
@@ -392,7 +393,7 @@ class SystemReader {
   struct Card {
     std::string name;
     bool is_infini_band = false;
-    double gb_per_s = 0;  // of its PCIe link
+    double gb_per_s = 0;  // rate of its PCIe link
   };
 
   const std::string& file_;
@@ -400,8 +401,8 @@ class SystemReader {
   std::vector<Card> cards_;
   std::set<std::string> names_;
   std::map<std::string, std::string> gpu_of_bus_;
-  std::map<std::string, std::size_t> copies_;  // of a switch's bus id
-  std::string numa_;                           // of the CPU that is read
+  std::map<std::string, std::size_t> copies_;  // how often a switch's bus id was seen
+  std::string numa_;                           // the CPU that is being read
 };
 
 // The node of each device.
@@ -413,7 +414,7 @@ std::vector<int> NodeOf(const SystemReader& node, int nodes) {
   return node_of;
 }
 
-// Of pairs of a node that the network would join by fewer links than the node itself: the node's own routes.
+// The node's own routes between pairs that the network would join by fewer links.
 std::vector<Topology::GivenRoute> RoutesWithin(const Topology& topology, Topology::Vertex net,
                                                const std::vector<int>& node_of) {
   std::vector<Topology::Link> without;

@@ -240,7 +240,7 @@ constexpr std::size_t kNoNode = ~std::size_t{0};
 // The ops of a graph before it is built.
 struct OnnxOps {
   std::vector<OpSpec> specs;
-  std::vector<std::size_t> node_of;  // of each; kNoNode: it is an input or a variable
+  std::vector<std::size_t> node_of;  // by op; kNoNode: it is an input or a variable
 };
 
 // Where the values of a model are in its graph.
@@ -372,10 +372,10 @@ bool AllTyped(const Graph& graph, OpId id) {
 
 // The work of the ops of a graph, as the op catalogue knows it.
 struct OnnxWork {
-  std::vector<double> flop;            // of each op, as they were added
+  std::vector<double> flop;            // by op, as they were added
   std::set<std::size_t> without_flop;  // nodes with an op whose FLOP are not known
   std::set<std::size_t> refused;       // those among them with an op that does not fit its kind
-  std::string why;                     // of the last one
+  std::string why;                     // why the last one does not
 };
 
 OnnxWork WorkOf(const Graph& graph, const std::vector<std::size_t>& node_of) {

@@ -50,7 +50,7 @@ bool ReadElements(const TensorProto& tensor, const List& listed, std::int64_t co
 // A type of elements whose content is looked at.
 struct ContentType {
   std::int32_t element;
-  std::size_t bytes;  // of an element in raw data
+  std::size_t bytes;  // size of an element in raw data
   bool (*read)(const TensorProto& tensor, std::int64_t count, OnnxContent* content);
 };
 

@@ -19,17 +19,17 @@ struct OnnxValueNames {
   std::unordered_set<std::string> initializers;
   std::unordered_set<std::string> inputs;
   std::unordered_set<std::string> read;                  // values that something reads
-  std::unordered_map<std::string, std::size_t> writers;  // of a value: the node
+  std::unordered_map<std::string, std::size_t> writers;  // the node that writes a value
 };
 
 // The nodes of a model, one for each step of the expander, and the nodes that take the place of others.
 struct OnnxNodes {
   std::deque<OnnxNode> nodes;
   std::size_t num_own = 0;                      // nodes of the file itself, which come first
-  std::vector<std::vector<std::size_t>> parts;  // of a node that is replaced: the nodes in its place
+  std::vector<std::vector<std::size_t>> parts;  // the nodes in the place of a node that is replaced
   std::unordered_set<std::size_t> replaced;
   std::unordered_set<std::size_t> guessed;  // nodes that are replaced, though it is not known by what
-  std::size_t unrolled_bytes = 0;           // of the messages of subgraphs that were inlined
+  std::size_t unrolled_bytes = 0;           // size of the messages of subgraphs that were inlined
 };
 
 // The inference of shapes over a whole model. Subgraphs are inlined on the way: what runs in them depends on values.

@@ -17,7 +17,7 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using onnx::TypeProto;
 
-constexpr std::size_t kMostUnrolledBytes = std::size_t{64} << 20;  // of the messages of iterations
+constexpr std::size_t kMostUnrolledBytes = std::size_t{64} << 20;  // size of the messages of iterations
 constexpr std::size_t kMostUnrolled = 20'000;  // nodes that subgraphs become, beyond those of the file
 
 // "Loop \"NAME\"", or its first output where it has no name.
@@ -186,7 +186,7 @@ bool GiveUp(std::size_t i, std::size_t guesses, OnnxInference* inference) {
 
 // The values that iterations of a loop or a scan hand on, and those that each of them writes.
 struct Iterations {
-  std::string prefix;  // of the names of values inside
+  std::string prefix;  // what the names of values inside begin with
   std::vector<std::string> carried;
   std::vector<std::vector<std::string>> scanned;  // by output, then by iteration
   std::int64_t trips = 0;                         // so far

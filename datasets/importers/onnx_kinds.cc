@@ -50,7 +50,7 @@ std::optional<std::size_t> AxisIn(std::int64_t axis, std::size_t rank) {
 struct PlannedNode {
   const OnnxNode& node;
   const OnnxValues& values;
-  std::string_view kind = {};  // of the op that it becomes, where several operators share a rule
+  std::string_view kind = {};  // the kind of its op, where several operators share a rule
 
   // Whether all values, and the first output, are there with their shapes.
   bool AllWhole() const {
@@ -247,7 +247,7 @@ std::optional<JsonObject> WindowAttrs(const PlannedNode& in, const OnnxDims& x, 
   return attrs;
 }
 
-// Of rank 3, such as sound, with a dimension of 1 in between.
+// The dimensions of an image. Those of rank 3, such as sound, get a dimension of 1 in between.
 OnnxDims AsImage(OnnxDims dims) {
   if (dims.size() == 3) dims.insert(dims.begin() + 2, 1);
   return dims;

@@ -39,8 +39,8 @@ struct OnnxType {
 struct OnnxContent {
   std::int32_t element = kOnnxUnknown;
   std::vector<std::int64_t> dims;
-  std::vector<std::int64_t> integers;  // of integer types and booleans
-  std::vector<double> numbers;         // of floating-point types
+  std::vector<std::int64_t> integers;  // elements of integer types and booleans
+  std::vector<double> numbers;         // elements of floating-point types
 
   bool is_number() const { return integers.empty() && !numbers.empty(); }
   std::size_t size() const { return is_number() ? numbers.size() : integers.size(); }
@@ -58,7 +58,7 @@ struct OnnxTensor {
   std::string name;
   std::int32_t element = kOnnxUnknown;
   std::vector<std::int64_t> dims;
-  std::optional<double> bytes;  // of a sparse one; else from element and dims
+  std::optional<double> bytes;  // only a sparse one has these; else they follow from element and dims
 };
 
 struct OnnxAttr {
@@ -79,7 +79,7 @@ struct OnnxNode {
   std::vector<std::string> outputs;
   std::vector<std::string> captured;  // values of the outside that its subgraphs read
   std::vector<OnnxAttr> attrs;        // numbers, texts and small tensors; subgraphs are left out
-  double subgraph_bytes = 0;          // of weights that its subgraphs hold
+  double subgraph_bytes = 0;          // size of the weights that its subgraphs hold
   std::size_t subgraph_nodes = 0;
   bool is_guess = false;  // whether it runs is not known (OnnxModel::guesses)
   std::string failure;    // why shape inference failed; "" if it did not

@@ -26,7 +26,7 @@ struct OnnxAttentionSizes {
   std::int64_t key_heads = 0;
   std::int64_t queries = 0;  // positions
   std::int64_t keys = 0;     // positions, those of the past included
-  std::int64_t size = 0;     // of a query and a key, for each head
+  std::int64_t size = 0;     // width of a query and a key, for each head
   std::int64_t value_size = 0;
 };
 // nullopt for another operator, and where the node's inputs do not fit it.

@@ -88,7 +88,7 @@ constexpr std::string_view kCopying[] = {"to",        "_to_copy",     "contiguou
                                          "item",      "zero_",        "pin_memory",     "_pin_memory",
                                          "reshape",   "flatten",      "slice_backward", "select_backward",
                                          "new_full",  "scalar_tensor"};
-// Of those, what may move data between the host and a device.
+// Those that may move data between the host and a device.
 constexpr std::string_view kCrossing[] = {"to", "_to_copy", "copy_", "item", "_local_scalar_dense", "pin_memory"};
 // Ops with kernels of their own beside those of recorded parts.
 constexpr std::string_view kWholeOps[] = {"convolution_backward", "native_layer_norm_backward"};
@@ -376,7 +376,7 @@ class EtReader {
   EtTrace trace_;
   TextPool texts_;
   std::unordered_map<std::vector<std::int64_t>, std::uint32_t, HashOfShape> shapes_ = {{{}, 0}};
-  // Of the node that is read.
+  // The node that is being read.
   std::vector<std::size_t> mutated_;
   std::vector<std::int64_t> shape_;
   std::string call_;
@@ -530,7 +530,7 @@ class EtGraphMaker {
       spec.attrs.back() = ',';
       spec.attrs.append(call).push_back('}');
     }
-    std::map<std::int64_t, std::uint32_t> outputs;  // of storages
+    std::map<std::int64_t, std::uint32_t> outputs;  // writers, by storage
     for (const EtTensor& tensor : writes) {
       const auto [output, added] = outputs.try_emplace(tensor.storage, static_cast<std::uint32_t>(spec.outputs.size()));
       if (added) {

@@ -22,7 +22,7 @@ struct EtTensor {
   std::uint32_t shape = 0;   // of EtTrace::shapes
   std::uint32_t device = 0;  // of EtTrace::texts
   DType dtype = DType::kNone;
-  bool is_mutated = false;  // of an input: whether the op writes to it
+  bool is_mutated = false;  // whether the op writes to this input
 };
 
 // A node of the call tree. Schemas 1.0.1 (fields at the node) and 1.1.0 and later (`inputs.values`, `attrs`) are read
@@ -33,8 +33,8 @@ struct EtNode {
   std::int64_t rf_id = 0;  // Record function id of the same call in a Kineto trace
   std::uint32_t name = 0;
   std::uint32_t kernel = 0;         // backend of a compiled kernel ("triton"); 0 of ops
-  std::uint32_t process_group = 0;  // of a collective; 0: none
-  std::uint32_t call = 0;           // of ops: the members `input_dims`, .. of the op's attrs as JSON
+  std::uint32_t process_group = 0;  // a collective's; 0: none
+  std::uint32_t call = 0;           // an op's members `input_dims`, .. of attrs, as JSON
   std::uint32_t first_input = 0;    // of EtTrace::tensors: inputs, and behind them outputs
   std::uint32_t first_output = 0;
   std::uint32_t end_output = 0;
@@ -47,7 +47,7 @@ struct EtTrace {
 
   std::string schema;
   std::vector<EtNode> nodes;           // by id, which is the order of calls
-  std::vector<std::uint32_t> parents;  // of each node, as positions in `nodes`; kNoNode: none
+  std::vector<std::uint32_t> parents;  // by node, as positions in `nodes`; kNoNode: none
   std::vector<EtTensor> tensors;
   std::vector<std::vector<std::int64_t>> shapes;  // [0] is that of a scalar, and of what has none
   std::vector<std::string> texts;                 // [0] is ""
@@ -80,7 +80,7 @@ std::vector<bool> OpsOfTree(const EtTrace& trace);
 struct EtTimes {
   std::vector<double> micros;  // by node
   std::size_t joined = 0;      // nodes
-  double total_micros = 0;     // of one step, whether joined or not
+  double total_micros = 0;     // device time of one step, whether joined or not
   std::string device_kind;
 };
 EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times);

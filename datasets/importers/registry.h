@@ -38,16 +38,15 @@ struct MeasuredStep {
   };
   std::vector<Busy> backlog;
   double without_call_micros = 0;    // device time of activities without a call
-  double simulated_time_micros = 0;  // of the step, by the engine fifo with the op times of the trace
+  double simulated_time_micros = 0;  // the step's, by the engine fifo with the op times of the trace
   std::vector<std::int64_t> steps;   // the numbers N of annotations ProfilerStep#N in the window
   std::optional<std::int64_t> step;  // the one of these that was taken; none: all of the window
   // 100 x (measured - simulated) / measured.
   double UnexplainedPercent() const {
     return step_time_micros > 0 ? 100 * (step_time_micros - simulated_time_micros) / step_time_micros : 0;
   }
-  std::vector<std::size_t>
-      gpu_of;                     // of each device: which GPU's stream it is, counted over all ranks; kNoGpu: a thread
-  std::vector<std::string> gpus;  // their names
+  std::vector<std::size_t> gpu_of;  // by device: which GPU's stream it is, counted over all ranks; kNoGpu: a thread
+  std::vector<std::string> gpus;    // their names
   static constexpr std::size_t kNoGpu = ~std::size_t{0};
 };
 
@@ -86,15 +85,15 @@ class ImportSource {
   std::string head_;
   bool is_file_ = false;
   mutable std::optional<std::string> content_;  // once it was asked for
-  mutable std::shared_ptr<InputSpool> spool_;   // of what cannot be read twice: a pipe, standard input
+  mutable std::shared_ptr<InputSpool> spool_;   // copy of what cannot be read twice: a pipe, standard input
 };
 
 struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
-  std::string step = {};  // of a trace of several steps: a number N of ProfilerStep#N; "all"; "": the median
-  int nodes = 1;          // how often to repeat the node, for formats that describe one
+  std::string step = {};                 // which step of several: a number N of ProfilerStep#N; "all"; "": the median
+  int nodes = 1;                         // how often to repeat the node, for formats that describe one
   // For traces of several ranks without times: a cluster, shipped or a file, whose devices time them; and a file with
   // the ranks of each process group (chakra_groups.h).
   std::string cluster = {};

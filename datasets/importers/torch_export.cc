@@ -21,7 +21,7 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr int kMaxNesting = 16;  // of graphs in graphs
+constexpr int kMaxNesting = 16;  // levels of graphs in graphs
 
 std::string_view TensorName(const ExportArgument& argument) {
   if (argument.tag != "as_tensor") return "";
@@ -56,7 +56,7 @@ class ExportMemory {
   struct Bound {
     Value value;
     std::size_t storage = 0;
-    std::size_t version = 0;  // of the storage, when this name was written
+    std::size_t version = 0;  // the storage's, when this name was written
   };
   using Scope = std::unordered_map<std::string_view, Bound>;
 
@@ -381,7 +381,7 @@ class ProgramConverter : private ExportNames {
   bool training_;
   ExportMemory memory_;
   std::unordered_map<std::string_view, ExportInput> paths_;    // parameters and buffers, by name
-  std::unordered_map<std::string_view, std::size_t> writers_;  // of the graph at hand
+  std::unordered_map<std::string_view, std::size_t> writers_;  // nodes of the graph at hand, by what they write
   std::vector<std::unique_ptr<ExportGraph>> subgraphs_;        // names point into their document
   std::set<std::string> names_;
   std::map<std::string, std::size_t> name_counts_;

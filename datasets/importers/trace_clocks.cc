@@ -107,7 +107,7 @@ const EndDifferences::value_type* BestPair(const EndDifferences& differences, co
 struct ClockShifts {
   std::vector<std::int64_t> of_rank;
   std::int64_t largest = 0;
-  std::int64_t spread = 0;  // of the collectives around the shifts, the largest median
+  std::int64_t spread = 0;  // the largest median distance of the collectives from the shifts
 };
 
 // From rank to rank by the most collectives that two have in common.

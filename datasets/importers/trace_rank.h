@@ -86,7 +86,7 @@ struct RankActivities {
   std::vector<RankActivity> activities;
   std::vector<std::vector<std::uint32_t>> streams;  // activities in their order
   std::vector<StreamBacklog> backlog;
-  std::int64_t end = std::numeric_limits<std::int64_t>::min();  // of the last one
+  std::int64_t end = std::numeric_limits<std::int64_t>::min();  // end of the last one
   // Device time, as in TraceStep.
   std::int64_t activity_time = 0;
   std::int64_t launched_time = 0;
@@ -109,12 +109,12 @@ struct LaunchDelays {
 // Times are those of the trace.
 struct MeasuredRank {
   const KinetoTrace* trace = nullptr;
-  std::size_t number = 0;  // of the trace among those of the step
-  std::string prefix;      // of notes and names: "rank 3 ", or "" if there is one trace
+  std::size_t number = 0;  // position of the trace among those of the step
+  std::string prefix;      // what notes and names begin with: "rank 3 ", or "" if there is one trace
   std::int64_t shift = 0;  // from the trace's times to the step's
   RankCalls calls;
   RankActivities activities;
-  TraceInterval window;  // of the step, as far as this rank says
+  TraceInterval window;  // the step, as far as this rank says
   LaunchDelays delays;
   std::size_t before_calls = 0;    // activities that start long before their calls
   std::size_t unused_threads = 0;  // threads that only poll or query

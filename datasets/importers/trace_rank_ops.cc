@@ -128,8 +128,8 @@ TraceStep::Op OpOfActivity(const MeasuredRank& rank, const RankActivity& activit
 
 // Where the activities of a rank are in the step.
 struct StepActivities {
-  std::vector<std::uint32_t> ops;   // of TraceStep::ops
-  std::vector<std::uint32_t> runs;  // of TraceStep::activities; kNoTraceId: a backlog
+  std::vector<std::uint32_t> ops;   // positions in TraceStep::ops
+  std::vector<std::uint32_t> runs;  // positions in TraceStep::activities; kNoTraceId: a backlog
 };
 
 // Adds the streams with their ops, each op after the one before it on its stream.

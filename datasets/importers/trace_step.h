@@ -32,7 +32,7 @@ struct TraceStep {
     OpType type = OpType::kHost;
     std::uint32_t device = 0;
     std::int64_t time = 0;
-    std::uint32_t event = kNone;       // in the trace of its rank; of host ops the call that ends them
+    std::uint32_t event = kNone;       // in the trace of its rank; a host op has the call that ends it
     std::uint32_t source = kNone;      // the innermost op range of the trace around the call, an event
     std::uint32_t outer = kNone;       // the outermost one
     std::vector<std::uint32_t> after;  // ops that must end first
@@ -56,9 +56,9 @@ struct TraceStep {
     std::string name;  // "thread 1102", "gpu 0 stream 7"; with "rank 3 " in front where there are several ranks
     std::size_t rank = 0;
     bool is_stream = false;
-    std::int64_t gpu = 0;           // of a stream
-    std::int64_t launch_delay = 0;  // of a stream: from the end of a call to the start of what it launched
-    std::int64_t gap = 0;           // of a stream: between two activities if the second was queued long before
+    std::int64_t gpu = 0;           // a stream's
+    std::int64_t launch_delay = 0;  // a stream's: from the end of a call to the start of what it launched
+    std::int64_t gap = 0;           // a stream's: between two activities if the second was queued long before
   };
 
   std::vector<Op> ops;

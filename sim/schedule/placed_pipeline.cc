@@ -100,7 +100,7 @@ struct PartClock {
 
   Duration end() const { return std::max(device, host); }
 };
-// Of each stage: the clocks of its parts.
+// The clocks of the parts of each stage.
 using StageClocks = std::vector<std::array<PartClock, 3>>;
 
 void RunOp(const PlacedGraph& placed, OpId op, Duration time, PartClock* clock) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -36,10 +35,9 @@ ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::stri
 
 std::string UnexplainedText(double simulated_micros, double measured_micros) {
   const double percent = experiments::UnexplainedPercent(simulated_micros, measured_micros);
-  return fmt::format("{}the simulated step takes {}, the measured one {}: {:.2f} % of it is not explained",
-                     std::abs(percent) > datasets::kWarnUnexplained ? "warning: " : "",
-                     HumanReadableMicros(simulated_micros), HumanReadableMicros(measured_micros),
-                     std::round(percent * 100) / 100 + 0.0);  // no -0.00
+  return fmt::format("{}the simulated step takes {}, the measured one {}: {} of it is not explained",
+                     datasets::UnexplainedWarning(percent), HumanReadableMicros(simulated_micros),
+                     HumanReadableMicros(measured_micros), datasets::UnexplainedShare(percent));
 }
 
 void RepeatUnexplained(const Graph& graph, const std::string& file) {

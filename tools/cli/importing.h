@@ -18,8 +18,8 @@ struct ImportedFiles {
 ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::string& format,
                           const datasets::ImportOptions& options);
 
-// "simulated 512 us of 997 us that were measured: 48.65 % is not explained"; above datasets::kWarnUnexplained with
-// "warning: " in front.
+// "the simulated step takes 512 us, the measured one 997 us: 48.65 % of it is not explained"; above
+// datasets::kWarnUnexplained with "warning: " in front.
 std::string UnexplainedText(double simulated_micros, double measured_micros);
 // Says the same of a graph that was imported from a timed trace, which its metadata tells. Says nothing of others.
 void RepeatUnexplained(const Graph& graph, const std::string& file);

@@ -127,6 +127,13 @@ TEST(ImportKinetoTest, TheStepSimulatesToWhatWasMeasured) {
   EXPECT_EQ(Simulator(imported.graph, *imported.cluster, costs).Run(*imported.placement).step_time_micros, 56);
 }
 
+TEST(UnexplainedShareTest, WarnsAboveTwoPercentAndKnowsNoNegativeZero) {
+  EXPECT_EQ(datasets::UnexplainedShare(48.651), "48.65 %");
+  EXPECT_EQ(datasets::UnexplainedShare(-0.001), "0.00 %");
+  EXPECT_EQ(datasets::UnexplainedWarning(2), "");
+  EXPECT_EQ(datasets::UnexplainedWarning(-2.1), "warning: ");
+}
+
 TEST(ImportKinetoTest, LittleAttributedTimeIsRefused) {
   TraceText text;
   text.Op("op", 0, 20).Call("cudaLaunchKernel", 0, 5, 1).Call("cudaLaunchKernel", 6, 5, 2);

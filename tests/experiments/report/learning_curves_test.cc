@@ -9,7 +9,7 @@ namespace {
 
 double MeanAt(const experiments::Curve& curve, double x) {
   for (const experiments::CurvePoint& point : curve.points) {
-    if (point.x == x) return point.mean;
+    if (point.x == x) return point.centre;
   }
   return -1;
 }
@@ -28,7 +28,7 @@ TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
   EXPECT_EQ(MeanAt(curves[0], 3), 10);
   EXPECT_EQ(MeanAt(curves[0], 4), 50);
   EXPECT_EQ(MeanAt(curves[0], 7), 50);
-  for (const experiments::CurvePoint& point : curves[0].points) EXPECT_EQ(point.low, point.mean);
+  for (const experiments::CurvePoint& point : curves[0].points) EXPECT_EQ(point.low, point.centre);
 }
 
 TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
@@ -54,7 +54,7 @@ TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
   const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   const experiments::CurvePoint& last = curves[0].points.back();
-  EXPECT_EQ(last.mean, 30);
+  EXPECT_EQ(last.centre, 30);
   EXPECT_EQ(last.low, 20);
   EXPECT_EQ(last.high, 40);
 }
@@ -110,7 +110,7 @@ TEST(LearningCurvesTest, OnlyTheColumnsAskedForCount) {
                                     {.devices = 3, .best = 100, .trace = {{1, 1000}, {5, 100}}}});
   const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
-  EXPECT_EQ(curves[0].points.back().mean, 10);
+  EXPECT_EQ(curves[0].points.back().centre, 10);
 }
 
 }  // namespace

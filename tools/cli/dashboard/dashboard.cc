@@ -192,8 +192,8 @@ std::string StandingsHtml(const std::vector<Standing>& standings, const std::vec
     rows.push_back({LegendHtml(standing.label, labels), text.mean, text.interval,
                     fmt::format("{} of {}", standing.finished, standing.trials)});
   }
-  return TableHtml("Where the agents stand", {"agent", fmt::format("median, {}", unit.name), "95 % band", "finished"},
-                   rows);
+  const std::string median = first ? fmt::format("median, {}", unit.name) : "median";
+  return TableHtml("Where the agents stand", {"agent", median, "95 % band", "finished"}, rows);
 }
 
 std::string QuestionHtml(const std::vector<experiments::TrialRecord>& trials, const experiments::Question& question,
@@ -317,6 +317,7 @@ HttpAnswer Dashboard::Answer(const HttpRequest& request) const {
     if (page == "/") return Overview();
     if (page == "/page.js") return {.type = "text/javascript", .body = std::string(PageScript())};
     if (page == "/page.css") return {.type = "text/css", .body = std::string(PageStyle())};
+    if (page == "/icon.svg") return {.type = "image/svg+xml", .body = std::string(PageIcon())};
     if (page == "/curves") return CurvesPage(request);
     if (page == "/trial") return TrialPage(FindTrial(request));
     if (page == "/timeline.svg") return Timeline(FindTrial(request), /*picture=*/true);

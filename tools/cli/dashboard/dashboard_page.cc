@@ -59,6 +59,7 @@ body.lost::before { content: "The dashboard does not answer: this page is old.";
 h1 { font-size: 1rem; font-weight: 500; color: var(--quiet); }
 h2 { font-size: 1.3rem; margin: 1.4rem 0 .4rem; border-top: 2px solid var(--line); padding-top: .6rem; }
 h3, caption { font-size: 1.05rem; font-weight: 600; text-align: left; margin: 1rem 0 .3rem; }
+caption { max-width: calc(100vw - 3.2rem); }
 a { color: var(--accent); }
 p { max-width: 85ch; margin: .5rem 0; }
 progress { width: 100%; }
@@ -67,7 +68,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem 0 .2rem .8rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 th { vertical-align: bottom; font-weight: 500; color: var(--quiet); }
 td { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 7rem; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 6.5rem; position: sticky; left: 0; background: Canvas; }
 pre { white-space: pre-wrap; background: #8881; padding: .6rem; max-height: 24rem; overflow: auto; }
 summary { cursor: pointer; }
 .error, summary { color: var(--bad); }
@@ -76,7 +77,9 @@ summary { cursor: pointer; }
 figure { margin: .6rem 0; min-width: 0; }
 figcaption { font-weight: 600; }
 figure .scroll { margin: .2rem 0; }
-figure table { width: 100%; font-size: .9rem; }
+figure table { width: 100%; font-size: .85rem; }
+figure th, figure td { padding-left: .5rem; }
+figure th:first-child, figure td:first-child { min-width: 4.5rem; }
 figure caption { display: none; }
 figure > svg { display: block; width: 100%; max-width: 34rem; height: auto; }
 figure > svg text { font-size: 12px; fill: currentColor; }
@@ -84,14 +87,25 @@ figure > svg text { font-size: 12px; fill: currentColor; }
 .curve { fill: none; stroke: var(--colour); stroke-width: 2; }
 .band { fill: var(--colour); fill-opacity: .18; }
 .end { fill: var(--colour); }
-.swatch { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: .15em; background: var(--colour); }
+.agent { display: block; border-left: .8em solid var(--colour); padding-left: .4em; }
 .timeline { display: block; width: 100%; min-width: 45rem; }
 .c0 { --colour: #4477aa; } .c1 { --colour: #ee6677; } .c2 { --colour: #228833; } .c3 { --colour: #ccbb44; }
 .c4 { --colour: #66ccee; } .c5 { --colour: #aa3377; } .c6 { --colour: #bbbbbb; } .c7 { --colour: #ee8866; }
 .c8 { --colour: #44bb99; } .c9 { --colour: #99ddff; } .c10 { --colour: #aaaa00; } .c11 { --colour: #ffaabb; }
-@media (max-width: 640px) { body { padding: .5rem .75rem 3rem; } }
+@media (max-width: 640px) {
+  body { padding: .5rem .75rem 3rem; }
+  caption { max-width: calc(100vw - 1.5rem); }
+  table { font-size: .85rem; }
+  th, td { padding-left: .5rem; }
+}
 )";
 constexpr std::size_t kNumColours = 12;
+
+constexpr std::string_view kIcon =
+    R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">
+<path d="M1 2h9v3h-9z" fill="#4477aa"/><path d="M4 6.5h11v3h-11z" fill="#ee6677"/><path d="M2 11h8v3h-8z" fill="#228833"/>
+</svg>
+)";
 
 std::size_t ColourOf(const std::string& label, const std::vector<std::string>& labels) {
   const auto at = std::find(labels.begin(), labels.end(), label);
@@ -136,7 +150,7 @@ std::string CountText(double count) {
 // Where a picture's points are. Its size is that of a phone, so that text keeps its size there.
 struct Plot {
   static constexpr double kWidth = 360;
-  static constexpr double kHeight = 220;
+  static constexpr double kHeight = 222;
   static constexpr double kLeft = 44;
   static constexpr double kRight = 352;
   static constexpr double kTop = 26;
@@ -166,7 +180,7 @@ std::string AxesSvg(const Plot& plot, const std::vector<double>& ticks, const Ti
         Plot::kBottom, x, Plot::kBottom + 18, CountText(tick));
   }
   return svg + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">evaluations</text>\n", Plot::kRight,
-                           Plot::kHeight - 3);
+                           Plot::kHeight - 6);
 }
 
 // The band, the line and a dot at its end.
@@ -196,6 +210,7 @@ std::string PageHtml(const std::string& title, const std::string& main_html, boo
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{0}</title>
+<link rel="icon" href="icon.svg">
 <link rel="stylesheet" href="page.css">
 <script src="page.js" defer></script>
 </head>
@@ -211,6 +226,7 @@ std::string PageHtml(const std::string& title, const std::string& main_html, boo
 
 std::string_view PageScript() { return kScript; }
 std::string_view PageStyle() { return kStyle; }
+std::string_view PageIcon() { return kIcon; }
 
 std::string TrialAddress(std::string_view page, std::string_view experiment, std::string_view trial) {
   return fmt::format("{}?experiment={}&trial={}", page, UrlText(experiment), UrlText(trial));
@@ -282,7 +298,7 @@ std::string CurvesSvg(const std::vector<experiments::Curve>& curves, const std::
 }
 
 std::string LegendHtml(const std::string& label, const std::vector<std::string>& labels) {
-  return fmt::format("<span class=\"swatch c{}\"></span>{}", ColourOf(label, labels), HtmlText(label));
+  return fmt::format("<span class=\"agent c{}\">{}</span>", ColourOf(label, labels), HtmlText(label));
 }
 
 }  // namespace emplace::tools

@@ -16,6 +16,7 @@ namespace emplace::tools {
 std::string PageHtml(const std::string& title, const std::string& main_html, bool live);
 std::string_view PageScript();
 std::string_view PageStyle();
+std::string_view PageIcon();  // an SVG picture
 
 // "PAGE?experiment=..&trial=..".
 std::string TrialAddress(std::string_view page, std::string_view experiment, std::string_view trial);
@@ -39,7 +40,7 @@ TimeUnit UnitFor(double micros);
 // colour of its position in `labels`. The axis ends at three times the shortest step, so that a slow start is cut off.
 // "" if no curve has two points.
 std::string CurvesSvg(const std::vector<experiments::Curve>& curves, const std::vector<std::string>& labels);
-// The label of an agent behind a sample of its colour.
+// The label of an agent behind a bar of its colour.
 std::string LegendHtml(const std::string& label, const std::vector<std::string>& labels);
 
 }  // namespace emplace::tools

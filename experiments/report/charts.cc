@@ -28,7 +28,7 @@ Json CurveRows(const std::vector<Curve>& curves) {
     for (const CurvePoint& point : curve.points) {
       rows.push_back({{"agent", curve.label},
                       {"x", point.x},
-                      {"mean", Rounded(point.mean)},
+                      {"mean", Rounded(point.centre)},
                       {"low", Rounded(point.low)},
                       {"high", Rounded(point.high)}});
     }

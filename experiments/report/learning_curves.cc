@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <span>
+#include <tuple>
 
 #include "experiments/report/statistics.h"
 #include "sim/base/rng.h"
@@ -70,6 +71,8 @@ Units MakeUnits(const std::vector<Series>& series, const std::vector<double>& xs
 struct PointValues {
   std::vector<double> of_unit;
   std::vector<double> counts;  // 1 or 0
+
+  bool operator==(const PointValues&) const = default;
 };
 
 PointValues ValuesAt(const Units& units, std::size_t x) {
@@ -82,13 +85,24 @@ PointValues ValuesAt(const Units& units, std::size_t x) {
   return values;
 }
 
-Mean MeanOf(const PointValues& values, std::span<const std::uint32_t> units) {
+// The mean of the units that have a value; nullopt if none has.
+std::optional<double> MeanOf(const PointValues& values, std::span<const std::uint32_t> units) {
   Mean mean;
   for (const std::uint32_t unit : units) {
     mean.sum += values.of_unit[unit];
     mean.count += values.counts[unit];
   }
-  return mean;
+  return mean.count > 0 ? std::optional(mean.value()) : std::nullopt;
+}
+
+// Likewise the median.
+std::optional<double> MedianOf(const PointValues& values, std::span<const std::uint32_t> units) {
+  std::vector<double> known;
+  known.reserve(units.size());
+  for (const std::uint32_t unit : units) {
+    if (values.counts[unit] > 0) known.push_back(values.of_unit[unit]);
+  }
+  return known.empty() ? std::nullopt : std::optional(SelectQuantile(known, 0.5));
 }
 
 // Units drawn with replacement, as many as there are, for each resample; none if there is only one unit.
@@ -102,26 +116,35 @@ std::vector<std::vector<std::uint32_t>> DrawUnits(std::size_t num_units) {
   return draws;
 }
 
-Curve MakeCurve(const std::string& label, const Units& units, const std::vector<double>& xs) {
+using Centre = std::optional<double>(const PointValues& values, std::span<const std::uint32_t> units);
+
+Curve MakeCurve(const std::string& label, const Units& units, const std::vector<double>& xs, Centre& centre_of) {
   std::vector<std::uint32_t> all(units.size());
   std::iota(all.begin(), all.end(), 0U);
   const std::vector<std::vector<std::uint32_t>> draws = DrawUnits(units.size());
   Curve curve{.label = label, .points = {}};
-  std::vector<double> means;
+  std::vector<double> drawn;
+  PointValues last;
   for (std::size_t x = 0; x < xs.size(); ++x) {
     const PointValues values = ValuesAt(units, x);
-    const Mean mean = MeanOf(values, all);
-    if (mean.count == 0) continue;
-    CurvePoint point{.x = xs[x], .mean = mean.value(), .low = mean.value(), .high = mean.value()};
-    means.clear();
-    for (const std::vector<std::uint32_t>& draw : draws) {
-      if (const Mean drawn = MeanOf(values, draw); drawn.count > 0) means.push_back(drawn.value());
-    }
-    if (!means.empty()) {
-      point.low = SelectQuantile(means, 0.025);
-      point.high = SelectQuantile(means, 0.975);
+    const std::optional<double> centre = centre_of(values, all);
+    if (!centre) continue;
+    CurvePoint point{.x = xs[x], .centre = *centre, .low = *centre, .high = *centre};
+    if (values == last) {  // no search has improved since
+      point.low = curve.points.back().low;
+      point.high = curve.points.back().high;
+    } else {
+      drawn.clear();
+      for (const std::vector<std::uint32_t>& draw : draws) {
+        if (const auto value = centre_of(values, draw)) drawn.push_back(*value);
+      }
+      if (!drawn.empty()) {
+        point.low = SelectQuantile(drawn, 0.025);
+        point.high = SelectQuantile(drawn, 0.975);
+      }
     }
     curve.points.push_back(point);
+    last = values;
   }
   return curve;
 }
@@ -179,6 +202,48 @@ std::vector<double> NumbersOf(const std::vector<Series>& series, double EpisodeT
   return {numbers.begin(), numbers.end()};
 }
 
+// `value_at` as in MakeUnits. An agent with one evaluation is drawn up to the longest search.
+template <typename ValueAt>
+std::vector<Curve> BestSoFarCurves(const SeriesByLabel& by_label, const ValueAt& value_at, Centre& centre_of) {
+  double longest = 1;
+  for (const auto& [label, series] : by_label) longest = std::max(longest, LongestSearch(series));
+  std::vector<Curve> curves;
+  for (const auto& [label, series] : by_label) {
+    const double own = LongestSearch(series);
+    const std::vector<double> xs = GeometricSteps(own > 1 ? own : longest);
+    Curve curve = MakeCurve(label, MakeUnits(series, xs, value_at), xs, centre_of);
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+// How many graphs a trial searches.
+std::size_t NumGraphs(const TrialRecord& trial) {
+  const JsonValue* const together = FindPath(trial.spec, "together");
+  const auto* const list = together == nullptr ? nullptr : together->As<JsonList>();
+  return list == nullptr ? 1 : list->size();
+}
+
+// The graph's position in its dataset; 0 if it is of none.
+std::int64_t IndexInDataset(const TrialRecord& trial) {
+  const JsonValue* const index = FindPath(trial.spec, "graph.index");
+  const auto* const number = index == nullptr ? nullptr : index->As<std::int64_t>();
+  return number == nullptr ? 0 : *number;
+}
+
+// The column's title, with the graph's name where the column leaves open which graph it is.
+std::string QuestionTitle(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const Question& question,
+                          std::size_t column, bool has_several) {
+  std::string graph = GraphGroup(trials[question.trials.front()]);
+  for (const std::size_t t : question.trials) {
+    if (question.graph < trials[t].graphs.size()) graph = trials[t].graphs[question.graph].graph;
+  }
+  if (grid.axes.empty()) return graph;
+  const bool is_named = grid.axes[0] == "graph.dataset" && !has_several;
+  const std::string title = ColumnTitle(grid, grid.columns[column]);
+  return is_named ? title : title + ": " + graph;
+}
+
 }  // namespace
 
 std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
@@ -186,17 +251,43 @@ std::vector<Curve> ImprovementCurves(const std::vector<TrialRecord>& trials, con
   const auto improvement = [](const GraphRecord& record, double evaluations) {
     return ImprovementPercent(record.single_device_micros, BestAfter(record, evaluations));
   };
-  const SeriesByLabel by_label = CollectSeries(trials, grid, columns);
-  double longest = 1;
-  for (const auto& [label, series] : by_label) longest = std::max(longest, LongestSearch(series));
-  std::vector<Curve> curves;
-  for (const auto& [label, series] : by_label) {
-    const double own = LongestSearch(series);
-    const std::vector<double> xs = GeometricSteps(own > 1 ? own : longest);
-    Curve curve = MakeCurve(label, MakeUnits(series, xs, improvement), xs);
-    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  return BestSoFarCurves(CollectSeries(trials, grid, columns), improvement, MeanOf);
+}
+
+std::vector<Question> FindQuestions(const std::vector<TrialRecord>& trials, const ReportGrid& grid) {
+  // The column, the index in the dataset, all graphs of the trial, and the position among these.
+  using Key = std::tuple<std::size_t, std::int64_t, std::string, std::size_t>;
+  std::map<Key, Question> by_key;
+  std::map<std::size_t, std::set<Key>> of_column;
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    for (std::size_t g = 0; g < NumGraphs(trials[t]); ++g) {
+      const Key key = {grid.column_of[t], IndexInDataset(trials[t]), GraphKey(trials[t]), g};
+      Question& question = by_key[key];
+      question.graph = g;
+      question.trials.push_back(t);
+      of_column[grid.column_of[t]].insert(key);
+    }
   }
-  return curves;
+  std::vector<Question> questions;
+  for (auto& [key, question] : by_key) {
+    const std::size_t column = std::get<0>(key);
+    question.title = QuestionTitle(trials, grid, question, column, of_column[column].size() > 1);
+    questions.push_back(std::move(question));
+  }
+  return questions;
+}
+
+std::vector<Curve> StepTimeCurves(const std::vector<TrialRecord>& trials, const Question& question) {
+  SeriesByLabel by_label;
+  for (const std::size_t t : question.trials) {
+    if (question.graph >= trials[t].graphs.size()) continue;  // nothing is known of it yet
+    by_label[trials[t].label].push_back({.graph = "", .record = &trials[t].graphs[question.graph]});
+  }
+  const auto step_time = [](const GraphRecord& record, double evaluations) {
+    const bool is_known = record.finished || evaluations <= record.evaluations;
+    return is_known ? BestAfter(record, evaluations) : std::nullopt;
+  };
+  return BestSoFarCurves(by_label, step_time, MedianOf);
 }
 
 std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
@@ -204,7 +295,7 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
   std::vector<Curve> curves;
   for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
     const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::evaluations, &EpisodeTrace::mean_micros);
-    Curve curve = MakeCurve(label, MakeUnits(series, xs, SampleAt), xs);
+    Curve curve = MakeCurve(label, MakeUnits(series, xs, SampleAt), xs, MeanOf);
     if (!curve.points.empty()) curves.push_back(std::move(curve));
   }
   return curves;
@@ -219,7 +310,7 @@ std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const R
   std::vector<Curve> curves;
   for (const auto& [label, series] : CollectSeries(trials, grid, columns)) {
     const std::vector<double> xs = NumbersOf(series, &EpisodeTrace::episode, value);
-    if (!xs.empty()) curves.push_back(MakeCurve(label, MakeUnits(series, xs, value_at), xs));
+    if (!xs.empty()) curves.push_back(MakeCurve(label, MakeUnits(series, xs, value_at), xs, MeanOf));
   }
   return curves;
 }

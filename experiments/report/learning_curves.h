@@ -13,8 +13,8 @@ namespace emplace::experiments {
 
 struct CurvePoint {
   double x = 0;
-  double mean = 0;
-  double low = 0;  // 95 % band; equal to the mean for one graph and one seed
+  double centre = 0;  // a mean or a median
+  double low = 0;     // 95 % band; equal to the centre for one graph and one seed
   double high = 0;
 };
 
@@ -39,6 +39,20 @@ std::vector<Curve> SampleCurves(const std::vector<TrialRecord>& trials, const Re
 // Mean of an optional value of an episode, such as the policy's entropy, by episode, for the agents that record it.
 std::vector<Curve> EpisodeCurves(const std::vector<TrialRecord>& trials, const ReportGrid& grid,
                                  const std::vector<std::size_t>& columns, std::optional<double> EpisodeTrace::*value);
+
+// One graph in one column of the grid: agents are compared on it, and no other graph is averaged with it.
+struct Question {
+  std::string title = {};                // "cifar10, 3 GPUs: cifar10 7"
+  std::vector<std::size_t> trials = {};  // indices of the trials that search it, finished or not
+  std::size_t graph = 0;                 // its index among the graphs that each of these trains together
+};
+
+// The questions of the trials, by column and graph. `trials` are those of the grid, also ones without results.
+std::vector<Question> FindQuestions(const std::vector<TrialRecord>& trials, const ReportGrid& grid);
+
+// Best-so-far step time (µs) by evaluations, by label: the median over searches and its band. x is as in
+// ImprovementCurves, but a search that is not finished counts only up to its last evaluation.
+std::vector<Curve> StepTimeCurves(const std::vector<TrialRecord>& trials, const Question& question);
 
 }  // namespace emplace::experiments
 

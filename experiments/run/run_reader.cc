@@ -45,6 +45,7 @@ JsonValue ReadSpecFile(const fs::path& folder) {
 UnfinishedTrial DescribeUnfinished(const fs::path& folder) {
   UnfinishedTrial trial;
   trial.id = folder.filename().string();
+  trial.folder = folder.string();
   try {
     trial.spec = ReadSpecFile(folder);
     trial.what = DescribeSpec(trial.spec);
@@ -95,32 +96,6 @@ void AddPlanned(const fs::path& folder, const std::unordered_set<std::string>& s
   }
 }
 
-ExperimentRuns ReadExperiment(const fs::path& folder) {
-  ExperimentRuns runs;
-  runs.name = folder.filename().string();
-  ReadFile(folder / "experiment.json", [&runs](const JsonNode& root) {
-    ReadExperimentFile(root, &runs);
-    return 0;
-  });
-  std::unordered_set<std::string> seen;
-  for (const std::string& name : ListTrialFolders(folder.string())) {
-    const fs::path path = folder / name;
-    const bool finished = fs::exists(path / "trial.json");
-    if (!finished && !fs::exists(path / "spec.json") && !fs::exists(path / "error.txt")) continue;
-    if (!seen.insert(path.filename().string()).second) continue;
-    if (finished) {
-      runs.trials.push_back(ReadFinishedTrial(path.string()));
-    } else {
-      runs.unfinished.push_back(DescribeUnfinished(path));
-    }
-  }
-  AddPlanned(folder, seen, &runs);
-  const auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
-  std::stable_sort(runs.trials.begin(), runs.trials.end(), by_id);
-  std::stable_sort(runs.unfinished.begin(), runs.unfinished.end(), by_id);
-  return runs;
-}
-
 bool IsExperiment(const fs::path& folder) { return fs::exists(folder / "experiment.json"); }
 
 // The list at a path; null if there is none.
@@ -166,6 +141,33 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
   return trial;
 }
 
+ExperimentRuns ReadExperiment(const std::string& experiment_folder) {
+  const fs::path folder(experiment_folder);
+  ExperimentRuns runs;
+  runs.name = folder.filename().string();
+  ReadFile(folder / "experiment.json", [&runs](const JsonNode& root) {
+    ReadExperimentFile(root, &runs);
+    return 0;
+  });
+  std::unordered_set<std::string> seen;
+  for (const std::string& name : ListTrialFolders(experiment_folder)) {
+    const fs::path path = folder / name;
+    const bool finished = fs::exists(path / "trial.json");
+    if (!finished && !fs::exists(path / "spec.json") && !fs::exists(path / "error.txt")) continue;
+    if (!seen.insert(path.filename().string()).second) continue;
+    if (finished) {
+      runs.trials.push_back(ReadFinishedTrial(path.string()));
+    } else {
+      runs.unfinished.push_back(DescribeUnfinished(path));
+    }
+  }
+  AddPlanned(folder, seen, &runs);
+  const auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
+  std::stable_sort(runs.trials.begin(), runs.trials.end(), by_id);
+  std::stable_sort(runs.unfinished.begin(), runs.unfinished.end(), by_id);
+  return runs;
+}
+
 void CheckIsRunsFolder(const std::string& path) {
   if (!fs::exists(path)) throw InputError(path, "there is no such folder");
   if (!fs::is_directory(path)) throw InputError(path, "is not a folder (a folder that `emplace sweep` wrote)");
@@ -177,10 +179,10 @@ std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
   if (!folder.has_filename()) folder = folder.parent_path();  // "runs/" becomes "runs"
   std::vector<ExperimentRuns> experiments;
   if (IsExperiment(folder)) {
-    experiments.push_back(ReadExperiment(folder));
+    experiments.push_back(ReadExperiment(folder.string()));
   } else {
     for (const fs::path& inner : FoldersIn(folder)) {
-      if (IsExperiment(inner)) experiments.push_back(ReadExperiment(inner));
+      if (IsExperiment(inner)) experiments.push_back(ReadExperiment(inner.string()));
     }
   }
   if (experiments.empty()) {
@@ -199,6 +201,7 @@ std::vector<TrialRecord> WithMissingTrials(const ExperimentRuns& runs) {
     if (label == nullptr) continue;
     TrialRecord& trial = trials.emplace_back();
     trial.id = unfinished.id;
+    trial.folder = unfinished.folder;
     trial.spec = unfinished.spec;
     trial.label = PlainText(*label);
     if (const JsonValue* const seed = FindPath(unfinished.spec, "seed")) trial.seed = PlainText(*seed);

@@ -21,6 +21,7 @@ struct UnfinishedTrial {
   std::string what = {};                  // its cell in words; "" without a readable spec.json
   std::optional<std::string> error = {};  // the first line of error.txt, if it failed
   JsonValue spec = {};                    // null without a readable spec.json that matches the folder
+  std::string folder = {};                // its path; "" if no worker has begun it
 };
 
 // RUNS/<experiment>.
@@ -37,6 +38,8 @@ struct ExperimentRuns {
 
 // Reads RUNS/EXPERIMENT/ID with a trial.json. Throws InputError, its place a file, if a file is invalid.
 TrialRecord ReadFinishedTrial(const std::string& folder);
+// Reads RUNS/EXPERIMENT, where no trial need be finished. Throws InputError, its place a file, if a file is invalid.
+ExperimentRuns ReadExperiment(const std::string& folder);
 // Throws InputError if there is no such folder.
 void CheckIsRunsFolder(const std::string& path);
 // The experiments of a run folder, by name: `path` is an experiment (it contains experiment.json) or contains some.

@@ -23,9 +23,13 @@
 namespace emplace::testing {
 namespace dashboard_test {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 class DashboardTest : public EmplaceTest {
  protected:
@@ -318,30 +322,106 @@ TEST_F(DashboardTest, NothingOutsideTheRunsIsReadLengthy) {
   }
 }
 
-TEST_F(DashboardTest, NamesWithHtmlAreTextInABrowserLengthy) {
-  if (Shell("command -v chromium").status != 0) GTEST_SKIP() << "chromium is absent";
+// Pages in a headless browser, each as wide as a phone and as a screen.
+class DashboardBrowserTest : public DashboardTest {
+ protected:
+  void SetUp() override {
+    if (Shell("command -v chromium").status != 0) GTEST_SKIP() << "chromium is absent: no page was opened";
+  }
+  // What tests/testing/browse.py prints: the page's measures and text after its script has replaced the main part.
+  nlohmann::json Browse(const std::string& page, int width) const {
+    const Ran ran = Shell("timeout 120 " EMPLACE_PYTHON_PROGRAM " '" EMPLACE_TEST_SOURCE_DIR "/testing/browse.py' '" +
+                          address_ + page + "' " + std::to_string(width) + " 3");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out, nullptr, /*allow_exceptions=*/false);
+  }
+  // Nothing is wider than the page, cut off or broken within a word, and the browser has no complaint.
+  static void ExpectReadable(const nlohmann::json& seen, int width) {
+    ASSERT_TRUE(seen.is_object());
+    EXPECT_EQ(seen["window"], width);
+    EXPECT_LE(seen["document"], width);
+    for (const char* const fault : {"broken", "cut", "problems"}) EXPECT_EQ(seen[fault].dump(), "[]") << fault;
+    EXPECT_EQ(seen["lost"], "");
+  }
+};
+
+TEST_F(DashboardBrowserTest, EachGraphHasAPictureWithAllAgentsOnAPhoneSlow) {
+  Write("two.yaml", R"(# Which agent finds short steps first?
+schema: emplace.experiment
+version: 1
+name: two
+graphs: {model: rnnlm, set: {hidden: 64, steps: 4}, grouping: {name: merge_and_colocate, groups: 20}}
+cluster: {name: p2.8xlarge, gpus: 4}
+costs: roofline
+budget: {evaluations: 60}
+seeds: [1, 2, 3]
+agent: {name: random_walk}
+sweep:
+  graphs:
+    - {model: nmt, set: {layers: 2, steps: 8}, grouping: {name: merge_and_colocate, groups: 32}}
+    - {model: rnnlm, set: {hidden: 64, steps: 4}, grouping: {name: merge_and_colocate, groups: 20}}
+  agent: [{name: random_walk}, {name: annealing}, {name: annealing, label: annealing on the graphics processors only, set: {use_cpus: false}}]
+)");
+  Run("$emplace sweep two.yaml -o runs");
+  // One trial goes on: its curve is in progress.jsonl.
+  const std::string running = Shell("for t in runs/two/*/trial.json; do echo ${t%/*}; break; done").out;
+  const std::string folder = running.substr(0, running.find('\n'));
+  Run("cd " + folder + " && rm trial.json timing.json");
+  Start();
+  for (const int width : {400, 1200}) {
+    const nlohmann::json seen = Browse("", width);
+    ExpectReadable(seen, width);
+    std::vector<std::string> titles;
+    for (const nlohmann::json& figure : seen["figures"]) {
+      const std::string title = figure["title"].get<std::string>();
+      titles.push_back(title);
+      std::vector<std::string> agents = figure["agents"];
+      std::sort(agents.begin(), agents.end());
+      const bool is_walk = agents.size() == 2;  // the sweep of the fixture
+      if (is_walk) continue;
+      EXPECT_THAT(agents, ElementsAre("annealing", "annealing on the graphics processors only", "random_walk"));
+      EXPECT_EQ(figure["curves"], 3) << title;
+      EXPECT_EQ(figure["legend_fits"], true) << title;
+      EXPECT_THAT(figure["ticks"].get<std::vector<std::string>>(), IsSupersetOf({"1", "10", "50", "evaluations"}));
+    }
+    EXPECT_THAT(titles, UnorderedElementsAre(HasSubstr("rnnlm"), HasSubstr("nmt"), HasSubstr("rnnlm")));
+    EXPECT_THAT(seen["text"].get<std::string>(), HasSubstr("17 of 18 trials finished"));
+    EXPECT_THAT(seen["text"].get<std::string>(), HasSubstr("2 of 3"));
+    const std::string trial = "trial?experiment=two&trial=" + folder.substr(folder.rfind('/') + 1);
+    ExpectReadable(Browse(trial, width), width);
+  }
+}
+
+TEST_F(DashboardBrowserTest, NamesWithHtmlAreTextSlow) {
   Start();
   EXPECT_THAT(Get(path_), Not(HasSubstr("<img src=x")));
-  const auto browse = [&](const std::string& page) {
-    return Shell(
-        "HOME=$PWD timeout 120 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
-        "--user-data-dir=$PWD/profile --virtual-time-budget=5000 --enable-logging=stderr --v=0 --dump-dom '" +
-        address_ + page + "'");
-  };
-  // The budget of time is more than the page's interval: its script has replaced the main part.
-  const Ran overview = browse("");
-  EXPECT_EQ(overview.status, 0) << overview.err;
-  EXPECT_THAT(overview.out, HasSubstr("2 of 2 trials finished"));
-  EXPECT_THAT(overview.out, HasSubstr("&lt;img src=x onerror=alert(1)&gt;"));
-  EXPECT_THAT(overview.out, Not(HasSubstr("class=\"lost\"")));
-  EXPECT_THAT(overview.err, Not(HasSubstr("CONSOLE")));
-  // What a click on the first trial opens.
-  const std::string link = overview.out.substr(overview.out.find("<a href=\"trial?") + 9);
-  std::string target = link.substr(0, link.find('"'));
-  target.replace(target.find("&amp;"), 5, "&");
-  const Ran trial = browse(target);
-  EXPECT_THAT(trial.out, HasSubstr("<img alt=\"timeline of a step\" src=\"timeline.svg?"));
-  EXPECT_THAT(trial.err, Not(HasSubstr("CONSOLE")));
+  const nlohmann::json seen = Browse("", 400);
+  ExpectReadable(seen, 400);
+  EXPECT_THAT(seen["text"].get<std::string>(), HasSubstr("2 of 2 trials finished"));
+  EXPECT_THAT(seen["figures"][0]["agents"].get<std::vector<std::string>>(), Contains("<img src=x onerror=alert(1)>"));
+}
+
+// More graphs than one page draws.
+TEST_F(DashboardTest, PicturesOfManyGraphsAreOnSeveralPagesLengthy) {
+  Write("many.yaml", R"(schema: emplace.experiment
+version: 1
+name: many
+graphs: {dataset: ptb, index: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], grouping: {groups: 5}}
+cluster: {name: post-8k80, gpus: 2}
+costs: roofline
+agent: {name: random}
+budget: {evaluations: 3}
+)");
+  Run("$emplace sweep many.yaml -o runs");
+  Start();
+  EXPECT_THAT(Get(path_), HasSubstr("Pictures 1 to 12 of 13 · <a href=\"curves?experiment=many&amp;first=12\">next"));
+  const std::string second = Get(path_ + "curves?experiment=many&first=12");
+  EXPECT_THAT(second, HasSubstr("<figcaption>ptb_12</figcaption>"));
+  EXPECT_THAT(second, HasSubstr("<a href=\"curves?experiment=many&amp;first=0\">before</a>"));
+  for (const std::string query : {"", "?experiment=many", "?experiment=many&first=13", "?experiment=many&first=-1",
+                                  "?experiment=many&first=1x", "?experiment=..&first=0"}) {
+    EXPECT_THAT(Get(path_ + "curves" + query), StartsWith("HTTP/1.1 404")) << query;
+  }
 }
 
 TEST_F(DashboardTest, WhatCannotBeServedIsRefused) {

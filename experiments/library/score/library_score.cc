@@ -124,7 +124,7 @@ Curve GapCurve(const std::string& label, const ScoreOfInstance& scores, const st
       ratios.push_back(RatioToBest(result, name));
     }
     const double gap = GeometricMeanGap(ratios);
-    curve.points.push_back({.x = static_cast<double>(at), .mean = gap, .low = gap, .high = gap});
+    curve.points.push_back({.x = static_cast<double>(at), .centre = gap, .low = gap, .high = gap});
     if (at >= last) break;
   }
   return curve;

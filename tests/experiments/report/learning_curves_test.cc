@@ -7,9 +7,9 @@
 namespace emplace::testing {
 namespace {
 
-double MeanAt(const experiments::Curve& curve, double x) {
+double CentreAt(const experiments::Curve& curve, double x) {
   for (const experiments::CurvePoint& point : curve.points) {
-    if (point.x == x) return point.mean;
+    if (point.x == x) return point.centre;
   }
   return -1;
 }
@@ -23,12 +23,12 @@ TEST(LearningCurvesTest, ImprovementIsThatOfTheBestSoFar) {
   EXPECT_EQ(curves[0].label, "a");
   EXPECT_EQ(curves[0].points.front().x, 1);
   EXPECT_EQ(curves[0].points.back().x, 8);
-  EXPECT_EQ(MeanAt(curves[0], 1), 0);
-  EXPECT_EQ(MeanAt(curves[0], 2), 10);
-  EXPECT_EQ(MeanAt(curves[0], 3), 10);
-  EXPECT_EQ(MeanAt(curves[0], 4), 50);
-  EXPECT_EQ(MeanAt(curves[0], 7), 50);
-  for (const experiments::CurvePoint& point : curves[0].points) EXPECT_EQ(point.low, point.mean);
+  EXPECT_EQ(CentreAt(curves[0], 1), 0);
+  EXPECT_EQ(CentreAt(curves[0], 2), 10);
+  EXPECT_EQ(CentreAt(curves[0], 3), 10);
+  EXPECT_EQ(CentreAt(curves[0], 4), 50);
+  EXPECT_EQ(CentreAt(curves[0], 7), 50);
+  for (const experiments::CurvePoint& point : curves[0].points) EXPECT_EQ(point.low, point.centre);
 }
 
 TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
@@ -39,10 +39,10 @@ TEST(LearningCurvesTest, OverOneDeviceAgentsCompareWhereverTheyBegin) {
   for (auto& record : records) record.graphs[0].single_device_micros = 500;
   const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 2U);
-  EXPECT_EQ(MeanAt(curves[0], 1), -100);
-  EXPECT_EQ(MeanAt(curves[0], 8), 20);
+  EXPECT_EQ(CentreAt(curves[0], 1), -100);
+  EXPECT_EQ(CentreAt(curves[0], 8), 20);
   EXPECT_EQ(curves[1].points.front().x, 2);  // nothing was found before
-  EXPECT_EQ(MeanAt(curves[1], 8), 0);
+  EXPECT_EQ(CentreAt(curves[1], 8), 0);
 }
 
 TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
@@ -54,7 +54,7 @@ TEST(LearningCurvesTest, GraphsWeighAlikeWhateverTheirSeeds) {
   const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
   const experiments::CurvePoint& last = curves[0].points.back();
-  EXPECT_EQ(last.mean, 30);
+  EXPECT_EQ(last.centre, 30);
   EXPECT_EQ(last.low, 20);
   EXPECT_EQ(last.high, 40);
 }
@@ -76,8 +76,8 @@ TEST(LearningCurvesTest, EntropyIsOfAgentsThatHaveIt) {
   const auto curves = experiments::EpisodeCurves(records, experiments::MakeReportGrid(records), {0},
                                                  &experiments::EpisodeTrace::entropy);
   ASSERT_EQ(curves.size(), 1U);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 0), 0.9);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 1), 0.5);  // only graph 0 has an entropy here
+  EXPECT_DOUBLE_EQ(CentreAt(curves[0], 0), 0.9);
+  EXPECT_DOUBLE_EQ(CentreAt(curves[0], 1), 0.5);  // only graph 0 has an entropy here
 }
 
 TEST(LearningCurvesTest, GradientsAreOfAgentsThatRecordThem) {
@@ -88,7 +88,7 @@ TEST(LearningCurvesTest, GradientsAreOfAgentsThatRecordThem) {
   const auto curves = experiments::EpisodeCurves(records, experiments::MakeReportGrid(records), {0},
                                                  &experiments::EpisodeTrace::gradient_norm);
   ASSERT_EQ(curves.size(), 1U);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 0), 4);
+  EXPECT_DOUBLE_EQ(CentreAt(curves[0], 0), 4);
   EXPECT_EQ(curves[0].points.size(), 1U);
 }
 
@@ -100,8 +100,8 @@ TEST(LearningCurvesTest, SamplesAreOfTheSingleDevicesStepTime) {
   records[1].graphs[0].episodes = {{.evaluations = 12, .mean_micros = 10}, {.argmax = true, .evaluations = 24}};
   const auto curves = experiments::SampleCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 12), 2);
-  EXPECT_DOUBLE_EQ(MeanAt(curves[0], 24), 0.5);  // only graph 0 has a mean here
+  EXPECT_DOUBLE_EQ(CentreAt(curves[0], 12), 2);
+  EXPECT_DOUBLE_EQ(CentreAt(curves[0], 24), 0.5);  // only graph 0 has a mean here
   EXPECT_EQ(curves[0].points.size(), 2U);
 }
 
@@ -117,11 +117,11 @@ TEST(LearningCurvesTest, ARecordStandsForTheEpisodesLeftOutBeforeIt) {
   const auto grid = experiments::MakeReportGrid(records);
   const auto entropies = experiments::EpisodeCurves(records, grid, {0}, &experiments::EpisodeTrace::entropy);
   ASSERT_EQ(entropies.size(), 1U);
-  EXPECT_DOUBLE_EQ(MeanAt(entropies[0], 1), 0.7);
-  EXPECT_DOUBLE_EQ(MeanAt(entropies[0], 2), 0.5);  // the other search has ended
+  EXPECT_DOUBLE_EQ(CentreAt(entropies[0], 1), 0.7);
+  EXPECT_DOUBLE_EQ(CentreAt(entropies[0], 2), 0.5);  // the other search has ended
   const auto samples = experiments::SampleCurves(records, grid, {0});
   ASSERT_EQ(samples.size(), 1U);
-  EXPECT_DOUBLE_EQ(MeanAt(samples[0], 8), 1);
+  EXPECT_DOUBLE_EQ(CentreAt(samples[0], 8), 1);
   EXPECT_EQ(samples[0].points.size(), 3U);
 }
 
@@ -130,7 +130,59 @@ TEST(LearningCurvesTest, OnlyTheColumnsAskedForCount) {
                                     {.devices = 3, .best = 100, .trace = {{1, 1000}, {5, 100}}}});
   const auto curves = experiments::ImprovementCurves(records, experiments::MakeReportGrid(records), {0});
   ASSERT_EQ(curves.size(), 1U);
-  EXPECT_EQ(curves[0].points.back().mean, 10);
+  EXPECT_EQ(curves[0].points.back().centre, 10);
+}
+
+TEST(LearningCurvesTest, EachGraphOnEachClusterIsAQuestionOfItsOwn) {
+  const auto records = MakeRecords({{.label = "a", .index = 10, .devices = 3},
+                                    {.label = "a", .index = 2, .devices = 3},
+                                    {.label = "b", .index = 2, .devices = 3},
+                                    {.label = "a", .dataset = "ptb", .index = 2, .devices = 3}});
+  const auto questions = experiments::FindQuestions(records, experiments::MakeReportGrid(records));
+  ASSERT_EQ(questions.size(), 3U);
+  EXPECT_EQ(questions[0].title, "cifar10: " + records[1].graphs[0].graph);
+  EXPECT_EQ(questions[0].trials, (std::vector<std::size_t>{1, 2}));
+  EXPECT_EQ(questions[1].title, "cifar10: " + records[0].graphs[0].graph);
+  EXPECT_EQ(questions[1].trials, std::vector<std::size_t>{0});
+  EXPECT_EQ(questions[2].title, "ptb");  // its only graph
+  EXPECT_EQ(questions[2].trials, std::vector<std::size_t>{3});
+}
+
+TEST(LearningCurvesTest, StepTimesAreTheMedianOfSeedsWithItsBand) {
+  const auto with = [](int seed, double best) {
+    return SampleTrial{.label = "a", .seed = seed, .best = best, .trace = {{1, 1000}, {10, best}}};
+  };
+  const auto records = MakeRecords({with(1, 900), with(2, 300), with(3, 800)});
+  const auto questions = experiments::FindQuestions(records, experiments::MakeReportGrid(records));
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(questions[0].title, records[0].graphs[0].graph);
+  const auto curves = experiments::StepTimeCurves(records, questions[0]);
+  ASSERT_EQ(curves.size(), 1U);
+  EXPECT_EQ(CentreAt(curves[0], 9), 1000);
+  const experiments::CurvePoint& last = curves[0].points.back();
+  EXPECT_EQ(last.centre, 800);
+  EXPECT_EQ(last.low, 300);
+  EXPECT_EQ(last.high, 900);
+}
+
+TEST(LearningCurvesTest, ASearchThatGoesOnCountsAsFarAsItHasGot) {
+  auto records = MakeRecords({{.label = "a", .seed = 1, .best = 400, .trace = {{1, 1000}, {4, 400}}},
+                              {.label = "a", .seed = 2, .best = 200, .trace = {{1, 600}, {2, 200}}},
+                              {.label = "a", .seed = 3}});
+  records[0].graphs[0].evaluations = 8;
+  records[1].graphs[0].evaluations = 3;
+  records[1].graphs[0].finished = false;
+  records[2].graphs.clear();  // nothing is known of it
+  const auto questions = experiments::FindQuestions(records, experiments::MakeReportGrid(records));
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(questions[0].trials.size(), 3U);
+  const auto curves = experiments::StepTimeCurves(records, questions[0]);
+  ASSERT_EQ(curves.size(), 1U);
+  EXPECT_EQ(CentreAt(curves[0], 1), 800);
+  EXPECT_EQ(CentreAt(curves[0], 3), 600);
+  EXPECT_EQ(CentreAt(curves[0], 4), 400);
+  EXPECT_EQ(curves[0].points.back().x, 8);
+  EXPECT_EQ(curves[0].points.back().centre, 400);
 }
 
 }  // namespace

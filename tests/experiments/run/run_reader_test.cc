@@ -103,8 +103,21 @@ TEST_F(RunReaderTest, TrialsThatFailedOrAreNotFinishedAreNamed) {
     } else if (trial.id == SampleId(running)) {
       EXPECT_FALSE(trial.error);
       EXPECT_EQ(trial.what, "x, cifar10 3, 4 devices, seed 3");
+      EXPECT_EQ(trial.folder, folder_ + "/demo/" + SampleId(running));
     }
   }
+}
+
+TEST_F(RunReaderTest, OneExperimentIsReadBeforeAnyTrialIsFinished) {
+  WriteRuns(folder_, {{}});
+  std::filesystem::remove(File({}, "trial.json"));
+  const auto runs = experiments::ReadExperiment(folder_ + "/demo");
+  EXPECT_EQ(runs.name, "demo");
+  EXPECT_TRUE(runs.trials.empty());
+  ASSERT_EQ(runs.unfinished.size(), 1U);
+  const auto missing = experiments::WithMissingTrials(runs);
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].folder, folder_ + "/demo/" + SampleId({}));
 }
 
 TEST_F(RunReaderTest, AFolderWithoutRunsIsRefused) {

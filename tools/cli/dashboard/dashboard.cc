@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -13,6 +15,9 @@
 
 #include "experiments/plan/problem.h"
 #include "experiments/plan/trial_choice.h"
+#include "experiments/report/document.h"
+#include "experiments/report/grid.h"
+#include "experiments/report/learning_curves.h"
 #include "experiments/report/results.h"
 #include "experiments/run/plan_file.h"
 #include "experiments/run/run_folder.h"
@@ -51,11 +56,22 @@ using experiments::RunState;
 
 // Rows of a table, and bytes of a file, that a page shows at most.
 constexpr std::size_t kMostRows = 200;
-constexpr std::size_t kMostCurves = 12;
-constexpr std::size_t kMostTrialsInATable = 1000;  // more would be read each time that the page is
+constexpr std::size_t kMostPictures = 12;
+constexpr std::size_t kMostTrialsRead = 1000;  // more would be read each time that the page is
 constexpr std::size_t kMostLogBytes = 20'000;
 constexpr std::uintmax_t kMostFileBytes = std::uintmax_t{1} << 28;
 constexpr std::chrono::seconds kOverviewLasts{1};
+
+constexpr std::string_view kPicturesNote =
+    "Each picture is one graph on one cluster: the best step time so far, by evaluations. A line is the median over an "
+    "agent's seeds, its band the 95 % interval of a bootstrap over them. A search that goes on counts as far as it has "
+    "got.";
+
+// A parameter of the request; "" if it has none of the name.
+std::string Parameter(const HttpRequest& request, const char* name) {
+  const auto found = request.parameters.find(name);
+  return found == request.parameters.end() ? std::string() : found->second;
+}
 
 std::optional<double> NumberIn(const JsonValue& json, std::string_view key) {
   const JsonValue* const value = FindMember(json, key);
@@ -65,21 +81,29 @@ std::optional<double> NumberIn(const JsonValue& json, std::string_view key) {
   return std::nullopt;
 }
 
-// Best step time by evaluations, from progress.jsonl. Its last line may be half written.
-Curve ReadCurve(const std::string& text, const std::string& what) {
-  Curve curve{.name = what, .points = {}};
+// A search that goes on, from progress.jsonl. Its last line may be half written.
+experiments::GraphRecord ReadProgress(const std::string& text) {
+  experiments::GraphRecord search{.finished = false};
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     try {
       const JsonValue json = ParseJson(line);
       const auto evaluations = NumberIn(json, "evaluations");
       const auto best = NumberIn(json, "best_step_time_us");
-      if (evaluations && best) curve.points.emplace_back(*evaluations, *best);
+      if (evaluations) search.evaluations = *evaluations;
+      if (evaluations && best) search.trace.emplace_back(*evaluations, *best);
     } catch (const InputError&) {
       continue;
     }
   }
-  return curve;
+  return search;
+}
+
+// Whether progress.jsonl is of one graph: with several, it counts evaluations on all of them.
+bool IsOfOneGraph(const JsonValue& spec) {
+  const JsonValue* const together = FindMember(spec, "together");
+  const auto* const list = together == nullptr ? nullptr : together->As<JsonList>();
+  return list == nullptr || list->size() == 1;
 }
 
 // "" if op times are not of a profile.
@@ -89,9 +113,9 @@ std::string ProfileOf(const experiments::TrialChoice& choice) {
 }
 
 // The table of the improvement, as a report has it: agents that lack a trial are marked and come last.
-std::string ImprovementHtml(const std::string& folder, const RunState& state) {
-  if (state.finished == 0 || state.trials > kMostTrialsInATable) return "";
-  const experiments::TableBlock table = experiments::ImprovementTable(experiments::ReadRuns(folder).front());
+std::string ImprovementHtml(const experiments::ExperimentRuns& runs) {
+  if (runs.trials.empty()) return "";
+  const experiments::TableBlock table = experiments::ImprovementTable(runs);
   std::vector<std::vector<std::string>> rows;
   for (const std::vector<experiments::TextCell>& row : table.rows) {
     std::vector<std::string>& cells = rows.emplace_back();
@@ -103,6 +127,124 @@ std::string ImprovementHtml(const std::string& folder, const RunState& state) {
     }
   }
   return TableHtml(table.caption, table.header, rows);
+}
+
+// The shortest step that a trial of the question has found, and which trial; "" if none has.
+std::string ShortestHtml(const std::vector<experiments::TrialRecord>& trials, const experiments::Question& question) {
+  double shortest = std::numeric_limits<double>::infinity();
+  const experiments::TrialRecord* found_by = nullptr;
+  for (const std::size_t t : question.trials) {
+    if (question.graph >= trials[t].graphs.size()) continue;
+    for (const auto& [evaluations, micros] : trials[t].graphs[question.graph].trace) {
+      if (micros >= shortest) continue;
+      shortest = micros;
+      found_by = &trials[t];
+    }
+  }
+  if (found_by == nullptr) return "";
+  return fmt::format("<p>Shortest step so far: <b>{}</b> ({})</p>\n", HumanReadableMicros(shortest),
+                     HtmlText(fmt::format("{}, seed {}", found_by->label, found_by->seed)));
+}
+
+// Where an agent stands on a question.
+struct Standing {
+  std::string label = {};
+  std::optional<experiments::CurvePoint> last = {};  // of its curve
+  std::size_t trials = 0;
+  std::size_t finished = 0;
+};
+
+// The agents of a question, the shortest median first, those without a curve last.
+std::vector<Standing> StandingsOn(const std::vector<experiments::TrialRecord>& trials,
+                                  const experiments::Question& question,
+                                  const std::vector<experiments::Curve>& curves) {
+  std::map<std::string, Standing> by_label;
+  for (const std::size_t t : question.trials) {
+    Standing& standing = by_label[trials[t].label];
+    standing.label = trials[t].label;
+    ++standing.trials;
+    const bool has_record = question.graph < trials[t].graphs.size();
+    if (has_record && trials[t].graphs[question.graph].finished) ++standing.finished;
+  }
+  for (const experiments::Curve& curve : curves) by_label[curve.label].last = curve.points.back();
+  std::vector<Standing> standings;
+  for (auto& [label, standing] : by_label) standings.push_back(std::move(standing));
+  std::stable_sort(standings.begin(), standings.end(), [](const Standing& a, const Standing& b) {
+    return a.last && (!b.last || a.last->centre < b.last->centre);
+  });
+  return standings;
+}
+
+// The legend of a picture: each agent with the end of its line.
+std::string StandingsHtml(const std::vector<Standing>& standings, const std::vector<std::string>& labels) {
+  const std::optional<experiments::CurvePoint>& first = standings.front().last;
+  const TimeUnit unit = UnitFor(first ? first->centre : 0);
+  std::vector<std::vector<std::string>> rows;
+  for (const Standing& standing : standings) {
+    experiments::EstimateText text{.mean = "-", .interval = ""};
+    if (const auto& last = standing.last) {
+      experiments::Estimate estimate{.mean = last->centre / unit.micros};
+      if (standing.trials > 1) {
+        estimate.interval = experiments::Interval{.low = last->low / unit.micros, .high = last->high / unit.micros};
+      }
+      text = experiments::ShownEstimate(estimate);
+    }
+    rows.push_back({LegendHtml(standing.label, labels), text.mean, text.interval,
+                    fmt::format("{} of {}", standing.finished, standing.trials)});
+  }
+  const std::string median = first ? fmt::format("median, {}", unit.name) : "median";
+  return TableHtml("Where the agents stand", {"agent", median, "95 % band", "finished"}, rows);
+}
+
+std::string QuestionHtml(const std::vector<experiments::TrialRecord>& trials, const experiments::Question& question,
+                         const std::vector<std::string>& labels) {
+  const std::vector<experiments::Curve> curves = experiments::StepTimeCurves(trials, question);
+  return fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}{}{}</figure>\n", HtmlText(question.title),
+                     ShortestHtml(trials, question), CurvesSvg(curves, labels),
+                     StandingsHtml(StandingsOn(trials, question, curves), labels));
+}
+
+// Which of the pictures are shown, with links to those before and after; "" if all are.
+std::string PagingHtml(const std::string& experiment, std::size_t first, std::size_t shown, std::size_t all) {
+  if (shown == all) return "";
+  const auto link = [&](std::size_t from, const char* text) {
+    return " · " + LinkHtml(CurvesAddress(experiment, from), text);
+  };
+  std::string html = fmt::format("<p>Pictures {} to {} of {}", first + 1, first + shown, all);
+  if (first > 0) html += link(first - std::min(first, kMostPictures), "before");
+  if (first + shown < all) html += link(first + shown, "next");
+  return html + "</p>\n";
+}
+
+std::string RunningHtml(const RunState& state) {
+  if (state.running.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(state.running.size(), kMostRows); ++i) {
+    const experiments::RunningTrial& trial = state.running[i];
+    rows.push_back({LinkHtml(TrialAddress("trial", state.experiment, trial.id), trial.what),
+                    HtmlText(trial.holder.host), HumanReadableSeconds(trial.running_seconds),
+                    fmt::format("{:.0f} s ago", trial.last_sign_seconds), experiments::EvaluationsText(trial)});
+  }
+  return TableHtml("Running", {"trial", "on", "for", "last sign", "evaluations"}, rows);
+}
+
+std::string FinishedHtml(const RunState& state, const experiments::PlanFile& plan) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& trial : plan.trials()) {
+    const std::string path = plan.FolderOf(trial);
+    if (rows.size() >= kMostRows) break;
+    if (!experiments::IsFinished(path)) continue;
+    const experiments::TrialSummary summary = experiments::SummariseTrial(path);
+    rows.push_back({LinkHtml(TrialAddress("trial", state.experiment, trial.id()),
+                             experiments::DescribeSpec(ParseJson(std::string(trial.spec)))),
+                    summary.best_micros ? HumanReadableMicros(*summary.best_micros) : "nothing fits",
+                    summary.improvement_percent ? fmt::format("{:.1f}", *summary.improvement_percent) : "-",
+                    summary.wall_seconds > 0 ? HumanReadableSeconds(summary.wall_seconds) : "-"});
+  }
+  if (rows.empty()) return "";
+  std::string html = TableHtml("Finished", {"trial", "best step time", "improvement, %", "took"}, rows);
+  if (state.finished > rows.size()) html += fmt::format("<p>and {} more</p>\n", state.finished - rows.size());
+  return html;
 }
 
 std::string FailedHtml(const RunState& state) {
@@ -175,6 +317,8 @@ HttpAnswer Dashboard::Answer(const HttpRequest& request) const {
     if (page == "/") return Overview();
     if (page == "/page.js") return {.type = "text/javascript", .body = std::string(PageScript())};
     if (page == "/page.css") return {.type = "text/css", .body = std::string(PageStyle())};
+    if (page == "/icon.svg") return {.type = "image/svg+xml", .body = std::string(PageIcon())};
+    if (page == "/curves") return CurvesPage(request);
     if (page == "/trial") return TrialPage(FindTrial(request));
     if (page == "/timeline.svg") return Timeline(FindTrial(request), /*picture=*/true);
     if (page == "/trace.json") return Timeline(FindTrial(request), /*picture=*/false);
@@ -190,116 +334,104 @@ HttpAnswer Dashboard::Answer(const HttpRequest& request) const {
 HttpAnswer Dashboard::Overview() const {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (overview_.empty() || now - made_ > kOverviewLasts) {
+  if (overview_.empty() || now > overview_lasts_until_) {
     std::string html;
     for (const std::string& folder : experiments::PlannedFolders(runs_)) html += ExperimentHtml(folder);
     overview_ = PageHtml("Runs in " + root_.filename().string(), html, /*live=*/true);
-    made_ = std::chrono::steady_clock::now();
+    const auto done = std::chrono::steady_clock::now();
+    overview_lasts_until_ = done + std::max<std::chrono::steady_clock::duration>(kOverviewLasts, 4 * (done - now));
   }
   return {.body = overview_};
 }
 
 std::string Dashboard::ExperimentHtml(const std::string& folder) const {
-  const std::string name = fs::path(folder).filename().string();
-  std::string html = fmt::format("<section>\n<h2>{}</h2>\n", HtmlText(name));
+  std::string html = fmt::format("<section>\n<h2>{}</h2>\n", HtmlText(fs::path(folder).filename().string()));
   if (const fs::path out = LinkOut(folder); !out.empty()) {
     return html + fmt::format("<p class=\"error\">not shown: {} leads out of the folder of runs</p>\n</section>\n",
                               HtmlText(out.lexically_relative(root_).string()));
   }
   RunState state;
-  std::vector<Curve> curves;
-  std::vector<std::vector<std::string>> finished;
-  std::optional<std::pair<double, std::string>> best;
-  const auto see = [&](double micros, const std::string& what) {
-    if (!best || micros < best->first) best = {micros, what};
-  };
-  const auto add_curve = [&](const fs::path& trial, const std::string& what) {
-    if (curves.size() >= kMostCurves || !fs::exists(trial / "progress.jsonl")) return;
-    curves.push_back(ReadCurve(FileText(trial / "progress.jsonl"), what));
-  };
+  std::string finished;
   try {
     state = experiments::ReadRunState(folder);
-    const experiments::PlanFile plan(folder);
-    std::map<std::string, std::string> folders;
-    for (const auto& trial : plan.trials()) folders.emplace(trial.id(), plan.FolderOf(trial));
-    for (const experiments::RunningTrial& trial : state.running) {
-      if (const auto found = folders.find(trial.id); found != folders.end()) add_curve(found->second, trial.what);
-    }
-    for (const auto& trial : plan.trials()) {
-      const std::string path = plan.FolderOf(trial);
-      if (finished.size() >= kMostRows) break;
-      if (!experiments::IsFinished(path)) continue;
-      const experiments::TrialSummary summary = experiments::SummariseTrial(path);
-      const std::string what = experiments::DescribeSpec(ParseJson(std::string(trial.spec)));
-      if (summary.best_micros) see(*summary.best_micros, what);
-      finished.push_back({LinkHtml(TrialAddress("trial", name, trial.id()), what),
-                          summary.best_micros ? HumanReadableMicros(*summary.best_micros) : "nothing fits",
-                          summary.improvement_percent ? fmt::format("{:.1f}", *summary.improvement_percent) : "-",
-                          summary.wall_seconds > 0 ? HumanReadableSeconds(summary.wall_seconds) : "-"});
-      add_curve(path, what);
-    }
+    finished = FinishedHtml(state, experiments::PlanFile(folder));
   } catch (const InputError& error) {
     return html + fmt::format("<p class=\"error\">{}</p>\n</section>\n", HtmlText(error.what()));
-  }
-  for (const Curve& curve : curves) {
-    if (!curve.points.empty()) see(curve.points.back().second, curve.name);
   }
   html +=
       fmt::format("<p>{}</p>\n<progress max=\"{}\" value=\"{}\"></progress>\n",
                   HtmlText(experiments::ProgressText(state)), std::max<std::size_t>(state.trials, 1), state.finished);
-  if (best) {
-    html += fmt::format("<p>Shortest step so far: <b>{}</b> ({})</p>\n", HumanReadableMicros(best->first),
-                        HtmlText(best->second));
-  }
-  html += CurvesHtml(curves);
   try {
-    html += ImprovementHtml(folder, state);
+    html += ResultsHtml(folder, 0);
   } catch (const InputError& error) {
     html += fmt::format("<p class=\"error\">{}</p>\n", HtmlText(error.what()));
   }
-  if (!state.running.empty()) {
-    std::vector<std::vector<std::string>> rows;
-    for (std::size_t i = 0; i < std::min(state.running.size(), kMostRows); ++i) {
-      const experiments::RunningTrial& trial = state.running[i];
-      rows.push_back({LinkHtml(TrialAddress("trial", name, trial.id), trial.what), HtmlText(trial.holder.host),
-                      HumanReadableSeconds(trial.running_seconds), fmt::format("{:.0f} s ago", trial.last_sign_seconds),
-                      experiments::EvaluationsText(trial)});
-    }
-    html += TableHtml("Running", {"trial", "on", "for", "last sign", "evaluations"}, rows);
-  }
+  html += RunningHtml(state);
   for (const experiments::WaitingTrials& group : state.waiting) {
     html += fmt::format("<p>Waiting: {} ({})</p>\n", group.count, HtmlText(group.reason));
   }
-  html += FailedHtml(state);
-  if (!finished.empty()) {
-    html += TableHtml("Finished", {"trial", "best step time", "improvement, %", "took"}, finished);
-    if (state.finished > finished.size()) {
-      html += fmt::format("<p>and {} more</p>\n", state.finished - finished.size());
-    }
-  }
+  html += FailedHtml(state) + finished;
   for (const std::string& differing : state.differing) {
     html += fmt::format("<p class=\"error\">A bug of emplace: two runs of {} differed</p>\n", HtmlText(differing));
   }
   return html + "</section>\n";
 }
 
-Dashboard::Trial Dashboard::FindTrial(const HttpRequest& request) const {
-  const auto parameter = [&](const char* name) {
-    const auto found = request.parameters.find(name);
-    return found == request.parameters.end() ? std::string() : found->second;
-  };
-  Trial found{.experiment = parameter("experiment"), .id = parameter("trial")};
+std::string Dashboard::ResultsHtml(const std::string& folder, std::size_t first) const {
+  if (experiments::PlanFile(folder).trials().size() > kMostTrialsRead) {
+    return fmt::format("<p>Of more than {} trials, the curves and tables are in <code>emplace report</code>.</p>\n",
+                       kMostTrialsRead);
+  }
+  const experiments::ExperimentRuns runs = experiments::ReadExperiment(folder);
+  std::vector<experiments::TrialRecord> trials = experiments::WithMissingTrials(runs);
+  if (trials.empty()) return "";
+  const experiments::ReportGrid grid = experiments::MakeReportGrid(trials);
+  for (experiments::TrialRecord& trial : trials) {
+    const fs::path progress = fs::path(trial.folder) / "progress.jsonl";
+    if (!trial.graphs.empty() || !IsOfOneGraph(trial.spec) || !fs::exists(progress)) continue;
+    trial.graphs.push_back(ReadProgress(FileText(progress)));
+  }
+  const std::vector<experiments::Question> questions = experiments::FindQuestions(trials, grid);
+  if (first >= questions.size()) throw InputError("", fmt::format("there are {} pictures", questions.size()));
+  const std::size_t shown = std::min(questions.size() - first, kMostPictures);
+  std::string html = fmt::format("<p class=\"note\">{}</p>\n<div class=\"questions\">\n", kPicturesNote);
+  for (std::size_t q = first; q < first + shown; ++q) html += QuestionHtml(trials, questions[q], grid.labels);
+  return html + "</div>\n" + PagingHtml(fs::path(folder).filename().string(), first, shown, questions.size()) +
+         ImprovementHtml(runs);
+}
+
+HttpAnswer Dashboard::CurvesPage(const HttpRequest& request) const {
+  const std::string experiment = Parameter(request, "experiment");
+  const std::string folder = FindExperiment(experiment);
+  if (!LinkOut(folder).empty()) throw InputError("", "a link in its folder leads out of the folder of runs");
+  const std::string text = Parameter(request, "first");
+  std::size_t first = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), first);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) throw InputError("first", "is no number");
+  const std::lock_guard lock(mutex_);
+  return {.body = PageHtml("Curves of " + experiment,
+                           fmt::format("<p>{}</p>\n<h2>{}</h2>\n", LinkHtml("./", "all runs"), HtmlText(experiment)) +
+                               ResultsHtml(folder, first),
+                           /*live=*/true)};
+}
+
+std::string Dashboard::FindExperiment(const std::string& name) const {
   for (const std::string& folder : experiments::PlannedFolders(runs_)) {
-    if (fs::path(folder).filename() != found.experiment || !IsInside(folder)) continue;
-    const experiments::PlanFile plan(folder);
-    for (const auto& trial : plan.trials()) {
-      if (trial.id() != found.id) continue;
-      found.folder = plan.FolderOf(trial);
-      found.spec = ParseJson(std::string(trial.spec));
-      found.what = experiments::DescribeSpec(found.spec);
-      if (fs::exists(found.folder) && !LinkOut(found.folder).empty()) break;
-      return found;
-    }
+    if (fs::path(folder).filename() == name && IsInside(folder)) return folder;
+  }
+  throw InputError("", "there is no such experiment");
+}
+
+Dashboard::Trial Dashboard::FindTrial(const HttpRequest& request) const {
+  Trial found{.experiment = Parameter(request, "experiment"), .id = Parameter(request, "trial")};
+  const experiments::PlanFile plan(FindExperiment(found.experiment));
+  for (const auto& trial : plan.trials()) {
+    if (trial.id() != found.id) continue;
+    found.folder = plan.FolderOf(trial);
+    found.spec = ParseJson(std::string(trial.spec));
+    found.what = experiments::DescribeSpec(found.spec);
+    if (fs::exists(found.folder) && !LinkOut(found.folder).empty()) break;
+    return found;
   }
   throw InputError("", "there is no such trial");
 }
@@ -331,7 +463,11 @@ HttpAnswer Dashboard::TrialPage(const Trial& trial) const {
       html += "<p>Waits.</p>\n";
   }
   if (fs::exists(folder / "progress.jsonl")) {
-    html += CurvesHtml({ReadCurve(FileText(folder / "progress.jsonl"), trial.what)});
+    experiments::TrialRecord record;
+    record.label = trial.what;
+    record.graphs.push_back(ReadProgress(FileText(folder / "progress.jsonl")));
+    html +=
+        "<figure>" + CurvesSvg(experiments::StepTimeCurves({record}, {.trials = {0}}), {trial.what}) + "</figure>\n";
   }
   if (fs::exists(folder / "crashes.jsonl")) {
     const std::string log = FileText(folder / "crashes.jsonl");
@@ -342,7 +478,8 @@ HttpAnswer Dashboard::TrialPage(const Trial& trial) const {
     html +=
         fmt::format("<h3>Best placement</h3>\n<p>{} · {}</p>\n", LinkHtml(address("placement.json"), "placement.json"),
                     LinkHtml(address("trace.json"), "trace.json, for Perfetto"));
-    html += fmt::format("<img alt=\"timeline of a step\" src=\"{}\">\n", HtmlText(address("timeline.svg")));
+    html += fmt::format("<div class=\"scroll\"><img class=\"timeline\" alt=\"timeline of a step\" src=\"{}\"></div>\n",
+                        HtmlText(address("timeline.svg")));
   }
   html += "<h3>Specification</h3>\n" + LogHtml(JsonText(trial.spec));
   return {.body = PageHtml(trial.what, html, live)};

@@ -119,9 +119,11 @@ class PageTest(unittest.TestCase):
         self.assertEqual([check.agrees for check in checks], [True, True, False, True])
 
     def test_a_table_is_compared_cell_by_cell(self):
-        rendered = render("before\n\n{{ tables.t }}\n\nafter {{ a | number }}\n", a=1, tables__t=markdown(
-            [["a", "b"], ["x", "1"], ["y", "3"], ["z", ""]]
-        ))
+        rendered = render(
+            "before\n\n{{ tables.t }}\n\nafter {{ a | number }}\n",
+            a=1,
+            tables__t=markdown([["a", "b"], ["x", "1"], ["y", "3"], ["z", ""]]),
+        )
         page = rendered.text.replace("| y | 3 |\n| z | |\n", "| y | 2 |\n")
         wrong = [check for check in rendered.compare(page) if not check.agrees]
         self.assertEqual(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/report/statistics.h"
+#include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
@@ -50,7 +51,9 @@ JsonObject Answered(const Question& question) {
 }
 
 int Run(const std::string& file) {
-  const JsonValue root = AtPlace(file, [&file] { return ParseJson(ReadWholeFile(file, InputKind::kTrialFile)); });
+  const JsonValue root = AtPlace(file, [&file] {
+    return ParseJson(ReadWholeFile(file, InputKind::kMeasurement), JsonLimitsOf(InputKind::kMeasurement));
+  });
   const auto question = AtPlace(file, [&root] { return ReadFields<Question>(JsonNode(root)); });
   std::cout << JsonText({Answered(question)}) << '\n';
   return kSuccess;

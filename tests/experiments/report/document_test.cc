@@ -61,5 +61,13 @@ TEST(ReportDocumentTest, SmallPValuesAreSmallerThanSomething) {
   EXPECT_EQ(experiments::ShownPValue(1), "1.00");
 }
 
+TEST(ReportDocumentTest, AnEstimateIsShownWithItsInterval) {
+  const experiments::TextCell cell =
+      experiments::EstimateCell({.mean = 28.31, .interval = experiments::Interval{26.1, 30.4}});
+  EXPECT_EQ(cell.text, "28.3");
+  EXPECT_THAT(cell.details, ::testing::ElementsAre("[26.1, 30.4]"));
+  EXPECT_THAT(experiments::EstimateCell({.mean = 2}).details, ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace emplace::testing

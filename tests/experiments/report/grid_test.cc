@@ -120,5 +120,16 @@ TEST(ReportGridTest, NumbersAscendAsNumbersBeforeText) {
   EXPECT_FALSE(experiments::NaturallyLess("3", "3"));
 }
 
+TEST(ReportGridTest, TextsThatBeginWithNumbersAreSortedByThem) {
+  EXPECT_THAT(experiments::NaturallySorted({"10 GPUs", "9 GPUs", "b", "a"}),
+              ElementsAre("9 GPUs", "10 GPUs", "a", "b"));
+}
+
+TEST(ReportGridTest, AGraphIsKnownByItsContent) {
+  const auto records = MakeRecords({{.label = "a", .index = 0}, {.label = "b", .index = 0}, {.label = "a", .index = 1}});
+  EXPECT_EQ(experiments::GraphKey(records[0]), experiments::GraphKey(records[1]));
+  EXPECT_NE(experiments::GraphKey(records[0]), experiments::GraphKey(records[2]));
+}
+
 }  // namespace
 }  // namespace emplace::testing

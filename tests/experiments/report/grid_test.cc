@@ -126,7 +126,8 @@ TEST(ReportGridTest, TextsThatBeginWithNumbersAreSortedByThem) {
 }
 
 TEST(ReportGridTest, AGraphIsKnownByItsContent) {
-  const auto records = MakeRecords({{.label = "a", .index = 0}, {.label = "b", .index = 0}, {.label = "a", .index = 1}});
+  const auto records =
+      MakeRecords({{.label = "a", .index = 0}, {.label = "b", .index = 0}, {.label = "a", .index = 1}});
   EXPECT_EQ(experiments::GraphKey(records[0]), experiments::GraphKey(records[1]));
   EXPECT_NE(experiments::GraphKey(records[0]), experiments::GraphKey(records[2]));
 }

@@ -220,7 +220,6 @@ const std::vector<NotInTheTree>& NamesOfOtherFiles() {
   static const std::vector<NotInTheTree> names = {
       {"FOLDER/*", "FOLDER is a placeholder"},
       {"RUNS/EXPERIMENT/*", "a file that a sweep writes"},
-      {"experiments/results/NAME.trials.json.xz", "NAME is a placeholder"},
       {"runs/*/report.html", "a file that a script writes"},
       {"results/box/summary.json", "a file that a test writes"},
       {"c.yaml", "a file that a test writes"},

@@ -45,8 +45,10 @@ std::optional<Placement> FirstPlacement(const BoundCommandOptions& options, cons
   if (!options.placement.empty()) {
     return LoadPlacement(options.placement, graph, cluster, costs);
   }
+  const bool is_searched =
+      agents::CanBeExact(graph, cluster) && !agents::HasOnlySimpleBounds(options.problem.settings.engine);
   // Agents place on all devices, so they need all links.
-  if (!agents::CanBeExact(graph, cluster) || cluster.FindMissingLink()) return std::nullopt;
+  if (!is_searched || cluster.FindMissingLink()) return std::nullopt;
   agents::SearchSpec spec = MakeSearchSpec(options.problem, std::nullopt, graph, cluster, costs);
   spec.evaluations = kFirstEvaluations;
   spec.simulator = &simulator;
@@ -65,7 +67,8 @@ double GapPercent(const agents::BoundReport& report) {
 void PrintText(const BoundCommandOptions& options, const Graph& graph, const Cluster& cluster,
                const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
-  std::cout << HeadLine(graph.name(), cluster.name(), "fifo", CostsText(options.problem)) << '\n';
+  std::cout << HeadLine(graph.name(), cluster.name(), options.problem.settings.engine, CostsText(options.problem))
+            << '\n';
   std::cout << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(Micros(best.nanos)), best.method);
   if (report.optimal) {
     std::cout << fmt::format("optimal      {}: no placement that fits is faster\n",
@@ -84,6 +87,9 @@ void PrintText(const BoundCommandOptions& options, const Graph& graph, const Clu
     table.Add({std::string(bound.method), HumanReadableMicros(Micros(bound.nanos))});
   }
   table.PrintText(std::cout);
+  if (const std::string& engine = options.problem.settings.engine; agents::HasOnlySimpleBounds(engine)) {
+    std::cout << fmt::format("\nNo other argument holds for engine {}; fifo and flow have more.\n", engine);
+  }
   if (report.nodes > 0) std::cout << fmt::format("\n{} bounded\n", Counted(report.nodes, "partial placement"));
 }
 
@@ -94,7 +100,7 @@ void PrintJson(const BoundCommandOptions& options, const Graph& graph, const Clu
                                  {"version", 1},
                                  {"graph", graph.name()},
                                  {"cluster", cluster.name()},
-                                 {"engine", "fifo"},
+                                 {"engine", options.problem.settings.engine},
                                  {"costs", CostsText(options.problem)},
                                  {"lower_bound_us", Micros(best.nanos)},
                                  {"lower_bound_ns", best.nanos},
@@ -114,6 +120,7 @@ void PrintJson(const BoundCommandOptions& options, const Graph& graph, const Clu
 
 int Run(const BoundCommandOptions& options) {
   const ProblemOptions& problem = options.problem;
+  CheckProblem(problem);
   CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, options.placement}, {options.output});
   if (options.output == "-" && options.json) {
     throw InputError("-", "is used for both --placement-out and --json (one may be standard output)");
@@ -124,6 +131,7 @@ int Run(const BoundCommandOptions& options) {
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   SearchStop stop(options.seconds);
   agents::BoundOptions bound;
+  bound.simulation = simulator.options();
   bound.start = FirstPlacement(options, graph, cluster, costs, simulator, stop);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point began = Clock::now();
@@ -185,6 +193,7 @@ Command AddBound(CLI::App& app) {
                    "placement.json to write: the fastest that is known, the optimum if it was proved")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
+  AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});
   command->add_flag("--json", options->json, "Print JSON");
   return {command, [options] { return Run(*options); }};
 }

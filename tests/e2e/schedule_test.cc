@@ -131,8 +131,6 @@ TEST_F(ScheduleCommandTest, WrongAndMissingFilesAreNamed) {
 TEST_F(ScheduleCommandTest, OptionsThatDoNotFitAreRefusedLengthy) {
   ExpectRefused(Simulate("--schedule gpipe"), "--micro-batches: is missing (how many gpipe is to run)");
   ExpectRefused(Simulate("--micro-batches 2"), "--micro-batches: is used without a schedule (--schedule gpipe ..)");
-  ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --timeline t.svg"),
-                "--timeline: t.svg is no timeline of a schedule (.json, trace events)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --engine placeto-reference"),
                 "--engine: \"placeto-reference\" runs no schedules (fifo)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 4000000"),
@@ -175,6 +173,17 @@ TEST_F(ScheduleCommandTest, WritesATimelineOfActions) {
               event.at("dur").dump() + "; ";
   }
   EXPECT_EQ(slices, "0F0 0 0 1; 0B0 0 6 2; 1F0 1 2 1; 1B0 1 3 2; u0 0 8 5; ");
+}
+
+TEST_F(ScheduleCommandTest, DrawsATimelineOfActions) {
+  ASSERT_EQ(Simulate("--schedule gpipe --micro-batches 2 --timeline t.svg").status, 0);
+  EXPECT_EQ(Read("t.svg").rfind("<svg ", 0), 0U);
+  EXPECT_NE(Read("t.svg").find("<title>1B1</title>"), std::string::npos) << Read("t.svg");
+  ASSERT_EQ(Emplace("place --graph g.json --cluster c.yaml --schedule gpipe --micro-batches 2 --evaluations 5 "
+                    "--timeline placed.svg -o placed.json")
+                .status,
+            0);
+  EXPECT_NE(Read("placed.svg").find("2 micro-batches"), std::string::npos);
 }
 
 TEST_F(ScheduleCommandTest, ListsSchedules) {

@@ -115,13 +115,7 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
   return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));
 }
 
-void CheckProblem(const ProblemOptions& problem, const std::string& timeline) {
-  CheckSettings(problem.settings, agents::Door::kCommandLine);
-  const bool is_picture = timeline.ends_with(".svg") || timeline.ends_with(".svg.gz");
-  if (is_picture && !Resolved(problem.settings).schedule.empty()) {
-    throw InputError("--timeline", fmt::format("{} is no timeline of a schedule (.json, trace events)", timeline));
-  }
-}
+void CheckProblem(const ProblemOptions& problem) { CheckSettings(problem.settings, agents::Door::kCommandLine); }
 
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,
                                                        const agents::ObjectiveContext& context) {

@@ -14,6 +14,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/report_text.h"
@@ -23,7 +24,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -141,10 +141,12 @@ int Run(const BoundCommandOptions& options) {
     Progress progress("bound");
     bound.keep_going = [&](const agents::ExactProgress& now) {
       const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-      progress.Show(static_cast<std::size_t>(seconds), static_cast<std::size_t>(options.seconds) + 1, "seconds",
-                    fmt::format("{}, lower bound {}, best {}", Counted(now.nodes, "node"),
-                                HumanReadableMicros(Micros(now.bound_nanos)),
-                                now.best ? HumanReadableMicros(Micros(*now.best)) : "none yet"));
+      progress.ShowWithoutRate({.done = static_cast<std::size_t>(seconds),
+                                .total = static_cast<std::size_t>(options.seconds) + 1,
+                                .things = "seconds",
+                                .note = fmt::format("{}, lower bound {}, best {}", Counted(now.nodes, "node"),
+                                                    HumanReadableMicros(Micros(now.bound_nanos)),
+                                                    now.best ? HumanReadableMicros(Micros(*now.best)) : "none yet")});
       return !stop();
     };
     report = agents::ProveBound(graph, cluster, costs, bound);

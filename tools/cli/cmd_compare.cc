@@ -34,7 +34,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -137,7 +136,7 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   spec.stop = [stop] { return (*stop)(); };
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
   const agents::SearchResult result =
-      agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+      agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(ProgressOf(now)); });
   if (result.was_stopped) PrintMessage("warning: " + result.note);
   Cell cell{.agent = agent,
             .gpus = problem.cluster.gpus,

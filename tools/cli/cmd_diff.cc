@@ -19,6 +19,7 @@
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/formats/report_text.h"
 #include "sim/placement.h"
@@ -152,6 +153,7 @@ class DiffPrinter {
 };
 
 int Run(const DiffOptions& options) {
+  const BusyLine busy("diff");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   CheckFiles(

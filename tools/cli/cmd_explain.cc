@@ -18,6 +18,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/formats/report_text.h"
 #include "sim/placement.h"
@@ -198,6 +199,7 @@ int ExplainWithSchedule(const ExplainOptions& options, const ScheduleChoice& cho
 }
 
 int Run(const ExplainOptions& options) {
+  const BusyLine busy("explain");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(Resolved(problem.settings), agents::Door::kCommandLine);

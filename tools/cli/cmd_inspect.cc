@@ -21,6 +21,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/bounds.h"
@@ -295,6 +296,7 @@ FileToWrite PictureFile(const std::string& path, const char* format, const Graph
 }
 
 int Run(const InspectOptions& options) {
+  const BusyLine busy("inspect");
   CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile}, {options.dot});
   if (options.dot == "-" && options.json) {
     throw InputError("-", "is used for both --dot and --json (one may be standard output)");

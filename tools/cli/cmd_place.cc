@@ -15,6 +15,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
@@ -23,7 +24,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/importing.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -162,7 +162,8 @@ int Run(const PlaceOptions& options) {
   spec.stop = [&stop] { return stop(); };
   {
     Progress progress(spec.agent);
-    result = agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+    result =
+        agents::RunSearch(spec, [&progress](const agents::SearchProgress& now) { progress.Show(ProgressOf(now)); });
   }
   if (stop.Interrupted()) {
     PrintMessage(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),

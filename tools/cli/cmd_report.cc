@@ -19,6 +19,7 @@
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/problem.h"
@@ -56,6 +57,7 @@ std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
 }
 
 int Run(const ReportOptions& options) {
+  const BusyLine busy("report");
   const std::string stem = IsLatex(options) ? "" : Stem(options);
   experiments::CheckIsRunsFolder(options.runs);  // the report's default place is in it
   if (IsLatex(options)) {

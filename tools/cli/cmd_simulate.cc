@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
+#include "sim/base/progress.h"
 #include "sim/formats/report_text.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
@@ -62,6 +63,7 @@ StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, 
 }
 
 int Run(const SimulateOptions& options) {
+  const BusyLine busy("simulate");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   const agents::SearchSettings settings = Resolved(problem.settings);

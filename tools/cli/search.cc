@@ -15,6 +15,7 @@
 #include "agents/environment.h"
 #include "agents/named_placement.h"
 #include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
 #include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
 
@@ -116,6 +117,13 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
 }
 
 void CheckProblem(const ProblemOptions& problem) { CheckSettings(problem.settings, agents::Door::kCommandLine); }
+
+ProgressState ProgressOf(const agents::SearchProgress& progress) {
+  return {.done = progress.evaluations,
+          .total = progress.budget,
+          .things = "evaluations",
+          .note = progress.best_micros ? "best " + HumanReadableMicros(*progress.best_micros) : "none fits yet"};
+}
 
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,
                                                        const agents::ObjectiveContext& context) {

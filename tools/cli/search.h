@@ -11,6 +11,7 @@
 
 #include "agents/objective.h"
 #include "agents/search.h"
+#include "sim/base/progress.h"
 #include "sim/simulator.h"
 #include "tools/cli/problem.h"
 
@@ -53,6 +54,9 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
 
 // Checks the settings.
 void CheckProblem(const ProblemOptions& problem);
+
+// How far a search is.
+ProgressState ProgressOf(const agents::SearchProgress& progress);
 
 // The objective that the settings choose. Throws InputError on a cluster that it does not support.
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,

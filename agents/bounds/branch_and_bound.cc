@@ -11,7 +11,6 @@
 #include "agents/bounds/path_bound.h"
 #include "agents/bounds/relaxation.h"
 #include "sim/grouping.h"
-#include "sim/simulator.h"
 
 namespace emplace::agents {
 namespace {
@@ -243,7 +242,7 @@ class TreeSearch {
         cluster_(cluster),
         options_(options),
         partial_(graph, cluster, costs),
-        simulator_(graph, cluster, costs),
+        simulator_(graph, cluster, costs, options.simulation),
         workspace_(simulator_.MakeWorkspace()),
         alike_(FindAlike(cluster, costs)),
         prices_(FindPrices(partial_.problem())) {}

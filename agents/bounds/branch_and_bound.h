@@ -10,6 +10,7 @@
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
+#include "sim/simulator.h"
 
 namespace emplace::agents {
 
@@ -20,7 +21,8 @@ struct ExactProgress {
 };
 
 struct ExactOptions {
-  std::optional<Placement> start;                             // a good placement, which makes the search shorter
+  SimOptions simulation = {};                                 // of whole placements; the engine is fifo or flow
+  std::optional<Placement> start = {};                        // a good placement, which makes the search shorter
   std::size_t max_nodes = ~std::size_t{0};                    // stops after so many
   std::function<bool(const ExactProgress&)> keep_going = {};  // asked now and then; may be empty
 };
@@ -34,13 +36,13 @@ struct ExactResult {
   std::size_t simulated = 0;
 };
 
-// Branch and bound over the placements of colocation classes, depth first, with engine `fifo` as the judge of whole
-// placements. A partial placement is cut off if no completion can beat the best: by the heads and tails of
-// path_bound.h with what is placed so far, by the work of each device and the transfers of each channel as one machine
-// with heads and tails (Jackson's preemptive schedule; Carlier 1982), by all work over all devices, or by persistent
-// bytes. Of devices that are alike, partial placements use the first ones first; whole placements are simulated with
-// every exchange of such devices, for ties in the engine go by device (docs/model.md, F11). Deterministic but for
-// `keep_going`. Derivation: docs/model.md, B10. Practical up to some 30 classes on few devices.
+// Branch and bound over the placements of colocation classes, depth first; a simulator judges whole placements. A
+// partial placement is cut off if no completion can beat the best: by the heads and tails of path_bound.h with what is
+// placed so far, by the work of each device and the transfers of each channel as one machine with heads and tails
+// (Jackson's preemptive schedule; Carlier 1982), by all work over all devices, or by persistent bytes. Of devices that
+// are alike, partial placements use the first ones first; whole placements are simulated with every exchange of such
+// devices, for ties in the engine go by device (docs/model.md, F11). Deterministic but for `keep_going`. Derivation:
+// docs/model.md, B10. Practical up to some 30 classes on few devices.
 ExactResult BranchAndBound(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                            const ExactOptions& options);
 

@@ -66,10 +66,23 @@ std::vector<Bound> Quick(const Graph& graph, const Cluster& cluster, const CostT
   return bounds;
 }
 
+// The two arguments of sim/bounds.h. An engine that does not round may end up to half a nanosecond an op earlier, so
+// neither exceeds the best step that is known (B4).
+std::vector<Bound> Simple(const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                          const BoundReport& report) {
+  const Bounds simple = ComputeBounds(graph, cluster, costs);
+  const std::int64_t most = report.best ? report.best_nanos : std::numeric_limits<std::int64_t>::max();
+  const double share = 1000 * simple.work_micros / static_cast<double>(cluster.num_devices());
+  return {{kCriticalPathBound, std::min(most, DurationFromMicros(simple.critical_path_micros).count())},
+          {kWorkBound, std::min(most, static_cast<std::int64_t>(share))}};
+}
+
 }  // namespace
 
+bool HasOnlySimpleBounds(std::string_view engine) { return engine == "placeto-reference"; }
+
 LowerBound FindLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, std::string_view engine) {
-  if (engine == "placeto-reference") {
+  if (HasOnlySimpleBounds(engine)) {
     const Bounds simple = ComputeBounds(graph, cluster, costs);
     return {simple.lower_bound_micros, simple.lower_bound_method};
   }
@@ -78,7 +91,7 @@ LowerBound FindLowerBound(const Graph& graph, const Cluster& cluster, const Cost
 }
 
 void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, StepReport* report) {
-  if (report->schedule || report->engine == "placeto-reference") return;
+  if (report->schedule || HasOnlySimpleBounds(report->engine)) return;
   const LowerBound bound = FindLowerBound(graph, cluster, costs, report->engine);
   report->lower_bound_micros = bound.micros;
   report->lower_bound_method = bound.method;
@@ -104,19 +117,24 @@ BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTab
   using Clock = std::chrono::steady_clock;
   const Clock::time_point began = Clock::now();
   const auto left = [&] { return options.seconds - std::chrono::duration<double>(Clock::now() - began).count(); };
-  const Relaxation problem(graph, cluster, costs);
-  const Windows windows = ComputeWindows(problem, Reach(graph.num_ops()));
-  const Prices prices = FindPrices(problem);
   BoundReport report;
-  report.bounds = Quick(graph, cluster, costs, problem, windows, prices);
   if (options.start) {
-    const StepResult step = Simulator(graph, cluster, costs).Run(*options.start);
+    const StepResult step = Simulator(graph, cluster, costs, options.simulation).Run(*options.start);
     if (step.fits_memory) {
       report.best = options.start;
       report.best_nanos = DurationFromMicros(step.step_time_micros).count();
     }
   }
   const auto done = [&] { return report.best && Best(report.bounds).nanos >= report.best_nanos; };
+  if (HasOnlySimpleBounds(options.simulation.engine)) {
+    report.bounds = Simple(graph, cluster, costs, report);
+    report.optimal = done();
+    return report;
+  }
+  const Relaxation problem(graph, cluster, costs);
+  const Windows windows = ComputeWindows(problem, Reach(graph.num_ops()));
+  const Prices prices = FindPrices(problem);
+  report.bounds = Quick(graph, cluster, costs, problem, windows, prices);
 
   bool limited = false;
   for (const Device& device : cluster.devices()) limited = limited || device.memory.has_value();
@@ -131,6 +149,7 @@ BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTab
   }
   if (!done() && left() > 0 && CanBeExact(graph, cluster)) {
     ExactOptions exact;
+    exact.simulation = options.simulation;
     exact.start = report.best;
     exact.keep_going = [&](const ExactProgress& progress) {
       return left() > 0 && (!options.keep_going || options.keep_going(progress));

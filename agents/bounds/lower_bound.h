@@ -17,7 +17,7 @@
 
 namespace emplace::agents {
 
-// What no placement beats under engine `fifo`, and by which argument.
+// What no placement beats, and by which argument.
 struct Bound {
   std::string_view method;
   std::int64_t nanos = 0;
@@ -35,12 +35,16 @@ inline constexpr std::string_view kExactBound = "branch and bound";
 // The largest; of equals the first.
 const Bound& Best(const std::vector<Bound>& bounds);
 
+// Whether the critical path and the work are the only arguments that hold for the engine: it has other rules than those
+// that the stronger ones rely on. Source: docs/model.md, B4.
+bool HasOnlySimpleBounds(std::string_view engine);
+
 // Those that take time linear in the graph, more or less: 0.1 s for 10,000 ops. They hold for every placement, also for
 // one that does not fit in memory. Source: docs/model.md, B1 to B8 and B11.
 std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
-// The lower bound of results: the best of QuickBounds(), or the simple one of sim/bounds.h where these do not bound the
-// steps of the engine.
+// The lower bound of results: the best of QuickBounds(), or the simple one of sim/bounds.h where no other holds for the
+// engine.
 struct LowerBound {
   double micros = 0;
   std::string_view method;
@@ -53,8 +57,9 @@ void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& 
 bool CanBeExact(const Graph& graph, const Cluster& cluster);
 
 struct BoundOptions {
+  SimOptions simulation = {};                                 // whose steps are bounded
   double seconds = 60;                                        // for the linear program and branch and bound
-  std::optional<Placement> start;                             // a good placement
+  std::optional<Placement> start = {};                        // a good placement
   std::function<bool(const ExactProgress&)> keep_going = {};  // of branch and bound; may be empty
 };
 
@@ -68,8 +73,9 @@ struct BoundReport {
 };
 
 // Quick bounds, then the linear program where device types or memory give it something to say, then branch and bound
-// where there are few enough classes. The last two hold for placements that fit in memory. Requires: no contention
-// factors below 1 (there are none). Throws InputError as SolveProgram does.
+// where there are few enough classes; only the simple bounds for an engine that has no others. The last two hold for
+// placements that fit in memory. Requires: no contention factors below 1 (there are none). Throws InputError as
+// SolveProgram does.
 BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, const BoundOptions& options);
 
 }  // namespace emplace::agents

@@ -1,7 +1,9 @@
 #include "experiments/report/comparison_document.h"
 
+#include <cstdint>
 #include <iostream>
 #include <ostream>
+#include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -19,30 +21,45 @@ void WriteCsvTables(std::ostream& out, const ComparisonDocument& document) {
   }
 }
 
-void WriteNotes(std::ostream& out, const std::vector<std::string>& notes, bool markdown) {
-  for (const std::string& note : notes) out << '\n' << (markdown ? MarkdownText(note) + "  " : Printable(note));
+enum class Form : std::uint8_t { kText, kMarkdown, kLatex };
+
+std::string Escaped(Form form, const std::string& text) {
+  if (form == Form::kMarkdown) return MarkdownText(text);
+  return form == Form::kLatex ? LatexText(text) : Printable(text);
+}
+
+void WriteTable(std::ostream& out, Form form, const Table& table) {
+  if (form == Form::kMarkdown) return table.PrintMarkdown(out);
+  form == Form::kLatex ? table.PrintLatex(out) : table.PrintText(out);
+}
+
+void WriteNotes(std::ostream& out, Form form, const std::vector<std::string>& notes) {
+  const char* const end = form == Form::kMarkdown ? "  " : form == Form::kLatex ? "\\par" : "";
+  for (const std::string& note : notes) out << '\n' << Escaped(form, note) << end;
   if (!notes.empty()) out << '\n';
 }
 
-void WriteText(std::ostream& out, const ComparisonDocument& document, bool markdown) {
+void WriteSections(std::ostream& out, Form form, const ComparisonDocument& document) {
+  constexpr std::pair<const char*, const char*> kBold[] = {{"", ""}, {"**", "**"}, {"\\textbf{", "}\\par"}};
+  const auto& [begin, end] = kBold[static_cast<std::size_t>(form)];
   for (const ComparisonDocument::Section& section : document.sections) {
     if (&section != &document.sections.front()) out << '\n';
-    if (!section.caption.empty()) {
-      out << (markdown ? "**" + MarkdownText(section.caption) + "**" : Printable(section.caption)) << "\n\n";
-    }
-    markdown ? section.table.PrintMarkdown(out) : section.table.PrintText(out);
-    WriteNotes(out, section.notes, markdown);
+    if (!section.caption.empty()) out << begin << Escaped(form, section.caption) << end << "\n\n";
+    WriteTable(out, form, section.table);
+    WriteNotes(out, form, section.notes);
   }
-  WriteNotes(out, document.notes, markdown);
+  WriteNotes(out, form, document.notes);
 }
 
 }  // namespace
 
-bool IsTableFile(const std::string& path) { return path.ends_with(".csv") || path.ends_with(".md"); }
+bool IsTableFile(const std::string& path) {
+  return path.ends_with(".csv") || path.ends_with(".md") || path.ends_with(".tex");
+}
 
 void CheckTableFiles(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
-    if (!IsTableFile(path)) throw InputError(path, "does not say its format (a name that ends in .csv or .md)");
+    if (!IsTableFile(path)) throw InputError(path, "does not say its format (a name that ends in .csv, .md or .tex)");
   }
 }
 
@@ -50,11 +67,12 @@ void WriteComparison(const ComparisonDocument& document, const std::vector<std::
   std::vector<FileToWrite> all;
   for (const std::string& path : files) {
     all.push_back({path, [&](std::ostream& out) {
-                     path.ends_with(".csv") ? WriteCsvTables(out, document) : WriteText(out, document, true);
+                     if (path.ends_with(".csv")) return WriteCsvTables(out, document);
+                     WriteSections(out, path.ends_with(".md") ? Form::kMarkdown : Form::kLatex, document);
                    }});
   }
   std::cout.flush();
-  all.push_back({"-", [&](std::ostream& out) { WriteText(out, document, false); }});
+  all.push_back({"-", [&](std::ostream& out) { WriteSections(out, Form::kText, document); }});
   WriteFiles(all);
 }
 

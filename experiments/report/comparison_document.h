@@ -22,9 +22,9 @@ struct ComparisonDocument {
   std::optional<Table> csv = {};  // all of it in one table; none: CSV has the sections' tables
 };
 
-// Throws InputError on a file that is neither .csv nor .md.
+// Throws InputError on a file that is none of .csv, .md and .tex.
 void CheckTableFiles(const std::vector<std::string>& files);
-bool IsTableFile(const std::string& path);  // .csv or .md
+bool IsTableFile(const std::string& path);  // .csv, .md or .tex
 
 // Writes the document to the files, and as text to standard output.
 void WriteComparison(const ComparisonDocument& document, const std::vector<std::string>& files);

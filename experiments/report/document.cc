@@ -64,6 +64,24 @@ class MarkdownWriter {
   std::ostream& out_;
 };
 
+void WriteLatexTable(std::ostream& out, const TableBlock& block) {
+  std::string columns(std::min(block.text_columns, block.header.size()), 'l');
+  columns.resize(block.header.size(), 'r');
+  std::vector<std::string> header;
+  for (const std::string& cell : block.header) header.push_back(LatexText(cell));
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& row : block.rows) {
+    std::vector<std::string>& cells = rows.emplace_back();
+    for (const TextCell& cell : row) {
+      cells.push_back(cell.strong ? "\\textbf{" + LatexText(cell.text) + "}" : LatexText(cell.text));
+      for (const std::string& detail : cell.details) cells.back() += " " + LatexText(detail);
+    }
+  }
+  out << "\n\\begin{table}\n\\centering\n\\caption{" << LatexText(block.caption) << "}\n";
+  WriteLatexTabular(out, columns, header, rows);
+  out << "\\end{table}\n";
+}
+
 int DecimalsFor(double size, int digits) {
   if (size == 0 || !std::isfinite(size)) return 0;
   return std::clamp(digits - 1 - static_cast<int>(std::floor(std::log10(size))), 0, kMostDecimals);
@@ -74,6 +92,17 @@ int DecimalsFor(double size, int digits) {
 void WriteMarkdown(std::ostream& out, const ReportDocument& document) {
   out << "# " << MarkdownText(document.title) << "\n\n";
   for (const ReportBlock& block : document.blocks) std::visit(MarkdownWriter(out), block);
+}
+
+void WriteLatexTables(std::ostream& out, const ReportDocument& document) {
+  out << "% \\usepackage{booktabs}\n";
+  for (const ReportBlock& block : document.blocks) {
+    if (const auto* const heading = std::get_if<HeadingBlock>(&block)) {
+      out << "\n% " << LatexText(heading->text) << '\n';
+    } else if (const auto* const table = std::get_if<TableBlock>(&block)) {
+      WriteLatexTable(out, *table);
+    }
+  }
 }
 
 std::string ShownNumber(double value) { return fmt::format("{:.{}f}", value, DecimalsFor(std::abs(value), 4)); }

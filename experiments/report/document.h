@@ -72,6 +72,9 @@ struct ReportDocument {
 // GitHub's Markdown.
 void WriteMarkdown(std::ostream& out, const ReportDocument& document);
 
+// The tables alone, each a float of LaTeX for the package booktabs; headings are comments.
+void WriteLatexTables(std::ostream& out, const ReportDocument& document);
+
 // Numbers for readers. With an interval, its width gets two significant digits; else the number gets four.
 std::string ShownNumber(double value);
 struct EstimateText {

@@ -51,7 +51,7 @@ Outputs SplitOutputs(const std::vector<std::string>& outputs) {
       continue;
     }
     if (fs::path(path).has_extension() && !fs::is_directory(path)) {
-      throw InputError(path, "is neither a table (a name that ends in .csv or .md) nor a folder of runs");
+      throw InputError(path, "is neither a table (a name that ends in .csv, .md or .tex) nor a folder of runs");
     }
     if (has_runs) throw InputError(path, fmt::format("is a second folder of runs, beside {} (one)", split.runs));
     split.runs = path;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostValuesNamed = 12;
 
-std::string Words(const TrialCondition& condition) {
+std::string ConditionText(const TrialCondition& condition) {
   return fmt::format("{} {}", condition.key, fmt::join(condition.values, " or "));
 }
 
@@ -85,7 +85,7 @@ void KeepTrials(const std::vector<TrialCondition>& conditions, const std::string
     }
   }
   std::vector<std::string> kept(conditions.size());
-  std::transform(conditions.begin(), conditions.end(), kept.begin(), Words);
+  std::transform(conditions.begin(), conditions.end(), kept.begin(), ConditionText);
   if (!any([&](const TrialRecord& trial) { return MeetsAll(conditions, trial); })) {
     throw InputError(option, fmt::format("no finished trial has {}", fmt::join(kept, ", ")));
   }

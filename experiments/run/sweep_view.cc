@@ -1,7 +1,6 @@
 #include "experiments/run/sweep_view.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -15,9 +14,7 @@
 namespace emplace::experiments {
 namespace {
 
-constexpr std::chrono::milliseconds kSweepBarEvery(200);
 constexpr std::chrono::seconds kSweepLineEvery(30);
-constexpr std::size_t kSweepBarWidth = 30;
 
 bool IsOfAgent(const SweepCell::Setting& setting) {
   return setting.path == "agent" || setting.path.starts_with("agent.");
@@ -62,20 +59,11 @@ SweepView::SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, st
     : experiment_(experiment),
       num_trials_(plan.trials.size()),
       processes_(processes),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      next_(Clock::now() + (terminal_ ? Clock::duration(kSweepBarEvery) : Clock::duration(kSweepLineEvery))) {
+      progress_(experiment.name, kSweepLineEvery) {
   for (const PlannedTrial& trial : plan.trials) work_left_ += trial.work;
 }
 
-SweepView::~SweepView() {
-  if (drawn_) EraseLine();
-}
-
-void SweepView::Say(const std::string& lines) {
-  if (drawn_) EraseLine();
-  PrintMessages(lines);
-  drawn_ = false;
-}
+void SweepView::Say(const std::string& lines) { PrintMessages(lines); }
 
 void SweepView::SkipFinished(const PlannedTrial& trial) {
   ++finished_;
@@ -102,27 +90,18 @@ void SweepView::Fail(const PlannedTrial& trial, const std::string& error) {
                            DescribeTrial(experiment_, trial), error));
 }
 
-std::string SweepView::Left() const {
-  if (!(work_done_ > 0)) return "";
-  const double seconds = seconds_ * work_left_ / work_done_ / static_cast<double>(processes_);
-  return fmt::format(", about {} left", HumanReadableSeconds(seconds));
+std::optional<double> SweepView::SecondsLeft() const {
+  if (!(work_done_ > 0)) return std::nullopt;
+  return seconds_ * work_left_ / work_done_ / static_cast<double>(processes_);
 }
 
 void SweepView::Draw(std::size_t running) {
-  const Clock::time_point now = Clock::now();
-  if (now < next_) return;
-  next_ = now + (terminal_ ? Clock::duration(kSweepBarEvery) : Clock::duration(kSweepLineEvery));
-  const std::size_t ended = finished_ + failed_;
-  const std::string state = fmt::format("{} of {} trials, {} running{}{}", ended, num_trials_, running,
-                                        failed_ == 0 ? "" : fmt::format(", {} failed", failed_), Left());
-  if (!terminal_) {
-    PrintMessage(fmt::format("{}: {}", experiment_.name, state));
-    return;
-  }
-  const std::size_t full = kSweepBarWidth * ended / std::max<std::size_t>(num_trials_, 1);
-  DrawLine(fmt::format("{} [{}{}] {}", experiment_.name, std::string(full, '#'),
-                       std::string(kSweepBarWidth - full, '.'), state));
-  drawn_ = true;
+  const std::string failed = failed_ == 0 ? "" : fmt::format(", {} failed", failed_);
+  progress_.ShowWithoutRate({.done = finished_ + failed_,
+                             .total = num_trials_,
+                             .things = "trials",
+                             .seconds_left = SecondsLeft(),
+                             .note = fmt::format("{} running{}", running, failed)});
 }
 
 ExperimentRuns RunsOf(const PlannedSweep& sweep) {

@@ -1,8 +1,8 @@
 #ifndef EMPLACE_EXPERIMENTS_RUN_SWEEP_VIEW_H_
 #define EMPLACE_EXPERIMENTS_RUN_SWEEP_VIEW_H_
 
-#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +12,7 @@
 #include "experiments/run/run_folder.h"
 #include "experiments/run/run_reader.h"
 #include "experiments/run/run_state.h"
+#include "sim/base/progress.h"
 
 namespace emplace::experiments {
 
@@ -28,9 +29,6 @@ std::string EvaluationsText(const RunningTrial& trial);
 class SweepView {
  public:
   SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, std::size_t processes);
-  ~SweepView();  // clears the bar
-  SweepView(const SweepView&) = delete;
-  SweepView& operator=(const SweepView&) = delete;
 
   void SkipFinished(const PlannedTrial& trial);
   void Finish(const PlannedTrial& trial, const TrialSummary& summary);
@@ -42,20 +40,17 @@ class SweepView {
   std::size_t failed() const { return failed_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  std::string Left() const;
+  std::optional<double> SecondsLeft() const;
 
   const ExperimentSpec& experiment_;
   std::size_t num_trials_;
   std::size_t processes_;
-  bool terminal_;
-  bool drawn_ = false;
+  Progress progress_;
   std::size_t finished_ = 0;  // in this run or before
   std::size_t failed_ = 0;
   double work_left_ = 0;
   double work_done_ = 0;  // in this run
   double seconds_ = 0;    // time that it took
-  Clock::time_point next_;
 };
 
 // The trials of a sweep, finished or not, as a report reads them.

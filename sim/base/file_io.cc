@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/progress.h"
 #include "sim/base/temporary_file.h"
 
 namespace emplace {
@@ -95,7 +96,10 @@ class ReadBuffer : public std::streambuf {
   std::size_t Read(std::size_t end) {
     for (;;) {
       const ssize_t count = ::read(fd_.get(), raw_.data() + end, raw_.size() - end);
-      if (count >= 0) return static_cast<std::size_t>(count);
+      if (count >= 0) {
+        CountReading(static_cast<std::uint64_t>(count));
+        return static_cast<std::size_t>(count);
+      }
       if (errno != EINTR) throw Unreadable("", Reason(errno));
     }
   }
@@ -337,6 +341,7 @@ class FileUnderway {
     if (temporary_) {
       WriteTo(temporary_->fd(), file_.path, compress, file_.write);
     } else if (file_.path == "-") {
+      EndBusyLine();
       WriteTo(STDOUT_FILENO, "standard output", false, file_.write);
     } else {
       const Descriptor fd(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
@@ -402,6 +407,7 @@ std::unique_ptr<std::istream> Open(const std::string& path, std::uint64_t most, 
   if (fd.get() < 0 || ::fstat(fd.get(), &info) != 0) throw Unreadable(path, Reason(errno));
   if (S_ISDIR(info.st_mode)) throw Unreadable(path, Reason(EISDIR));
   if (only_regular && !S_ISREG(info.st_mode)) throw Unreadable(path, kNotRegular);
+  BeginReading(S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0);
   return std::make_unique<ReadStream>(std::move(fd), most);
 }
 

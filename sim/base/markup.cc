@@ -34,4 +34,23 @@ std::string MarkdownText(std::string_view text) {
   return escaped;
 }
 
+std::string LatexText(std::string_view text) {
+  constexpr std::pair<char, std::string_view> kCommands[] = {
+      {'\\', "\\textbackslash{}"}, {'~', "\\textasciitilde{}"}, {'^', "\\textasciicircum{}"}, {'<', "\\textless{}"},
+      {'>', "\\textgreater{}"},    {'|', "\\textbar{}"},        {'"', "\\textquotedbl{}"}};
+  std::string escaped;
+  for (const char c : text) {
+    const auto* const command = std::ranges::find(kCommands, c, &std::pair<char, std::string_view>::first);
+    if (command != std::end(kCommands)) {
+      escaped += command->second;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      escaped += ' ';
+    } else {
+      if (std::string_view("#$%&_{}").find(c) != std::string_view::npos) escaped += '\\';
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
 }  // namespace emplace

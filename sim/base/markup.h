@@ -13,6 +13,9 @@ std::string HtmlText(std::string_view text);
 // characters become spaces. Also valid in a table cell.
 std::string MarkdownText(std::string_view text);
 
+// Escapes `text` for LaTeX, of one line: control characters become spaces. Also valid in a table cell and a caption.
+std::string LatexText(std::string_view text);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_BASE_MARKUP_H_

@@ -65,9 +65,27 @@ void WriteMarkdownLine(std::ostream& out, const std::vector<std::string>& cells)
   out << '\n';
 }
 
+void WriteLatexTabular(std::ostream& out, std::string_view columns, const std::vector<std::string>& header,
+                       const std::vector<std::vector<std::string>>& rows) {
+  const auto print = [&out](const std::vector<std::string>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) out << (i > 0 ? " & " : "") << cells[i];
+    out << " \\\\\n";
+  };
+  out << "\\begin{tabular}{" << columns << "}\n\\toprule\n";
+  print(header);
+  out << "\\midrule\n";
+  for (const auto& row : rows) print(row);
+  out << "\\bottomrule\n\\end{tabular}\n";
+}
+
 void Table::Add(std::vector<std::string> row) {
   EMPLACE_CHECK_EQ(row.size(), header_.size());
   rows_.push_back(std::move(row));
+}
+
+bool Table::IsOfNumbers(std::size_t column) const {
+  return column > 0 &&
+         std::all_of(rows_.begin(), rows_.end(), [column](const auto& row) { return LooksLikeANumber(row[column]); });
 }
 
 void Table::PrintText(std::ostream& out) const {
@@ -80,8 +98,7 @@ void Table::PrintText(std::ostream& out) const {
   for (std::size_t i = 0; i < header_.size(); ++i) {
     widths.push_back(Width(header_[i]));
     for (const auto& row : rows) widths[i] = std::max(widths[i], Width(row[i]));
-    to_the_right.push_back(
-        i > 0 && std::all_of(rows.begin(), rows.end(), [i](const auto& row) { return LooksLikeANumber(row[i]); }));
+    to_the_right.push_back(IsOfNumbers(i));
   }
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;
@@ -103,6 +120,21 @@ void Table::PrintMarkdown(std::ostream& out) const {
   print(header_);
   WriteMarkdownLine(out, std::vector<std::string>(header_.size(), "---"));
   for (const auto& row : rows_) print(row);
+}
+
+void Table::PrintLatex(std::ostream& out) const {
+  std::string columns;
+  for (std::size_t i = 0; i < header_.size(); ++i) columns += IsOfNumbers(i) ? 'r' : 'l';
+  const auto escape = [&columns](std::vector<std::string> row, bool is_header) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool is_negative = !is_header && columns[i] == 'r' && row[i].size() > 1 && row[i][0] == '-';
+      row[i] = is_negative ? "$-$" + LatexText(row[i].substr(1)) : LatexText(row[i]);
+    }
+    return row;
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& row : rows_) rows.push_back(escape(row, false));
+  WriteLatexTabular(out, columns, escape(header_, true), rows);
 }
 
 void Table::PrintCsv(std::ostream& out) const {

@@ -18,6 +18,11 @@ void WriteCsvLine(std::ostream& out, const std::vector<std::string>& cells);
 // One line of a Markdown table. The cells are Markdown already.
 void WriteMarkdownLine(std::ostream& out, const std::vector<std::string>& cells);
 
+// A table of LaTeX with the rules of the package booktabs. The cells are LaTeX already; a column is aligned to the
+// right where its letter in `columns` is r, and to the left where it is l.
+void WriteLatexTabular(std::ostream& out, std::string_view columns, const std::vector<std::string>& header,
+                       const std::vector<std::vector<std::string>>& rows);
+
 // Rows of text under headings. Columns of numbers, except the first column, are right-aligned.
 class Table {
  public:
@@ -28,9 +33,12 @@ class Table {
 
   void PrintText(std::ostream& out) const;  // for terminals: aligned with spaces, Printable
   void PrintMarkdown(std::ostream& out) const;
-  void PrintCsv(std::ostream& out) const;  // see WriteCsvLine
+  void PrintCsv(std::ostream& out) const;    // see WriteCsvLine
+  void PrintLatex(std::ostream& out) const;  // see WriteLatexTabular
 
  private:
+  bool IsOfNumbers(std::size_t column) const;
+
   std::vector<std::string> header_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -5,6 +5,10 @@
 
 #include "sim/cluster.h"
 #include "sim/graph.h"
+#include "sim/schedule/placed_pipeline.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_messages.h"
+#include "sim/schedule/schedule_simulator.h"
 #include "sim/step_explanation.h"
 #include "sim/timeline.h"
 
@@ -20,6 +24,12 @@ void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& 
 // to another.
 void WriteExplainedTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster,
                                const StepExplanation& explained);
+
+// A step with a schedule, with a bar for each rank's actions, numbered by micro-batch, and one for what it sends.
+// `schedule` is OnRanksOf the model.
+void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const PlacedPipeline& pipeline,
+                      const ScheduleResult& result, const ScheduleMessages& messages, const Graph& graph,
+                      const Cluster& cluster);
 
 }  // namespace emplace
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/schedule/schedule_messages.h"
 
 namespace emplace {
 namespace {
@@ -13,23 +14,6 @@ namespace {
 using enum ActionKind;
 
 constexpr Duration kNotYet{-1};
-
-// A full backward has two parts; other actions are one.
-std::span<const ActionKind> PartsOf(ActionKind kind) {
-  static constexpr std::array<ActionKind, 1> kForwardPart = {kForward};
-  static constexpr std::array<ActionKind, 2> kBothParts = {kBackwardInput, kBackwardWeight};
-  switch (kind) {
-    case kForward:
-      return kForwardPart;
-    case kBackward:
-      return kBothParts;
-    case kBackwardInput:
-      return std::span(kBothParts).first(1);
-    case kBackwardWeight:
-      break;
-  }
-  return std::span(kBothParts).last(1);
-}
 
 // By PipelineStage::communication.
 std::size_t PositionOf(ActionKind part) {
@@ -67,12 +51,12 @@ class ScheduleRun {
   ScheduleRun(const PipelineSchedule& schedule, const PipelineModel& model, bool free_transfers);
   Duration Run();
   ScheduleResult Result();
+  ScheduleMessages Messages() && {
+    return {.micro_batches = schedule_.micro_batches, .sent = std::move(sent_), .final_sent = std::move(final_sent_)};
+  }
 
  private:
-  struct Sent {
-    Duration start = kNotYet;
-    Duration arrival = kNotYet;
-  };
+  using Sent = ScheduleMessages::Sent;
   std::size_t PartIndex(std::size_t stage, ActionKind part) const { return stage * 4 + static_cast<std::size_t>(part); }
   Duration& EndOf(std::size_t stage, ActionKind part, std::size_t m) {
     return ends_[PartIndex(stage, part) * schedule_.micro_batches + m];
@@ -127,8 +111,8 @@ ScheduleRun::ScheduleRun(const PipelineSchedule& schedule, const PipelineModel& 
       free_(model.ranks.size()),
       channel_free_(model.num_channels),
       ends_(schedule.num_stages * 4 * schedule.micro_batches, kNotYet),
-      sent_(model.messages.size() * schedule.micro_batches),
-      final_sent_(model.final_messages.size()),
+      sent_(model.messages.size() * schedule.micro_batches, {kNotYet, kNotYet}),
+      final_sent_(model.final_messages.size(), {kNotYet, kNotYet}),
       starts_(schedule.ranks.size()),
       ranks_(model.ranks.size()),
       memory_(model.ranks.size()) {
@@ -145,7 +129,7 @@ ScheduleRun::ScheduleRun(const PipelineSchedule& schedule, const PipelineModel& 
   }
 }
 
-ScheduleRun::Sent ScheduleRun::Send(const PipelineRoute& route, Duration now) {
+ScheduleMessages::Sent ScheduleRun::Send(const PipelineRoute& route, Duration now) {
   if (free_transfers_ || route.from == route.to) return {now, now};
   if (!route.channel) return {now, now + route.transfer};
   Duration& channel = channel_free_[*route.channel];
@@ -402,6 +386,22 @@ void CheckSums(const PipelineSchedule& schedule, const PipelineModel& model) {
 
 }  // namespace
 
+std::span<const ActionKind> PartsOf(ActionKind kind) {
+  static constexpr std::array<ActionKind, 1> kForwardPart = {kForward};
+  static constexpr std::array<ActionKind, 2> kBothParts = {kBackwardInput, kBackwardWeight};
+  switch (kind) {
+    case kForward:
+      return kForwardPart;
+    case kBackward:
+      return kBothParts;
+    case kBackwardInput:
+      return std::span(kBothParts).first(1);
+    case kBackwardWeight:
+      break;
+  }
+  return std::span(kBothParts).last(1);
+}
+
 Duration ActionTime(const PipelineStage& stage, ActionKind kind) {
   Duration time{};
   for (const ActionKind part : PartsOf(kind)) time += TimeOf(stage, part);
@@ -444,6 +444,20 @@ PipelineSchedule OnRanksOf(const PipelineModel& model, const PipelineSchedule& s
     for (PipelineAction& action : actions) action.stage = own[rank][action.stage];
   }
   return all;
+}
+
+ScheduleMessages SimulateMessages(const PipelineSchedule& of_pipeline, const PipelineModel& model) {
+  const PipelineSchedule schedule = OnRanksOf(model, of_pipeline);
+  CheckSums(schedule, model);
+  ScheduleRun run(schedule, model, /*free_transfers=*/false);
+  run.Run();
+  return std::move(run).Messages();
+}
+
+PipelineAction InSchedule(const PipelineModel& model, const PipelineAction& action) {
+  PipelineAction own = action;
+  if (!model.schedule_stage.empty()) own.stage = static_cast<std::uint32_t>(model.schedule_stage[action.stage]);
+  return own;
 }
 
 ScheduleResult SimulateSchedule(const PipelineSchedule& of_pipeline, const PipelineModel& model) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sim/base/json_text.h"
+#include "sim/schedule/schedule_messages.h"
 
 namespace emplace {
 namespace {
@@ -63,12 +64,8 @@ void WriteScheduleTrace(std::ostream& out, const PipelineSchedule& schedule, con
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
     for (std::size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
       const PipelineAction& action = schedule.ranks[rank][i];
-      PipelineAction named = action;
-      if (!pipeline.model.schedule_stage.empty()) {
-        named.stage = static_cast<std::uint32_t>(pipeline.model.schedule_stage[action.stage]);
-      }
-      trace.Add(Index(pipeline.devices[rank]), Text(named), CategoryOf(action.kind), result.starts[rank][i],
-                ActionTime(pipeline.model.stages[action.stage], action.kind));
+      trace.Add(Index(pipeline.devices[rank]), Text(InSchedule(pipeline.model, action)), CategoryOf(action.kind),
+                result.starts[rank][i], ActionTime(pipeline.model.stages[action.stage], action.kind));
     }
   }
   for (std::size_t i = 0; i < pipeline.final_ops.size(); ++i) {

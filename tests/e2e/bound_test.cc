@@ -92,6 +92,37 @@ TEST_F(BoundTest, SaysHowFarAPlacementIsAtMost) {
   EXPECT_NE(Shell("test -e best.json").status, 0);
 }
 
+TEST_F(BoundTest, BoundsTheStepsOfTheEngineThatIsNamed) {
+  // Two tensors of 5,000 bytes leave the node together and share its link of 1,000 bytes a us.
+  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "apart", "ops": [
+    {"name": "a", "kind": "test", "time_us": {"left": 10}, "outputs": [5000]},
+    {"name": "b", "kind": "test", "time_us": {"left": 10}, "outputs": [5000]},
+    {"name": "c", "kind": "test", "time_us": {"right": 10}, "inputs": ["a"]},
+    {"name": "d", "kind": "test", "time_us": {"right": 10}, "inputs": ["b"]}]})");
+  Write("c.yaml", R"({schema: emplace.cluster, version: 1, name: nodes,
+    devices: [{name: "gpu:0", kind: left, count: 2}, {name: "gpu:2", kind: right, count: 2}],
+    topology: {switches: [hub], links: [
+      {between: ["gpu:0", "hub"], bandwidth_gb_per_s: 1}, {between: ["gpu:1", "hub"], bandwidth_gb_per_s: 1},
+      {between: ["hub", ["gpu:2", "gpu:3"]], bandwidth_gb_per_s: 1}]}})");
+  const auto bound = [&](const std::string& engine) {
+    const Ran ran = Bound("--json --engine " + engine);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out);
+  };
+  for (const std::string engine : {"fifo", "flow"}) {
+    const nlohmann::json json = bound(engine);
+    EXPECT_EQ(json.at("engine"), engine);
+    EXPECT_EQ(json.at("optimal"), true) << json;
+    EXPECT_EQ(json.at("lower_bound_us"), json.at("step_time_us"));
+  }
+  const nlohmann::json published = bound("placeto-reference");
+  EXPECT_EQ(published.at("bounds").size(), 2U) << published;
+  EXPECT_EQ(published.at("optimal"), false);
+  EXPECT_NE(Bound("--engine placeto-reference").out.find("No other argument holds for engine placeto-reference"),
+            std::string::npos);
+  EXPECT_EQ(Bound("--engine nosuch").status, 2);
+}
+
 TEST_F(BoundTest, NothingThatFitsIsAnHonestNo) {
   ASSERT_EQ(Shell("sed -i 's/memory_gib: 1/memory_gib: 0.000001/' c.yaml").status, 0);
   const Ran ran = Bound("--placement-out best.json");

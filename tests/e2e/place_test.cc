@@ -220,7 +220,7 @@ TEST_F(PlaceTest, ACheckpointOfAFinishedSearchChangesNothing) {
 TEST_F(PlaceTest, CompareShowsEveryAgentOnEveryNumberOfGpus) {
   const std::string compare =
       "compare --graph g.json --cluster c.yaml --agents single_device,round_robin --gpus 1,2 --seed 4";
-  const Ran ran = Emplace(compare + " --json -o t.csv t.md --placements .");
+  const Ran ran = Emplace(compare + " --json -o t.csv t.md t.tex --placements .");
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rows = nlohmann::json::parse(ran.out).at("results");
   ASSERT_EQ(rows.size(), 4U);
@@ -231,6 +231,7 @@ TEST_F(PlaceTest, CompareShowsEveryAgentOnEveryNumberOfGpus) {
   EXPECT_EQ(rows.at(3).at("gpus"), 2);
   EXPECT_EQ(rows.at(3).at("step_time_us"), 10);
   EXPECT_EQ(Emplace(compare + " --csv").out, Read("t.csv"));
+  EXPECT_EQ(Read("t.tex").rfind("\\begin{tabular}{lr", 0), 0U) << Read("t.tex");
   const std::string csv = Read("t.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   EXPECT_EQ(Read("t.md").rfind("| gpus | agent |", 0), 0U);

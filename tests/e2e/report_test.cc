@@ -252,7 +252,8 @@ TEST_F(ReportTest, BadRunsAreRefusedAndNothingIsWrittenLengthy) {
   ExpectRefused(Emplace("report empty"),
                 "empty: holds no experiment (a folder that `emplace sweep` wrote: it has experiment.json)");
   WriteSampleRuns();
-  ExpectRefused(Emplace("report runs -o page.txt"), "page.txt: is not a name for a page (a name that ends in .html)");
+  ExpectRefused(Emplace("report runs -o page.txt"),
+                "page.txt: is neither a page nor tables of LaTeX (a name that ends in .html or .tex)");
   EXPECT_EQ(Emplace("report runs -o no/page.html").status, 2);
   ASSERT_EQ(Shell("f=$(ls runs/demo/*/trial.json | head -n 1) && head -c 100 $f > t && cp t $f && rm t").status, 0);
   const Ran broken = Emplace("report runs -o page.html");

@@ -138,7 +138,7 @@ TEST_F(ReproduceTest, RefusesWhatItDoesNotKnowLengthy) {
   ExpectRefused(Emplace("reproduce families --seed 1 2"), "--seed: is given 2 times (once)");
   ExpectRefused(Emplace("reproduce families --from bad.yaml"), "--from: is not for families");
   ExpectRefused(Emplace("reproduce networks -o table.txt"),
-                "table.txt: does not say its format (a name that ends in .csv or .md)");
+                "table.txt: does not say its format (a name that ends in .csv, .md or .tex)");
 }
 
 TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWrittenLengthy) {
@@ -150,7 +150,7 @@ TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWrittenLengthy) {
                 "post rnnlm-8-gpus: tiny.yaml has no trial of it");
   ExpectRefused(Emplace(tiny + "--seed 7"), "--seed 7: is not a seed of tiny.yaml (1, 2)");
   ExpectRefused(Emplace(tiny + "-o t.html"),
-                "t.html: is neither a table (a name that ends in .csv or .md) nor a folder of runs");
+                "t.html: is neither a table (a name that ends in .csv, .md or .tex) nor a folder of runs");
   ExpectRefused(Emplace(tiny + "-o t.md rnnlm-2-gpus"),
                 "rnnlm-2-gpus: is a row, not a folder of runs (rows go before -o)");
   ExpectRefused(Emplace(tiny + "-o a -o b"), "b: is a second folder of runs, beside a (one)");

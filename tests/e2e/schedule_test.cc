@@ -131,8 +131,6 @@ TEST_F(ScheduleCommandTest, WrongAndMissingFilesAreNamed) {
 TEST_F(ScheduleCommandTest, OptionsThatDoNotFitAreRefusedLengthy) {
   ExpectRefused(Simulate("--schedule gpipe"), "--micro-batches: is missing (how many gpipe is to run)");
   ExpectRefused(Simulate("--micro-batches 2"), "--micro-batches: is used without a schedule (--schedule gpipe ..)");
-  ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --timeline t.svg"),
-                "--timeline: t.svg is no timeline of a schedule (.json, trace events)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 2 --engine placeto-reference"),
                 "--engine: \"placeto-reference\" runs no schedules (fifo)");
   ExpectRefused(Simulate("--schedule gpipe --micro-batches 4000000"),
@@ -175,6 +173,52 @@ TEST_F(ScheduleCommandTest, WritesATimelineOfActions) {
               event.at("dur").dump() + "; ";
   }
   EXPECT_EQ(slices, "0F0 0 0 1; 0B0 0 6 2; 1F0 1 2 1; 1B0 1 3 2; u0 0 8 5; ");
+}
+
+TEST_F(ScheduleCommandTest, DrawsATimelineOfActions) {
+  ASSERT_EQ(Simulate("--schedule gpipe --micro-batches 2 --timeline t.svg").status, 0);
+  EXPECT_EQ(Read("t.svg").rfind("<svg ", 0), 0U);
+  EXPECT_NE(Read("t.svg").find("<title>1B1</title>"), std::string::npos) << Read("t.svg");
+  ASSERT_EQ(Emplace("place --graph g.json --cluster c.yaml --schedule gpipe --micro-batches 2 --evaluations 5 "
+                    "--timeline placed.svg -o placed.json")
+                .status,
+            0);
+  EXPECT_NE(Read("placed.svg").find("2 micro-batches"), std::string::npos);
+}
+
+TEST_F(ScheduleCommandTest, ExplainsAStep) {
+  // 0F0 0-1, sent until 2, 1F0 2-3, 1B0 3-5, sent until 6, 0B0 6-8, u0 8-13: all of it is the chain.
+  const std::string explain = "explain --graph g.json --cluster c.yaml --placement p.json --schedule gpipe ";
+  const Ran ran = Emplace(explain + "--micro-batches 1 --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const nlohmann::json json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json.at("schema"), "emplace.explanation");
+  EXPECT_EQ(json.at("schedule"), "gpipe");
+  EXPECT_EQ(json.at("step_time_us"), 13);
+  EXPECT_EQ(json.at("chain").at("forward_us"), 2);
+  EXPECT_EQ(json.at("chain").at("transfer_us"), 2);
+  EXPECT_EQ(json.at("chain").at("update_us"), 5);
+  EXPECT_EQ(json.at("chain").at("parts").at(1),
+            nlohmann::json::parse(R"({"kind": "transfer", "start_us": 1.0, "duration_us": 1.0, "action": "0F0",
+                                      "device": "gpu:0", "to": "gpu:1"})"));
+  EXPECT_EQ(json.at("chain").at("parts").at(6).at("op"), "u0");
+  EXPECT_EQ(json.at("devices").at(1).at("idle_us"), 8);
+  EXPECT_EQ(json.at("devices").at(1).at("waiting_for_devices_us"), 1);
+  EXPECT_EQ(json.at("devices").at(1).at("waiting_for_transfers_us"), 1);
+  EXPECT_EQ(json.at("actions").size(), 4U);
+  EXPECT_EQ(json.at("final_ops").at(0).at("slack_us"), 0);
+  // Transfers of 1000 bytes at 1 GB/s take half a us with twice the bandwidth.
+  EXPECT_EQ(json.at("what_if").at(0).at("step_time_us"), 12);
+  EXPECT_EQ(json.at("what_if").at(1).at("gain_us"), 0);
+  EXPECT_EQ(json.at("what_if").at(2).at("change"), "ops 10 % faster on gpu:0");
+  EXPECT_EQ(json.at("what_if").at(2).at("gain_us"), 0.8);
+  const Ran text = Emplace(explain + "--micro-batches 3");
+  EXPECT_NE(text.out.find("The critical chain, which takes the whole step"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("twice the bandwidth"), std::string::npos);
+  ExpectRefused(Emplace(explain + "--micro-batches 1 --moves 3"),
+                "--moves: is not for a schedule, of which no moves are simulated");
+  ExpectRefused(Emplace(explain + "--micro-batches 1 -o x.html"), "--output: is not for a schedule (--json)");
+  ExpectRefused(Emplace(explain), "--micro-batches: is missing (how many gpipe is to run)");
 }
 
 TEST_F(ScheduleCommandTest, ListsSchedules) {

@@ -180,6 +180,38 @@ TEST_F(SimulateTest, InspectDescribesAGraph) {
             std::string::npos);
 }
 
+TEST_F(SimulateTest, InspectPrintsAllOfItAsJson) {
+  const auto inspect = [&](const std::string& more) {
+    const Ran ran = Emplace("inspect g.json --json " + more);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out);
+  };
+  const nlohmann::json graph = inspect("");
+  EXPECT_EQ(graph.at("schema"), "emplace.inspection");
+  EXPECT_EQ(graph.at("ops"), 2);
+  EXPECT_EQ(graph.at("tensors"), 1);
+  EXPECT_EQ(graph.at("largest_tensor_bytes"), 2000);
+  EXPECT_EQ(graph.at("data_edges"), 1);
+  EXPECT_EQ(graph.at("depth"), 1);
+  EXPECT_EQ(graph.at("persistent_bytes"), 1000);
+  EXPECT_EQ(graph.at("time_us").at("ops_with_one_time"), 2);
+  EXPECT_EQ(graph.at("passes").at(0).at("name"), "none");
+  EXPECT_EQ(graph.at("kinds"), nlohmann::json::parse(R"([{"name": "test", "ops": 2, "flop": 0.0,
+                                                           "persistent_bytes": 1000}])"));
+  EXPECT_FALSE(graph.contains("cluster"));
+  const nlohmann::json cluster = inspect("--cluster c.yaml").at("cluster");
+  EXPECT_EQ(cluster.at("devices"), 2);
+  EXPECT_EQ(cluster.at("critical_path_us"), 8);
+  EXPECT_EQ(cluster.at("lower_bound_us"), 8);
+  ASSERT_EQ(Shell("sed -i '/\"b\"/s/, \"time_us\": 4//' g.json").status, 0);
+  const nlohmann::json untimed = inspect("--cluster c.yaml").at("cluster");
+  EXPECT_EQ(untimed.at("ops_without_time"), 1);
+  EXPECT_EQ(untimed.at("first_op_without_time"), "b");
+  EXPECT_FALSE(untimed.contains("lower_bound_us"));
+  ExpectRefused(Emplace("inspect g.json --json --dot -"),
+                "-: is used for both --dot and --json (one may be standard output)");
+}
+
 TEST_F(SimulateTest, InspectDrawsSmallGraphs) {
   EXPECT_EQ(Emplace("inspect g.json --dot g.dot").status, 0);
   EXPECT_EQ(Emplace("inspect g.json --dot -").out, Read("g.dot"));

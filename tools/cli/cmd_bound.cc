@@ -14,6 +14,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/report_text.h"
@@ -23,7 +24,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -45,8 +45,10 @@ std::optional<Placement> FirstPlacement(const BoundCommandOptions& options, cons
   if (!options.placement.empty()) {
     return LoadPlacement(options.placement, graph, cluster, costs);
   }
+  const bool is_searched =
+      agents::CanBeExact(graph, cluster) && !agents::HasOnlySimpleBounds(options.problem.settings.engine);
   // Agents place on all devices, so they need all links.
-  if (!agents::CanBeExact(graph, cluster) || cluster.FindMissingLink()) return std::nullopt;
+  if (!is_searched || cluster.FindMissingLink()) return std::nullopt;
   agents::SearchSpec spec = MakeSearchSpec(options.problem, std::nullopt, graph, cluster, costs);
   spec.evaluations = kFirstEvaluations;
   spec.simulator = &simulator;
@@ -65,7 +67,7 @@ double GapPercent(const agents::BoundReport& report) {
 void PrintText(const BoundCommandOptions& options, const std::string& costs_text, const Graph& graph,
                const Cluster& cluster, const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
-  std::cout << HeadLine(graph.name(), cluster.name(), "fifo", costs_text) << '\n';
+  std::cout << HeadLine(graph.name(), cluster.name(), options.problem.settings.engine, costs_text) << '\n';
   std::cout << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(Micros(best.nanos)), best.method);
   if (report.optimal) {
     std::cout << fmt::format("optimal      {}: no placement that fits is faster\n",
@@ -84,17 +86,20 @@ void PrintText(const BoundCommandOptions& options, const std::string& costs_text
     table.Add({std::string(bound.method), HumanReadableMicros(Micros(bound.nanos))});
   }
   table.PrintText(std::cout);
+  if (const std::string& engine = options.problem.settings.engine; agents::HasOnlySimpleBounds(engine)) {
+    std::cout << fmt::format("\nNo other argument holds for engine {}; fifo and flow have more.\n", engine);
+  }
   if (report.nodes > 0) std::cout << fmt::format("\n{} bounded\n", Counted(report.nodes, "partial placement"));
 }
 
-void PrintJson(const std::string& costs_text, const Graph& graph, const Cluster& cluster,
-               const agents::BoundReport& report) {
+void PrintJson(const BoundCommandOptions& options, const std::string& costs_text, const Graph& graph,
+               const Cluster& cluster, const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
   nlohmann::ordered_json json = {{"schema", "emplace.bound"},
                                  {"version", 1},
                                  {"graph", graph.name()},
                                  {"cluster", cluster.name()},
-                                 {"engine", "fifo"},
+                                 {"engine", options.problem.settings.engine},
                                  {"costs", costs_text},
                                  {"lower_bound_us", Micros(best.nanos)},
                                  {"lower_bound_ns", best.nanos},
@@ -114,6 +119,7 @@ void PrintJson(const std::string& costs_text, const Graph& graph, const Cluster&
 
 int Run(const BoundCommandOptions& options) {
   const ProblemOptions& problem = options.problem;
+  CheckProblem(problem);
   CheckFiles({problem.graph.file, problem.cluster.name, problem.costs.profile, options.placement}, {options.output});
   if (options.output == "-" && options.json) {
     throw InputError("-", "is used for both --placement-out and --json (one may be standard output)");
@@ -125,6 +131,7 @@ int Run(const BoundCommandOptions& options) {
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   SearchStop stop(options.seconds);
   agents::BoundOptions bound;
+  bound.simulation = simulator.options();
   bound.start = FirstPlacement(options, graph, cluster, costs, simulator, stop);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point began = Clock::now();
@@ -134,10 +141,12 @@ int Run(const BoundCommandOptions& options) {
     Progress progress("bound");
     bound.keep_going = [&](const agents::ExactProgress& now) {
       const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-      progress.Show(static_cast<std::size_t>(seconds), static_cast<std::size_t>(options.seconds) + 1, "seconds",
-                    fmt::format("{}, lower bound {}, best {}", Counted(now.nodes, "node"),
-                                HumanReadableMicros(Micros(now.bound_nanos)),
-                                now.best ? HumanReadableMicros(Micros(*now.best)) : "none yet"));
+      progress.ShowWithoutRate({.done = static_cast<std::size_t>(seconds),
+                                .total = static_cast<std::size_t>(options.seconds) + 1,
+                                .things = "seconds",
+                                .note = fmt::format("{}, lower bound {}, best {}", Counted(now.nodes, "node"),
+                                                    HumanReadableMicros(Micros(now.bound_nanos)),
+                                                    now.best ? HumanReadableMicros(Micros(*now.best)) : "none yet")});
       return !stop();
     };
     report = agents::ProveBound(graph, cluster, costs, bound);
@@ -154,7 +163,7 @@ int Run(const BoundCommandOptions& options) {
     }
   }
   if (options.json) {
-    PrintJson(loaded.text, graph, cluster, report);
+    PrintJson(options, loaded.text, graph, cluster, report);
   } else if (options.output != "-") {
     PrintText(options, loaded.text, graph, cluster, report);
   }
@@ -186,6 +195,7 @@ Command AddBound(CLI::App& app) {
                    "placement.json to write: the fastest that is known, the optimum if it was proved")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
+  AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});
   command->add_flag("--json", options->json, "Print JSON");
   return {command, [options] { return Run(*options); }};
 }

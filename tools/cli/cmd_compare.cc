@@ -36,7 +36,6 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -48,7 +47,7 @@ struct CompareOptions {
   std::vector<std::size_t> gpus;
   bool json = false;
   bool csv = false;
-  std::vector<std::string> outputs;  // files: .csv, .md or .json
+  std::vector<std::string> outputs;  // files: .csv, .md, .tex or .json
   std::string placements;            // a folder
 };
 
@@ -140,8 +139,9 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   stop->Start();
   spec.stop = [stop] { return (*stop)(); };
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
-  const agents::SearchResult result = agents::RunSearch(
-      agents::WithNamedPlacements(spec), [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+  const agents::SearchResult result =
+      agents::RunSearch(agents::WithNamedPlacements(spec),
+                        [&progress](const agents::SearchProgress& now) { progress.Show(ProgressOf(now)); });
   if (result.was_stopped) PrintMessage("warning: " + result.note);
   Cell cell{.agent = agent,
             .costs = costs_text,
@@ -291,13 +291,14 @@ std::vector<std::string> OneDeviceNotes(const std::vector<Cell>& cells) {
   return notes;
 }
 
-enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kJson };
+enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kLatex, kJson };
 
 Format FormatOf(const std::string& path) {
   if (path.ends_with(".csv")) return Format::kCsv;
   if (path.ends_with(".md")) return Format::kMarkdown;
+  if (path.ends_with(".tex")) return Format::kLatex;
   if (path.ends_with(".json")) return Format::kJson;
-  throw InputError(path, "does not say its format (a name that ends in .csv, .md or .json)");
+  throw InputError(path, "does not say its format (a name that ends in .csv, .md, .tex or .json)");
 }
 
 void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
@@ -316,6 +317,10 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
     case Format::kMarkdown:
       MakeTable(options, cells).PrintMarkdown(out);
       for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << MarkdownText(note) << '\n';
+      return;
+    case Format::kLatex:
+      MakeTable(options, cells).PrintLatex(out);
+      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << LatexText(note) << '\n';
       return;
     case Format::kJson:
       return PrintJson(out, options, cells);
@@ -424,7 +429,8 @@ Command AddCompare(CLI::App& app) {
   command->add_flag("--csv", options->csv, "Print as CSV");
   command
       ->add_option("-o,--output", options->outputs,
-                   "Write the table to a file too, as the end of its name says: .csv, .md or .json")
+                   "Write the table to a file too, as the end of its name says: .csv, .md, .tex (LaTeX, with the "
+                   "package booktabs) or .json")
       ->type_name("FILE");
   command->add_option("--placements", options->placements, "Folder, which exists, for each agent's best placement")
       ->type_name("DIR");

@@ -19,6 +19,7 @@
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/formats/report_text.h"
 #include "sim/placement.h"
@@ -166,6 +167,7 @@ void TakeGraph(DiffOptions* options) {
 
 int Run(DiffOptions options) {
   TakeGraph(&options);
+  const BusyLine busy("diff");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   CheckFiles(

@@ -12,11 +12,13 @@
 #include "agents/explain/words.h"
 #include "experiments/report/explanation.h"
 #include "experiments/report/html.h"
+#include "experiments/report/schedule_explanation.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/formats/report_text.h"
 #include "sim/placement.h"
@@ -182,13 +184,33 @@ class Printer {
   const Cluster& cluster_;
 };
 
+// A step of many micro-batches is explained by actions; moves of ops would need another pipeline each.
+int ExplainWithSchedule(const ExplainOptions& options, const ScheduleChoice& choice, const Graph& graph,
+                        const Cluster& cluster, const LoadedCosts& costs, const Placement& placement) {
+  const SchedulePlaces places = {options.problem.graph.file, options.placement, "--schedule " + choice.name};
+  experiments::ExplainedSchedule explained =
+      experiments::MakeExplainedSchedule(graph, cluster, costs.table, placement, choice, places);
+  explained.report.costs = costs.text;
+  WriteFile("-", [&](std::ostream& out) {
+    options.json ? experiments::WriteExplainedSchedule(out, explained, graph, cluster)
+                 : experiments::PrintExplainedSchedule(out, explained, cluster);
+  });
+  return kSuccess;
+}
+
 int Run(const ExplainOptions& options) {
+  const BusyLine busy("explain");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
+  const std::optional<ScheduleChoice> schedule = LoadSchedule(Resolved(problem.settings), agents::Door::kCommandLine);
+  if (schedule && options.moves) throw InputError("--moves", "is not for a schedule, of which no moves are simulated");
+  if (schedule && !options.output.empty()) throw InputError("--output", "is not for a schedule (--json)");
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".html")) {
     throw InputError(options.output, "is not a name for a page (a name that ends in .html)");
   }
-  CheckFiles({problem.graph.file, problem.cluster.name, options.placement, problem.costs.profile}, {options.output});
+  std::vector<std::string> inputs = InputFiles(problem);
+  inputs.push_back(options.placement);
+  CheckFiles(inputs, {options.output});
   if (options.output == "-" && options.json) {
     throw InputError("-", "is used for both --output and --json (one may be standard output)");
   }
@@ -197,6 +219,7 @@ int Run(const ExplainOptions& options) {
   const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
   const CostTable& costs = loaded.table;
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
+  if (schedule) return ExplainWithSchedule(options, *schedule, graph, cluster, loaded, placement);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   experiments::Explanation explanation = experiments::MakeExplanation(
       graph, cluster, costs, placement, simulator, options.moves.value_or(SimulationsFor(graph, 1000)));
@@ -232,7 +255,7 @@ Command AddExplain(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
   AddCostOptions(*command, &options->problem);
-  AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});
+  AddSimulationOptions(*command, &options->problem);
   command
       ->add_option("--moves", options->moves,
                    "Moves to simulate at most (default: 1000, and fewer for graphs of more than 20,000 ops)")

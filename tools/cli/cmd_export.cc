@@ -16,6 +16,7 @@
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/placement.h"
 #include "sim/simulator.h"
@@ -37,6 +38,7 @@ std::string FormatError(const std::string& text) {
 }
 
 int Run(const ExportOptions& options) {
+  const BusyLine busy("export");
   const ProblemOptions& problem = options.problem;
   const std::vector<std::string> inputs = {problem.graph.file, problem.cluster.name, options.placement,
                                            problem.costs.profile};

@@ -10,6 +10,7 @@
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/options.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/graph_json.h"
 #include "tools/cli/commands.h"
@@ -25,6 +26,7 @@ struct GenerateOptions {
 };
 
 int Run(const GenerateOptions& options) {
+  const BusyLine busy("generate");
   CheckFiles({}, {options.output});
   datasets::FindModel(options.model);  // reports an unknown name before a bad setting
   const Graph graph = datasets::MakeModel(options.model, ParseSettings(options.settings));

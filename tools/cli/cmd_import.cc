@@ -15,6 +15,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
@@ -89,6 +90,7 @@ std::string WhyNoDevices(const datasets::ImporterEntry& importer) {
 }
 
 int Run(const ImportOptions& options) {
+  const BusyLine busy("import");
   std::vector<std::string> inputs = options.files;
   inputs.push_back(options.expert);
   inputs.push_back(options.times);

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,6 +21,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/bounds.h"
@@ -37,6 +40,7 @@ constexpr std::size_t kMaxPictureOps = 400;
 struct InspectOptions {
   ProblemOptions problem;
   std::string dot;
+  bool json = false;
 };
 
 struct Counts {
@@ -69,6 +73,7 @@ struct Summary {
   std::size_t tied = 0;                    // ops in a colocation class of more than one
   std::size_t data_edges = 0;              // (tensor, consumer) pairs
   std::size_t control_edges = 0;
+  std::uint32_t depth = 0;  // edges on the longest path
   Bytes tensors;
   Bytes largest;
 };
@@ -97,6 +102,7 @@ Summary Summarise(const Graph& graph) {
     s.control_edges += graph.control_consumers(id).size();
     ++class_size[Index(graph.colocation_class(id))];
   }
+  for (const std::uint32_t depth : Depths(graph)) s.depth = std::max(s.depth, depth);
   for (const std::size_t size : class_size) s.tied += size > 1 ? size : 0;
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
     const TensorId tensor = MakeId<TensorId>(t);
@@ -116,14 +122,12 @@ std::string TimesForPeople(const Summary& s) {
 }
 
 void PrintSummary(std::ostream& out, const Graph& graph, const Summary& s) {
-  const std::vector<std::uint32_t> depths = Depths(graph);
-  const std::uint32_t depth = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
   out << fmt::format("graph              {}\n", Printable(graph.name()))
       << fmt::format("ops                {}\n", s.all.ops)
       << fmt::format("tensors            {} ({}, the largest {})\n", graph.num_tensors(), HumanReadable(s.tensors),
                      HumanReadable(s.largest))
       << fmt::format("edges              {} data, {} control\n", s.data_edges, s.control_edges)
-      << fmt::format("depth              {} edges on the longest path\n", depth)
+      << fmt::format("depth              {} edges on the longest path\n", s.depth)
       << fmt::format("layers             {}\n", s.layers.size())
       << fmt::format("colocated          {} ops tied to others\n", s.tied)
       << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
@@ -161,31 +165,104 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
   return count;
 }
 
-std::string BoundsForPeople(const ProblemOptions& problem, const Graph& graph) {
+// What no placement on the cluster can beat.
+struct ClusterSummary {
+  std::string name;
+  std::size_t num_devices = 0;
+  std::size_t untimed = 0;  // ops without a time on any device; there are no bounds if there is one
+  std::string first_untimed;
+  std::string why_untimed;
+  std::string costs;  // where op times are from
+  Bounds bounds;
+  agents::LowerBound best;
+};
+
+ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
   const experiments::CostModels models =
       experiments::LoadCostModels(experiments::ResolvedCosts(problem.costs, graph, cluster), "costs");
   experiments::CheckKinds(models, cluster, problem.cluster.name);
-  std::ostringstream out;
-  out << fmt::format("\non {} ({} devices)\n", Printable(cluster.name()), cluster.num_devices());
+  ClusterSummary s;
+  s.name = cluster.name();
+  s.num_devices = cluster.num_devices();
   OpId first{};
-  const std::size_t untimed =
-      AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
-  out << fmt::format("ops without time   {}{}\n", untimed,
-                     untimed > 0 ? " (the first: " + Printable(graph.op(first).name) + ")" : "");
-  if (untimed > 0) {
-    out << fmt::format("no bounds          {}\n", models.model->WhyNoTime(graph, first));
-    return out.str();
+  s.untimed = AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
+  if (s.untimed > 0) {
+    s.first_untimed = graph.op(first).name;
+    s.why_untimed = models.model->WhyNoTime(graph, first);
+    return s;
   }
   const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
   const CostTable& costs = loaded.table;
-  out << fmt::format("costs              {}\n", loaded.text);
-  const Bounds bounds = ComputeBounds(graph, cluster, costs);
-  const agents::LowerBound best = agents::FindLowerBound(graph, cluster, costs, "fifo");
-  out << fmt::format("critical path      {}\n", HumanReadableMicros(bounds.critical_path_micros))
-      << fmt::format("work               {}, each op on its fastest device\n", HumanReadableMicros(bounds.work_micros))
-      << fmt::format("lower bound        {} ({})\n", HumanReadableMicros(best.micros), best.method);
-  return out.str();
+  s.costs = loaded.text;
+  s.bounds = ComputeBounds(graph, cluster, costs);
+  s.best = agents::FindLowerBound(graph, cluster, costs, "fifo");
+  return s;
+}
+
+void PrintClusterSummary(std::ostream& out, const ClusterSummary& s) {
+  out << fmt::format("\non {} ({} devices)\n", Printable(s.name), s.num_devices)
+      << fmt::format("ops without time   {}{}\n", s.untimed,
+                     s.untimed > 0 ? " (the first: " + Printable(s.first_untimed) + ")" : "");
+  if (s.untimed > 0) {
+    out << fmt::format("no bounds          {}\n", s.why_untimed);
+    return;
+  }
+  out << fmt::format("costs              {}\n", s.costs)
+      << fmt::format("critical path      {}\n", HumanReadableMicros(s.bounds.critical_path_micros))
+      << fmt::format("work               {}, each op on its fastest device\n",
+                     HumanReadableMicros(s.bounds.work_micros))
+      << fmt::format("lower bound        {} ({})\n", HumanReadableMicros(s.best.micros), s.best.method);
+}
+
+nlohmann::ordered_json CountsJson(const std::map<std::string_view, Counts>& counts) {
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& [name, count] : counts) {
+    json.push_back(
+        {{"name", name}, {"ops", count.ops}, {"flop", count.flop}, {"persistent_bytes", count.persistent.count}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json ClusterJson(const ClusterSummary& s) {
+  nlohmann::ordered_json json = {{"name", s.name}, {"devices", s.num_devices}, {"ops_without_time", s.untimed}};
+  if (s.untimed > 0) {
+    json["first_op_without_time"] = s.first_untimed;
+    json["no_bounds"] = s.why_untimed;
+    return json;
+  }
+  json["costs"] = s.costs;
+  json["critical_path_us"] = s.bounds.critical_path_micros;
+  json["work_us"] = s.bounds.work_micros;
+  json["lower_bound_us"] = s.best.micros;
+  json["lower_bound_method"] = s.best.method;
+  return json;
+}
+
+void PrintJson(std::ostream& out, const Graph& graph, const Summary& s, const std::optional<ClusterSummary>& cluster) {
+  nlohmann::ordered_json json = {
+      {"schema", "emplace.inspection"},
+      {"version", 1},
+      {"graph", graph.name()},
+      {"ops", s.all.ops},
+      {"tensors", graph.num_tensors()},
+      {"tensor_bytes", s.tensors.count},
+      {"largest_tensor_bytes", s.largest.count},
+      {"data_edges", s.data_edges},
+      {"control_edges", s.control_edges},
+      {"depth", s.depth},
+      {"layers", s.layers.size()},
+      {"colocated_ops", s.tied},
+      {"flop", s.all.flop},
+      {"persistent_bytes", s.all.persistent.count},
+      {"variables", s.variables.ops},
+      {"variable_bytes", s.variables.persistent.count},
+      {"time_us",
+       {{"ops_with_one_time", s.one_time}, {"device_kinds", s.timed_kinds}, {"ops_without_time", s.untimed}}},
+      {"passes", CountsJson(s.passes)},
+      {"kinds", CountsJson(s.kinds)}};
+  if (cluster) json["cluster"] = ClusterJson(*cluster);
+  out << json.dump(1) << '\n';
 }
 
 // Graphviz's name of the picture format that the file name ends in; null: none.
@@ -225,7 +302,11 @@ FileToWrite PictureFile(const std::string& path, const char* format, const Graph
 }
 
 int Run(const InspectOptions& options) {
+  const BusyLine busy("inspect");
   CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.problem.costs.profile}, {options.dot});
+  if (options.dot == "-" && options.json) {
+    throw InputError("-", "is used for both --dot and --json (one may be standard output)");
+  }
   const Graph graph = experiments::LoadGraph(options.problem.graph);
   const char* const format = PictureFormat(options.dot);
   const std::size_t most = format != nullptr ? kMaxPictureOps : kMaxDotOps;
@@ -234,7 +315,8 @@ int Run(const InspectOptions& options) {
                      fmt::format("has {} ops, too many for --dot {} (at most {})", graph.num_ops(), options.dot, most));
   }
   // An error in the cluster comes before anything is printed or written.
-  const std::string bounds = options.problem.cluster.name.empty() ? "" : BoundsForPeople(options.problem, graph);
+  std::optional<ClusterSummary> cluster;
+  if (!options.problem.cluster.name.empty()) cluster = SummariseOn(options.problem, graph);
   std::vector<FileToWrite> files;
   if (format != nullptr) {
     files.push_back(PictureFile(options.dot, format, graph));
@@ -243,8 +325,9 @@ int Run(const InspectOptions& options) {
   }
   if (options.dot != "-") {
     files.push_back({"-", [&](std::ostream& out) {
+                       if (options.json) return PrintJson(out, graph, Summarise(graph), cluster);
                        PrintSummary(out, graph, Summarise(graph));
-                       out << bounds;
+                       if (cluster) PrintClusterSummary(out, *cluster);
                      }});
   }
   WriteFiles(files);
@@ -268,6 +351,7 @@ Command AddInspect(CLI::App& app) {
                       "its dot makes: .svg, .png or .pdf (up to {})",
                       kMaxDotOps, kMaxPictureOps))
       ->type_name("FILE");
+  command->add_flag("--json", options->json, "Print everything as JSON (emplace.inspection)");
   return {command, [options] { return Run(*options); }};
 }
 

@@ -18,6 +18,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/cluster_yaml.h"
@@ -145,6 +146,7 @@ struct ShowInstanceOptions {
 };
 
 int RunShow(const ShowInstanceOptions& options) {
+  const BusyLine busy("library show");
   CheckFiles({}, {options.graph_output, options.cluster_output, options.planted_output});
   const LibraryInstance& instance = experiments::FindInstance(options.name);
   const LibraryProblem problem = experiments::LoadInstance(instance);
@@ -209,6 +211,7 @@ struct CheckOptions {
 };
 
 int RunCheck(const CheckOptions& options) {
+  const BusyLine busy("library check");
   const std::string text = ReadWholeFile(options.placement, InputKind::kPlacement);
   const auto of_file = [&]() -> const LibraryInstance& {
     std::istringstream in(text);

@@ -16,16 +16,15 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "sim/schedule/schedule_evaluator.h"
-#include "sim/schedule/schedule_trace.h"
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/importing.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -105,22 +104,21 @@ std::string Summary(const PlaceOptions& options, const agents::SearchResult& res
   return std::move(text).str();
 }
 
-std::vector<FileToWrite> ScheduleTimelineFile(const PlaceOptions& options, const ScheduleChoice& choice,
-                                              const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                                              const Placement& placement) {
+std::vector<FileToWrite> TimelineOf(const PlaceOptions& options, const agents::ObjectiveContext& problem,
+                                    const Placement& placement) {
   if (options.show.timeline.empty()) return {};
-  const ScheduleEvaluator evaluator(graph, cluster, costs, choice);
-  return {{.path = options.show.timeline,
-           .write = [step = std::make_shared<const ScheduledStep>(evaluator.Simulate(placement)), &graph,
-                     &cluster](std::ostream& out) {
-             WriteScheduleTrace(out, OnRanksOf(step->pipeline.model, step->schedule), step->pipeline, step->result,
-                                graph, cluster);
-           }}};
+  if (!problem.schedule) {
+    return TimelineFile(options.show.timeline, *problem.simulator, problem.graph, problem.cluster, placement);
+  }
+  const ScheduleEvaluator evaluator(problem.graph, problem.cluster, problem.costs, *problem.schedule);
+  return ScheduleTimelineFile(options.show.timeline,
+                              std::make_shared<const ScheduledStep>(evaluator.Simulate(placement)), problem.graph,
+                              problem.cluster);
 }
 
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
-  CheckProblem(problem, options.show.timeline);
+  CheckProblem(problem);
   std::vector<std::string> inputs = InputFiles(problem);
   inputs.push_back(options.policy);
   CheckFiles(inputs, {options.output, options.show.timeline, options.checkpoint, options.policy_output});
@@ -167,7 +165,7 @@ int Run(const PlaceOptions& options) {
   {
     Progress progress(spec.agent);
     result = agents::RunSearch(agents::WithNamedPlacements(spec),
-                               [&progress](const agents::SearchProgress& now) { progress.Show(now); });
+                               [&progress](const agents::SearchProgress& now) { progress.Show(ProgressOf(now)); });
   }
   if (stop.Interrupted()) {
     PrintMessage(fmt::format("stopped after {} by {}: {}", Counted(result.evaluations, "evaluation"), stop.Cause(),
@@ -186,9 +184,7 @@ int Run(const PlaceOptions& options) {
   }
   const Placement& best = *result.best;
   files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
-  const std::vector<FileToWrite> timeline = schedule
-                                                ? ScheduleTimelineFile(options, *schedule, graph, cluster, costs, best)
-                                                : TimelineFile(options.show.timeline, simulator, graph, cluster, best);
+  const std::vector<FileToWrite> timeline = TimelineOf(options, context, best);
   files.insert(files.end(), timeline.begin(), timeline.end());
   StepReport report = objective->Report(best, result.best_result);
   report.costs = loaded.text;

@@ -19,6 +19,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
@@ -26,7 +27,6 @@
 #include "tools/cli/hardware.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 
 namespace emplace::tools {
 namespace {
@@ -104,13 +104,6 @@ Profile LoadOrBegin(const std::string& path) {
   Profile profile;
   profile.host.insert(host.begin(), host.end());
   return profile;
-}
-
-std::string Left(const profiler::MachineProfilerProgress& progress) {
-  if (progress.done * 20 < progress.total) return progress.what;  // too early for an estimate
-  const double left =
-      progress.seconds / static_cast<double>(progress.done) * static_cast<double>(progress.total - progress.done);
-  return fmt::format("about {:.0f} s left for {}", left, progress.what);
 }
 
 // What to do where the samples of ops that matter stay far apart.
@@ -209,7 +202,11 @@ int Run(const ProfileOptions& options) {
           [&](const Profile& now) {
             if (options.output != "-") WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, now); });
           },
-          [&](const profiler::MachineProfilerProgress& now) { progress.Show(now.done, now.total, "ops", Left(now)); });
+          [&](const profiler::MachineProfilerProgress& now) {
+            const double rate = now.seconds > 0 ? static_cast<double>(now.done) / now.seconds : 0;  // of this `what`
+            progress.Show(
+                {.done = now.done, .total = now.total, .things = "ops", .per_second = rate, .note = now.what});
+          });
     });
   }
   const std::string load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());

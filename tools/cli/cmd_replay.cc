@@ -20,6 +20,7 @@
 #include "sim/base/exit_status.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "tools/cli/commands.h"
@@ -224,6 +225,7 @@ experiments::Replay MeanOverSteps(const datasets::Imported& imported, const expe
 }
 
 int Run(const ReplayOptions& options) {
+  const BusyLine busy("replay");
   std::vector<std::string> inputs = options.files;
   inputs.insert(inputs.end(), options.scale_from.begin(), options.scale_from.end());
   CheckFiles(inputs, {});

@@ -19,6 +19,7 @@
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/problem.h"
@@ -33,12 +34,14 @@ struct ReportOptions {
   std::vector<std::string> of;     // experiment files
 };
 
+bool IsLatex(const ReportOptions& options) { return options.output.ends_with(".tex"); }
+
 // The prefix of the other files' names: the page's name without .html.
 std::string Stem(const ReportOptions& options) {
   if (options.output.empty()) return (std::filesystem::path(options.runs) / "report").string();
   constexpr std::string_view kEnd = ".html";
   if (!options.output.ends_with(kEnd) || options.output.size() == kEnd.size()) {
-    throw InputError(options.output, "is not a name for a page (a name that ends in .html)");
+    throw InputError(options.output, "is neither a page nor tables of LaTeX (a name that ends in .html or .tex)");
   }
   return options.output.substr(0, options.output.size() - kEnd.size());
 }
@@ -54,9 +57,14 @@ std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
 }
 
 int Run(const ReportOptions& options) {
-  const std::string stem = Stem(options);
+  const BusyLine busy("report");
+  const std::string stem = IsLatex(options) ? "" : Stem(options);
   experiments::CheckIsRunsFolder(options.runs);  // the report's default place is in it
-  for (const char* const end : {".html", ".md", ".csv", "_table.csv", "_tests.csv"}) CheckFiles({}, {stem + end});
+  if (IsLatex(options)) {
+    CheckFiles({}, {options.output});
+  } else {
+    for (const char* const end : {".html", ".md", ".csv", "_table.csv", "_tests.csv"}) CheckFiles({}, {stem + end});
+  }
   const std::vector<experiments::TrialCondition> conditions = experiments::ParseConditions(options.where, "--where");
   std::vector<experiments::ExperimentRuns> experiments = experiments::ReadRuns(options.runs);
   for (const std::string& file : options.of) experiments::LeaveOutAbandoned(file, &experiments);
@@ -71,6 +79,10 @@ int Run(const ReportOptions& options) {
   // Everything is made before the first file is written, and all files are written before the first one is renamed into
   // place.
   const experiments::ReportDocument document = experiments::MakeReport(experiments, ProblemOf);
+  if (IsLatex(options)) {
+    WriteFile(options.output, [&](std::ostream& out) { experiments::WriteLatexTables(out, document); });
+    return kSuccess;
+  }
   WriteFiles({{stem + ".md", [&](std::ostream& out) { experiments::WriteMarkdown(out, document); }},
               {stem + ".csv", [&](std::ostream& out) { experiments::WriteTrialsCsv(out, experiments); }},
               {stem + "_table.csv", [&](std::ostream& out) { experiments::WriteTableCsv(out, experiments); }},
@@ -88,9 +100,10 @@ Command AddReport(CLI::App& app) {
   command->add_option("RUNS", options->runs, "A folder that `emplace sweep` wrote, or one experiment's folder in it")
       ->required();
   command
-      ->add_option("-o,--output", options->output,
-                   "The page, NAME.html; NAME.md, NAME.csv (trials), NAME_table.csv and NAME_tests.csv are written "
-                   "beside it (default: RUNS/report.html)")
+      ->add_option(
+          "-o,--output", options->output,
+          "The page, NAME.html; NAME.md, NAME.csv (trials), NAME_table.csv and NAME_tests.csv are written "
+          "beside it (default: RUNS/report.html). Or NAME.tex: only the tables, as LaTeX with the package booktabs")
       ->type_name("FILE");
   command
       ->add_option("--where", options->where,

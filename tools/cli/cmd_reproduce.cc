@@ -243,10 +243,10 @@ Command AddReproduce(CLI::App& app) {
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command
-      ->add_option(
-          "-o,--output", options->outputs,
-          "Write the tables to a file too: .md or .csv. Any other name is the folder of runs of an experiment, "
-          "as in `emplace sweep` (default: runs)")
+      ->add_option("-o,--output", options->outputs,
+                   "Write the tables to a file too: .md, .csv or .tex (LaTeX, with the package booktabs). Any other "
+                   "name is the folder of runs of an experiment, "
+                   "as in `emplace sweep` (default: runs)")
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
+#include "sim/base/progress.h"
 #include "sim/formats/report_text.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
@@ -16,7 +17,6 @@
 #include "sim/schedule/schedule.h"
 #include "sim/schedule/schedule_evaluator.h"
 #include "sim/schedule/schedule_simulator.h"
-#include "sim/schedule/schedule_trace.h"
 #include "sim/schedule/steady_state.h"
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
@@ -50,12 +50,7 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const ScheduleCh
     report.schedule->steady_state = {.micros_per_micro_batch = steady.MicrosPerMicroBatch(),
                                      .bottleneck = BottleneckText(steady, cluster, pipeline.devices)};
   }
-  if (!options.show.timeline.empty()) {
-    files->push_back({options.show.timeline, [step, &graph, &cluster](std::ostream& out) {
-                        WriteScheduleTrace(out, OnRanksOf(step->pipeline.model, step->schedule), step->pipeline,
-                                           step->result, graph, cluster);
-                      }});
-  }
+  *files = ScheduleTimelineFile(options.show.timeline, step, graph, cluster);
   return report;
 }
 
@@ -68,8 +63,9 @@ StepReport SimulateOneBatch(const SimulateOptions& options, const Graph& graph, 
 }
 
 int Run(const SimulateOptions& options) {
+  const BusyLine busy("simulate");
   const ProblemOptions& problem = options.problem;
-  CheckProblem(problem, options.show.timeline);
+  CheckProblem(problem);
   const agents::SearchSettings settings = Resolved(problem.settings);
   if (options.steady_state && settings.schedule.empty()) {
     throw InputError("--steady-state", "is of a schedule (--schedule 1f1b ..)");

@@ -27,10 +27,10 @@
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
-#include "tools/cli/progress.h"
 
 namespace emplace::tools {
 namespace {
@@ -72,7 +72,7 @@ int DryRun(const SweepOptions& options, const experiments::PlannedSweep& sweep) 
   for (const experiments::PlannedTrial& trial : plan.trials) {
     const experiments::ExperimentCell& cell = experiment.cells[trial.cell];
     const experiments::TrialEstimate estimate = estimator.Estimate(trial);
-    progress->Show(++estimated, plan.trials.size(), "trials", "");
+    progress->Show({.done = ++estimated, .total = plan.trials.size(), .things = "trials"});
     if (!estimate.is_bounded) untimed.insert(cell.label);
     low += estimate.low_seconds;
     high += estimate.high_seconds;

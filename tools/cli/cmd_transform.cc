@@ -19,6 +19,7 @@
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/formats/graph_json.h"
 #include "tools/cli/commands.h"
@@ -99,6 +100,7 @@ std::string FlagOf(const std::string& message) {
 }
 
 int Run(const TransformCommand& command) {
+  const BusyLine busy("transform");
   CheckFiles({command.graph}, {command.output});
   if (!command.transform.ChangesSomething()) {
     throw InputError("", "nothing to do (--tensor-parallel, --data-parallel, --expert-parallel or --recompute)");

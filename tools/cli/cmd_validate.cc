@@ -24,6 +24,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "sim/timeline.h"
@@ -31,7 +32,6 @@
 #include "tools/cli/hardware.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -211,9 +211,11 @@ experiments::CheckedInRounds CheckInRounds(const ValidateOptions& options, const
   return validator.CheckInRounds(
       placements, reference, {.rounds = options.rounds, .seed = options.problem.settings.seed}, goes_on,
       [&](std::size_t visits, double micros) {
-        progress.Show(visits, placements.size() * options.rounds, "visits",
-                      stop.Interrupted() ? "stops after this round (Ctrl-C again stops at once)"
-                                         : "last " + HumanReadableMicros(micros));
+        progress.Show({.done = visits,
+                       .total = placements.size() * options.rounds,
+                       .things = "visits",
+                       .note = stop.Interrupted() ? "stops after this round (Ctrl-C again stops at once)"
+                                                  : "last " + HumanReadableMicros(micros)});
       });
 }
 
@@ -225,8 +227,10 @@ std::vector<experiments::ValidationCase> CheckEach(const experiments::Validator&
   for (const experiments::SampledPlacement& one : placements) {
     if (!cases.empty() && stop()) break;
     cases.push_back(validator.Check(one.label, one.placement));
-    progress.Show(cases.size(), placements.size(), "placements",
-                  "last " + HumanReadableMicros(cases.back().measured.result.step_time_micros));
+    progress.Show({.done = cases.size(),
+                   .total = placements.size(),
+                   .things = "placements",
+                   .note = "last " + HumanReadableMicros(cases.back().measured.result.step_time_micros)});
   }
   return cases;
 }

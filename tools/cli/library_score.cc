@@ -41,13 +41,13 @@
 #include "sim/base/json_build.h"
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
+#include "sim/base/progress.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "sim/base/units.h"
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/problem.h"
-#include "tools/cli/progress.h"
 #include "tools/cli/search.h"
 
 namespace emplace::tools {
@@ -344,7 +344,7 @@ int ScoreAll(const ScoreOptions& options, const std::vector<const LibraryInstanc
       pool.SayWhatFailed();
       return status;
     }
-    progress.Show(++done, instances.size(), "instances", "");
+    progress.Show({.done = ++done, .total = instances.size(), .things = "instances"});
   }
   return kSuccess;
 }

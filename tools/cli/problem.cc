@@ -16,6 +16,8 @@
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/draw/timeline_svg.h"
+#include "sim/schedule/schedule_messages.h"
+#include "sim/schedule/schedule_trace.h"
 #include "sim/simulator.h"
 #include "sim/timeline.h"
 #include "tools/cli/defaults.h"
@@ -184,16 +186,32 @@ void AddShowOptions(CLI::App& app, ShowOptions* options) {
       ->check(CLI::Validator(TimelineNameError, "", "timeline"));
 }
 
+namespace {
+
+bool IsPicture(std::string_view path) { return path.ends_with(".svg") || path.ends_with(".svg.gz"); }
+
+}  // namespace
+
 std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
                                       const Cluster& cluster, const Placement& placement) {
   if (path.empty()) return {};
-  const std::string_view name = path;
-  const bool picture = name.ends_with(".svg") || name.ends_with(".svg.gz");
   return {{.path = path,
-           .write = [timeline = std::make_shared<const Timeline>(simulator.Record(placement)), picture, &graph,
+           .write = [timeline = std::make_shared<const Timeline>(simulator.Record(placement)), path, &graph,
                      &cluster](std::ostream& out) {
-             picture ? WriteTimelineSvg(out, *timeline, graph, cluster)
-                     : WriteChromeTrace(out, *timeline, graph, cluster);
+             IsPicture(path) ? WriteTimelineSvg(out, *timeline, graph, cluster)
+                             : WriteChromeTrace(out, *timeline, graph, cluster);
+           }}};
+}
+
+std::vector<FileToWrite> ScheduleTimelineFile(const std::string& path, const std::shared_ptr<const ScheduledStep>& step,
+                                              const Graph& graph, const Cluster& cluster) {
+  if (path.empty()) return {};
+  return {{.path = path, .write = [step, path, &graph, &cluster](std::ostream& out) {
+             const auto& [of_pipeline, pipeline, result] = *step;
+             const PipelineSchedule schedule = OnRanksOf(pipeline.model, of_pipeline);
+             if (!IsPicture(path)) return WriteScheduleTrace(out, schedule, pipeline, result, graph, cluster);
+             const ScheduleMessages messages = SimulateMessages(of_pipeline, pipeline.model);
+             WriteScheduleSvg(out, schedule, pipeline, result, messages, graph, cluster);
            }}};
 }
 

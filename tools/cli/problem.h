@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "sim/formats/result_json.h"
 #include "sim/graph.h"
 #include "sim/placement.h"
+#include "sim/schedule/schedule_evaluator.h"
 #include "sim/simulator.h"
 
 namespace emplace::tools {
@@ -73,6 +75,8 @@ struct ShowOptions {
 void AddShowOptions(CLI::App& app, ShowOptions* options);
 std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
                                       const Cluster& cluster, const Placement& placement);
+std::vector<FileToWrite> ScheduleTimelineFile(const std::string& path, const std::shared_ptr<const ScheduledStep>& step,
+                                              const Graph& graph, const Cluster& cluster);
 // How many simulations an answer may take unless the user says: `most`, and fewer for graphs of more than 20,000 ops,
 // so that the time stays about the same; at least a twentieth.
 std::size_t SimulationsFor(const Graph& graph, std::size_t most);

@@ -15,6 +15,7 @@
 #include "agents/environment.h"
 #include "agents/named_placement.h"
 #include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
 #include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
 
@@ -115,12 +116,13 @@ std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::Age
   return static_cast<std::size_t>(std::clamp(evaluations, 10.0, 1e12));
 }
 
-void CheckProblem(const ProblemOptions& problem, const std::string& timeline) {
-  CheckSettings(problem.settings, agents::Door::kCommandLine);
-  const bool is_picture = timeline.ends_with(".svg") || timeline.ends_with(".svg.gz");
-  if (is_picture && !Resolved(problem.settings).schedule.empty()) {
-    throw InputError("--timeline", fmt::format("{} is no timeline of a schedule (.json, trace events)", timeline));
-  }
+void CheckProblem(const ProblemOptions& problem) { CheckSettings(problem.settings, agents::Door::kCommandLine); }
+
+ProgressState ProgressOf(const agents::SearchProgress& progress) {
+  return {.done = progress.evaluations,
+          .total = progress.budget,
+          .things = "evaluations",
+          .note = progress.best_micros ? "best " + HumanReadableMicros(*progress.best_micros) : "none fits yet"};
 }
 
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,

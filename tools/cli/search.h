@@ -11,6 +11,7 @@
 
 #include "agents/objective.h"
 #include "agents/search.h"
+#include "sim/base/progress.h"
 #include "sim/simulator.h"
 #include "tools/cli/problem.h"
 
@@ -51,8 +52,11 @@ Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTabl
 std::size_t EvaluationsIn(double seconds, std::size_t threads, const agents::AgentEntry& agent,
                           const Evaluator& evaluator, const Placement& placement);
 
-// Checks the settings, and that a timeline which is a picture is not of a schedule.
-void CheckProblem(const ProblemOptions& problem, const std::string& timeline = "");
+// Checks the settings.
+void CheckProblem(const ProblemOptions& problem);
+
+// How far a search is.
+ProgressState ProgressOf(const agents::SearchProgress& progress);
 
 // The objective that the settings choose. Throws InputError on a cluster that it does not support.
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,

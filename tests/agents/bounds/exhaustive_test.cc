@@ -63,8 +63,8 @@ struct Optimum {
   std::optional<std::int64_t> fits;  // of those that fit
 };
 
-Optimum TryAll(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
-  const Simulator simulator(graph, cluster, costs);
+Optimum TryAll(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options = {}) {
+  const Simulator simulator(graph, cluster, costs, options);
   Optimum optimum;
   Placement placement(graph.num_ops());
   while (true) {
@@ -191,6 +191,36 @@ TEST(ExhaustiveTest, NoPlacementOfThousandsOfSmallProblemsBeatsABoundLengthy) {
   RecordProperty("tried", static_cast<int>(tally.tried));
   std::printf("tried %zu tight %zu impossible %zu exact %zu better %zu\n", tally.tried, tally.tight, tally.impossible,
               tally.exact, tally.better);
+}
+
+// Transfers of a tree share links. The arguments rely on what flows cannot beat, and branch and bound judges whole
+// placements by the engine itself.
+TEST(ExhaustiveTest, NoPlacementOnRandomTreesBeatsABoundOfEngineFlow) {
+  std::size_t tried = 0;
+  std::size_t differ = 0;  // problems whose optimum is not that of fifo
+  for (std::uint64_t seed = 1; seed <= 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    const Cluster cluster = testing::RandomTree(rng);
+    const Graph graph = testing::RandomDag(
+        rng,
+        {.num_ops = 3 + rng.Below(cluster.num_devices() > 4 ? 2 : 3), .max_inputs = 2, .memory = rng.Below(2) == 0});
+    const CostTable costs = testing::MeasuredCosts(graph, cluster);
+    const SimOptions flow{.engine = "flow"};
+    const Optimum optimum = TryAll(graph, cluster, costs, flow);
+    if (!optimum.any) continue;
+    ++tried;
+    if (TryAll(graph, cluster, costs).any != optimum.any) ++differ;
+    for (const Bound& bound : QuickBounds(graph, cluster, costs)) EXPECT_LE(bound.nanos, *optimum.any) << bound.method;
+    const BoundReport report = ProveBound(graph, cluster, costs, {.simulation = flow});
+    ASSERT_EQ(report.fits, optimum.fits.has_value());
+    if (!optimum.fits) continue;
+    EXPECT_TRUE(report.optimal);
+    EXPECT_EQ(report.best_nanos, *optimum.fits);
+    for (const Bound& bound : report.bounds) EXPECT_LE(bound.nanos, *optimum.fits) << bound.method;
+  }
+  EXPECT_GE(tried, 300U);
+  EXPECT_GE(differ, 3U);
 }
 
 }  // namespace

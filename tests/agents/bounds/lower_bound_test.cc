@@ -103,5 +103,29 @@ TEST(LowerBoundTest, APlacementAsFastAsTheBoundIsOptimalWithoutSearch) {
   EXPECT_EQ(report.best_nanos, 2'000'000);
 }
 
+TEST(LowerBoundTest, AnEngineWithRulesOfItsOwnHasOnlyTheSimpleBounds) {
+  EXPECT_TRUE(agents::HasOnlySimpleBounds("placeto-reference"));
+  EXPECT_FALSE(agents::HasOnlySimpleBounds("fifo"));
+  EXPECT_FALSE(agents::HasOnlySimpleBounds("flow"));
+  Rng rng(5);
+  const Graph graph = RandomDag(rng, {.num_ops = 12});
+  const Cluster cluster = MakeCluster(2);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const SimOptions published{.engine = "placeto-reference"};
+  const agents::BoundReport report = agents::ProveBound(graph, cluster, costs, {.simulation = published});
+  ASSERT_EQ(report.bounds.size(), 2U);
+  EXPECT_EQ(report.nodes, 0U);
+  EXPECT_FALSE(report.best.has_value());
+  const Bounds simple = ComputeBounds(graph, cluster, costs);
+  EXPECT_EQ(agents::Best(report.bounds).method, simple.lower_bound_method);
+  EXPECT_EQ(agents::Best(report.bounds).nanos, static_cast<std::int64_t>(simple.lower_bound_micros * 1000));
+  // A chain on one device takes the critical path with every engine.
+  const Graph chain = MakeChain(20, 10, 1000);
+  agents::BoundOptions options;
+  options.simulation = published;
+  options.start = Placement(chain.num_ops());
+  EXPECT_TRUE(agents::ProveBound(chain, cluster, MeasuredCosts(chain, cluster), options).optimal);
+}
+
 }  // namespace
 }  // namespace emplace::testing

@@ -31,6 +31,20 @@ TEST(ReportDocumentTest, MarkdownHoldsEveryBlock) {
             "q\n\n**a.**\n\n**figure** (drawn in the HTML page). dots.\n\nnote.\n\n");
 }
 
+TEST(ReportDocumentTest, LatexHoldsTheTables) {
+  experiments::ReportDocument document{.title = "t", .blocks = {}};
+  document.blocks.push_back(experiments::HeadingBlock{2, "h_1"});
+  document.blocks.push_back(experiments::ParagraphBlock{"p"});
+  document.blocks.push_back(experiments::TableBlock{
+      .caption = "c & d", .header = {"agent", "n"}, .rows = {{{"a_b"}, {"1", true, {"[0, 2]"}}}}, .text_columns = 1});
+  std::ostringstream out;
+  experiments::WriteLatexTables(out, document);
+  EXPECT_EQ(out.str(),
+            "% \\usepackage{booktabs}\n\n% h\\_1\n\n\\begin{table}\n\\centering\n\\caption{c \\& d}\n"
+            "\\begin{tabular}{lr}\n\\toprule\nagent & n \\\\\n\\midrule\na\\_b & \\textbf{1} [0, 2] \\\\\n"
+            "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+}
+
 TEST(ReportDocumentTest, TextIsNoMarkup) {
   const std::string text = Markdown({.title = "a_b|<i>*c*</i>\n# d", .blocks = {}});
   EXPECT_EQ(text, "# a\\_b\\|\\<i\\>\\*c\\*\\</i\\> \\# d\n\n");

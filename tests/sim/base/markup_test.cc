@@ -15,5 +15,13 @@ TEST(MarkupTest, NamesAreShownInMarkdownNotObeyed) {
   EXPECT_EQ(MarkdownText("gpu:0, cpu:1 (20 %)"), "gpu:0, cpu:1 (20 %)");
 }
 
+TEST(MarkupTest, NamesAreTextInLatexToo) {
+  EXPECT_EQ(LatexText("a_b & 5 % of $x {y} #1"), "a\\_b \\& 5 \\% of \\$x \\{y\\} \\#1");
+  EXPECT_EQ(LatexText("\\input{f}~^<>|\""),
+            "\\textbackslash{}input\\{f\\}\\textasciitilde{}\\textasciicircum{}\\textless{}\\textgreater{}\\textbar{}"
+            "\\textquotedbl{}");
+  EXPECT_EQ(LatexText("gpu:0\r\n\u00b5s"), "gpu:0  \u00b5s");
+}
+
 }  // namespace
 }  // namespace emplace::testing

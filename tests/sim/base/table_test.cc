@@ -26,6 +26,17 @@ TEST(TableTest, IsPrintedAsTextMarkdownAndCsv) {
   EXPECT_EQ(Printed([&](std::ostream& out) { table.PrintCsv(out); }), "agent,ms,of\n\"a_b,\n\",8.5,x\n\u00e9,10.5,-\n");
 }
 
+TEST(TableTest, IsPrintedAsLatex) {
+  Table table({"agent", "gain_%", "of"});
+  table.Add({"a&b", "-8.5", "x"});
+  table.Add({"\u00e9", "-", "5 %"});
+  EXPECT_EQ(Printed([&](std::ostream& out) { table.PrintLatex(out); }),
+            "\\begin{tabular}{lrl}\n\\toprule\nagent & gain\\_\\% & of \\\\\n\\midrule\n"
+            "a\\&b & $-$8.5 & x \\\\\n\u00e9 & - & 5 \\% \\\\\n\\bottomrule\n\\end{tabular}\n");
+  EXPECT_EQ(Printed([](std::ostream& out) { WriteLatexTabular(out, "l", {"$x$"}, {}); }),
+            "\\begin{tabular}{l}\n\\toprule\n$x$ \\\\\n\\midrule\n\\bottomrule\n\\end{tabular}\n");
+}
+
 TEST(TableTest, NegativeNumbersAreAlignedToTheRightToo) {
   Table table({"piece", "gain"});
   table.Add({"a", "10 us"});

@@ -39,7 +39,54 @@ TEST(TimelineSvgTest, DrawsOpsAndTransfersToScale) {
   EXPECT_NE(svg.find("x=\"90.00\" y=\"44\" width=\"340.00\""), std::string::npos) << svg;
   EXPECT_NE(svg.find("x=\"430.00\" y=\"64\" width=\"170.00\""), std::string::npos) << svg;
   EXPECT_NE(svg.find("x=\"600.00\" y=\"80\" width=\"340.00\""), std::string::npos) << svg;
-  EXPECT_NE(svg.find("chain on test: 0.01 ms"), std::string::npos);
+  EXPECT_NE(svg.find("chain on test: 10 us"), std::string::npos);
+}
+
+TEST(TimelineSvgTest, TicksAreRound) {
+  const auto ticks = [](double micros) {
+    const std::string svg = Svg(MakeChain(1, micros, 0), MakeCluster(1), Placement(1));
+    std::string labels;
+    const std::string middle = "text-anchor=\"middle\" fill=\"#555\">";
+    for (std::size_t at = svg.find(middle); at != std::string::npos; at = svg.find(middle, at + 1)) {
+      const std::size_t begin = at + middle.size();
+      labels += svg.substr(begin, svg.find('<', begin) - begin) + ", ";
+    }
+    return labels;
+  };
+  EXPECT_EQ(ticks(10), "0 us, 2 us, 4 us, 6 us, 8 us, 10 us, ");
+  EXPECT_EQ(ticks(1), "0.0 us, 0.2 us, 0.4 us, 0.6 us, 0.8 us, 1.0 us, ");
+  EXPECT_EQ(ticks(37'300), "0 ms, 5 ms, 10 ms, 15 ms, 20 ms, 25 ms, 30 ms, 35 ms, ");
+  EXPECT_EQ(ticks(1500), "0.0 ms, 0.2 ms, 0.4 ms, 0.6 ms, 0.8 ms, 1.0 ms, 1.2 ms, 1.4 ms, ");
+  EXPECT_EQ(ticks(8e6), "0 s, 1 s, 2 s, 3 s, 4 s, 5 s, 6 s, 7 s, 8 s, ");
+  EXPECT_EQ(ticks(0), "0 us, ");
+}
+
+// One stage on gpu:1, two micro-batches: 0F0 0-40, 0F1 40-80, backwards of 50, and an update of 10.
+TEST(TimelineSvgTest, DrawsActionsOfAScheduleWithTheirMicroBatches) {
+  std::vector<testing::OpSpec> ops = {MakeOp("f", 40), MakeOp("b", 30, {"f"}), MakeOp("g", 20, {"b"}),
+                                      MakeOp("u<", 10, {"g"})};
+  ops[0].pass = Pass::kForward;
+  ops[1].pass = ops[2].pass = Pass::kBackward;
+  ops[3].pass = Pass::kUpdate;
+  const Graph graph = testing::Build(ops);
+  const Cluster cluster = MakeCluster(2);
+  const PlacedPipeline pipeline = MakePlacedPipeline(graph, cluster, MeasuredCosts(graph, cluster),
+                                                     Placement(4, MakeId<DeviceId>(1)), {0}, "gpipe");
+  const PipelineSchedule schedule = MakeSchedule(ParseScheduleName("gpipe", ""), 1, 2);
+  std::ostringstream text;
+  WriteScheduleSvg(text, schedule, pipeline, SimulateSchedule(schedule, pipeline.model),
+                   SimulateMessages(schedule, pipeline.model), graph, cluster);
+  const std::string svg = text.str();
+  // Of 850 pixels for 190 us, a forward takes 178.95.
+  EXPECT_NE(svg.find("x=\"90.00\" y=\"44\" width=\"178.95\" height=\"18\" fill=\"#4477aa\"><title>0F0</title>"),
+            std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find("<title>0B1</title>"), std::string::npos);
+  EXPECT_NE(svg.find("<title>u&lt;</title>"), std::string::npos);
+  EXPECT_EQ(Count(svg, "font-size=\"10\" fill=\"white\">1</text>"), 2U);
+  EXPECT_NE(svg.find(">backward</text>"), std::string::npos);
+  EXPECT_EQ(svg.find("backward, weights"), std::string::npos) << "the legend has what there is";
+  EXPECT_NE(svg.find("2 micro-batches: 190 us"), std::string::npos);
 }
 
 TEST(TimelineSvgTest, ManyShortOpsBecomeFewRectangles) {

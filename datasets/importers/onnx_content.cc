@@ -1,6 +1,3 @@
-#define ONNX_NAMESPACE onnx
-#define ONNX_ML 1
-
 #include "datasets/importers/onnx_content.h"
 
 #include <algorithm>

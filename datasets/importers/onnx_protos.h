@@ -1,12 +1,6 @@
 #ifndef EMPLACE_DATASETS_IMPORTERS_ONNX_PROTOS_H_
 #define EMPLACE_DATASETS_IMPORTERS_ONNX_PROTOS_H_
 
-// libonnx's messages need these.
-#ifndef ONNX_NAMESPACE
-#define ONNX_NAMESPACE onnx
-#define ONNX_ML 1
-#endif
-
 #include <onnx/onnx_pb.h>
 
 #include <cstddef>

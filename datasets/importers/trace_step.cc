@@ -288,6 +288,7 @@ TraceStep RebuildStep(const std::vector<KinetoTrace>& traces, std::string_view w
     window.end = std::max(window.end, rank.end());
   }
   std::vector<RankCollectives> collectives;
+  collectives.reserve(ranks.size());
   for (const MeasuredRank& rank : ranks) {
     collectives.push_back(AddRankOps(rank, window.start - rank.shift, &step));
   }

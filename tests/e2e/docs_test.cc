@@ -189,9 +189,9 @@ TEST(DocsTest, LinksLeadToFilesAndHeadings) {
   }
 }
 
-TEST(DocsTest, ReadmeHasAtMost150Lines) {
+TEST(DocsTest, ReadmeHasAtMost120Lines) {
   const std::string readme = ReadFromRoot("README.md");
-  EXPECT_LE(std::count(readme.begin(), readme.end(), '\n'), 150);
+  EXPECT_LE(std::count(readme.begin(), readme.end(), '\n'), 120);
 }
 
 TEST(DocsTest, TheIndexNamesEveryPage) {

@@ -54,7 +54,10 @@ class Bar {
  public:
   void Add(double begin, double end, const char* colour, std::string_view name, std::string_view label = "") {
     Piece* const last = pieces_.empty() ? nullptr : &pieces_.back();
-    const bool small = end - begin < 2 * kMergePixels;
+    const auto is_small = [](double from, double to) { return to - from < 2 * kMergePixels; };
+    // A piece with a label takes in no others, unless it is too small for the label.
+    const bool small =
+        is_small(begin, end) && (last == nullptr || last->label.empty() || is_small(last->begin, last->end));
     const bool same = last != nullptr && last->colour == colour && label.empty();
     if (last != nullptr && begin - last->end < kMergePixels && (same || small)) {
       last->end = std::max(last->end, end);
@@ -272,8 +275,8 @@ void WriteSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, c
 // By ActionKind; then final ops, and collectives among them.
 constexpr LegendEntry kScheduleLegend[] = {{"#4477aa", "forward"},
                                            {"#cc6677", "backward"},
-                                           {"#aa3377", "backward, inputs", 130},
-                                           {"#ee8866", "backward, weights", 130},
+                                           {"#aa3377", "backward, inputs", 135},
+                                           {"#ee8866", "backward, weights", 145},
                                            {"#228833", "update"},
                                            {"#66a5ad", "collective"},
                                            {kTransferColour, "outgoing transfer", 125}};

@@ -136,8 +136,9 @@ class Printer {
                         report.fits_memory ? "" : "   DOES NOT FIT in memory");
     out_ << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(report.lower_bound_micros),
                         report.lower_bound_method);
-    out_ << fmt::format("schedule     {}, {}: {:.4g} % bubble, {} of communication exposed\n",
-                        Printable(report.schedule->name), Counted(report.schedule->micro_batches, "micro-batch"),
+    const std::size_t micro_batches = report.schedule->micro_batches;
+    out_ << fmt::format("schedule     {}, {} micro-batch{}: {:.4g} % bubble, {} of communication exposed\n",
+                        Printable(report.schedule->name), micro_batches, micro_batches == 1 ? "" : "es",
                         report.schedule->bubble_percent,
                         HumanReadableMicros(report.schedule->exposed_communication_micros));
   }

@@ -19,7 +19,6 @@
 
 #include "sim/base/human_readable.h"
 #include "sim/base/markup.h"
-#include "sim/base/printable.h"
 
 namespace emplace {
 namespace {
@@ -55,7 +54,10 @@ class Bar {
  public:
   void Add(double begin, double end, const char* colour, std::string_view name, std::string_view label = "") {
     Piece* const last = pieces_.empty() ? nullptr : &pieces_.back();
-    const bool small = end - begin < 2 * kMergePixels;
+    const auto is_small = [](double from, double to) { return to - from < 2 * kMergePixels; };
+    // A piece with a label takes in no others, unless it is too small for the label.
+    const bool small =
+        is_small(begin, end) && (last == nullptr || last->label.empty() || is_small(last->begin, last->end));
     const bool same = last != nullptr && last->colour == colour && label.empty();
     if (last != nullptr && begin - last->end < kMergePixels && (same || small)) {
       last->end = std::max(last->end, end);
@@ -273,8 +275,8 @@ void WriteSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, c
 // By ActionKind; then final ops, and collectives among them.
 constexpr LegendEntry kScheduleLegend[] = {{"#4477aa", "forward"},
                                            {"#cc6677", "backward"},
-                                           {"#aa3377", "backward, inputs", 130},
-                                           {"#ee8866", "backward, weights", 130},
+                                           {"#aa3377", "backward, inputs", 135},
+                                           {"#ee8866", "backward, weights", 145},
                                            {"#228833", "update"},
                                            {"#66a5ad", "collective"},
                                            {kTransferColour, "outgoing transfer", 125}};
@@ -370,8 +372,8 @@ void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const
   }
   const double bottom = kTop + kRowHeight * static_cast<double>(num_ranks);
   PrintHead(out, bottom + 24,
-            fmt::format("{} on {}, {}: {}", graph.name(), cluster.name(),
-                        Counted(schedule.micro_batches, "micro-batch"), HumanReadableMicros(last)),
+            fmt::format("{} on {}, {} micro-batch{}: {}", graph.name(), cluster.name(), schedule.micro_batches,
+                        schedule.micro_batches == 1 ? "" : "es", HumanReadableMicros(last)),
             legend, /*on_page=*/false);
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
     const double y = kTop + kRowHeight * static_cast<double>(rank);

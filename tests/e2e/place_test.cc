@@ -231,7 +231,7 @@ TEST_F(PlaceTest, CompareShowsEveryAgentOnEveryNumberOfGpus) {
   EXPECT_EQ(rows.at(3).at("gpus"), 2);
   EXPECT_EQ(rows.at(3).at("step_time_us"), 10);
   EXPECT_EQ(Emplace(compare + " --csv").out, Read("t.csv"));
-  EXPECT_EQ(Read("t.tex").rfind("\\begin{tabular}{lr", 0), 0U) << Read("t.tex");
+  EXPECT_EQ(Read("t.tex").rfind("\\begin{tabular}{llr", 0), 0U) << Read("t.tex");
   const std::string csv = Read("t.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   EXPECT_EQ(Read("t.md").rfind("| gpus | agent |", 0), 0U);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -31,7 +32,6 @@ class Terminal {
     const int other = ::open(::ptsname(main_), O_RDWR | O_NOCTTY);
     ::dup2(other, STDERR_FILENO);
     ::close(other);
-    ::fcntl(main_, F_SETFL, O_NONBLOCK);
   }
   ~Terminal() {
     ::dup2(before_, STDERR_FILENO);
@@ -41,11 +41,15 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // What was written since the last call.
+  // What was written since the last call. The kernel hands it on in pieces, each some time later.
   std::string Read() const {
-    std::string text(1 << 16, '\0');
-    const ssize_t count = ::read(main_, text.data(), text.size());
-    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    std::string text;
+    for (pollfd ready = {.fd = main_, .events = POLLIN, .revents = 0}; ::poll(&ready, 1, 50) > 0;) {
+      char piece[4096];
+      const ssize_t count = ::read(main_, piece, sizeof(piece));
+      if (count <= 0) break;
+      text.append(piece, static_cast<std::size_t>(count));
+    }
     return text;
   }
 

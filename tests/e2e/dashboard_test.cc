@@ -417,7 +417,7 @@ budget: {evaluations: 3}
   EXPECT_THAT(Get(path_), HasSubstr("Pictures 1 to 12 of 13 · <a href=\"curves?experiment=many&amp;first=12\">next"));
   const std::string second = Get(path_ + "curves?experiment=many&first=12");
   EXPECT_THAT(second, HasSubstr("<figcaption>ptb_12</figcaption>"));
-  EXPECT_THAT(second, HasSubstr("<a href=\"curves?experiment=many&amp;first=0\">before</a>"));
+  EXPECT_THAT(second, HasSubstr("<a href=\"curves?experiment=many&amp;first=0\">previous</a>"));
   for (const std::string query : {"", "?experiment=many", "?experiment=many&first=13", "?experiment=many&first=-1",
                                   "?experiment=many&first=1x", "?experiment=..&first=0"}) {
     EXPECT_THAT(Get(path_ + "curves" + query), StartsWith("HTTP/1.1 404")) << query;

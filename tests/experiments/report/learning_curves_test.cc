@@ -126,6 +126,13 @@ TEST(LearningCurvesTest, EachGraphOnEachClusterIsAQuestionOfItsOwn) {
   EXPECT_EQ(questions[1].trials, std::vector<std::size_t>{0});
   EXPECT_EQ(questions[2].title, "ptb");  // its only graph
   EXPECT_EQ(questions[2].trials, std::vector<std::size_t>{3});
+  // Before there are results, the specs name the graphs.
+  auto planned = records;
+  for (experiments::TrialRecord& record : planned) record.graphs.clear();
+  const auto open = experiments::FindQuestions(planned, experiments::MakeReportGrid(planned));
+  ASSERT_EQ(open.size(), 3U);
+  EXPECT_EQ(open[0].title, "cifar10: cifar10 2");
+  EXPECT_EQ(open[1].title, "cifar10: cifar10 10");
 }
 
 TEST(LearningCurvesTest, StepTimesAreTheMedianOfSeedsWithItsBand) {

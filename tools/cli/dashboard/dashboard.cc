@@ -211,7 +211,7 @@ std::string PagingHtml(const std::string& experiment, std::size_t first, std::si
     return " · " + LinkHtml(CurvesAddress(experiment, from), text);
   };
   std::string html = fmt::format("<p>Pictures {} to {} of {}", first + 1, first + shown, all);
-  if (first > 0) html += link(first - std::min(first, kMostPictures), "before");
+  if (first > 0) html += link(first - std::min(first, kMostPictures), "previous");
   if (first + shown < all) html += link(first + shown, "next");
   return html + "</p>\n";
 }

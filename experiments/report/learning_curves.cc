@@ -247,7 +247,7 @@ std::string QuestionTitle(const std::vector<TrialRecord>& trials, const ReportGr
   const auto has_result = [&](std::size_t t) { return !trials[t].graphs.empty() && trials[t].graphs[0].finished; };
   const auto named = std::find_if(question.trials.begin(), question.trials.end(), has_result);
   const std::size_t by = named == question.trials.end() ? question.trials.front() : *named;
-  const std::string graph = GraphName(trials[by], question.graph);
+  std::string graph = GraphName(trials[by], question.graph);
   if (grid.axes.empty()) return graph;
   const bool is_named = grid.axes[0] == "graph.dataset" && !has_several;
   const std::string title = ColumnTitle(grid, grid.columns[column]);

@@ -452,7 +452,7 @@ std::string RowOf(const std::string& text, const std::string& agent) {
   const std::size_t caption = text.find("mprovement");
   std::istringstream lines(caption == std::string::npos ? "" : text.substr(caption));
   for (std::string line; std::getline(lines, line);) {
-    if (const std::string plain = PlainRow(line); plain.starts_with(agent + " ")) return plain;
+    if (std::string plain = PlainRow(line); plain.starts_with(agent + " ")) return plain;
   }
   return "no row of " + agent;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/base/json_text.h"
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
@@ -133,6 +134,18 @@ TEST(LearningCurvesTest, EachGraphOnEachClusterIsAQuestionOfItsOwn) {
   ASSERT_EQ(open.size(), 3U);
   EXPECT_EQ(open[0].title, "cifar10: cifar10 2");
   EXPECT_EQ(open[1].title, "cifar10: cifar10 10");
+}
+
+TEST(LearningCurvesTest, GraphsThatAreTrainedTogetherAreQuestionsEach) {
+  auto records = MakeRecords({{}});
+  std::get<JsonObject>(records[0].spec.data)[3] = {
+      "together", ParseJson(R"([{"dataset": "cifar10", "index": 0}, {"dataset": "cifar10", "index": 7}])")};
+  records[0].graphs.clear();
+  const auto questions = experiments::FindQuestions(records, experiments::MakeReportGrid(records));
+  ASSERT_EQ(questions.size(), 2U);
+  EXPECT_EQ(questions[1].title, "cifar10 7");
+  EXPECT_EQ(questions[1].graph, 1U);
+  EXPECT_TRUE(experiments::StepTimeCurves(records, questions[1]).empty());
 }
 
 TEST(LearningCurvesTest, StepTimesAreTheMedianOfSeedsWithItsBand) {

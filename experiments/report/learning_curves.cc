@@ -1,14 +1,18 @@
 #include "experiments/report/learning_curves.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
 #include <span>
 #include <tuple>
 
+#include "experiments/report/published.h"
 #include "experiments/report/statistics.h"
 #include "sim/base/rng.h"
 #include "sim/base/statistics.h"
@@ -231,13 +235,25 @@ std::int64_t IndexInDataset(const TrialRecord& trial) {
   return number == nullptr ? 0 : *number;
 }
 
+// The name of a graph that a trial searches, or what its spec says where no result names it: "cifar10 7".
+std::string GraphName(const TrialRecord& trial, std::size_t graph) {
+  if (graph < trial.graphs.size() && !trial.graphs[graph].graph.empty()) return trial.graphs[graph].graph;
+  const std::string place = NumGraphs(trial) > 1 ? fmt::format("together[{}].", graph) : "graph.";
+  std::string name;
+  for (const char* const key : {"dataset", "index", "instance", "file", "model"}) {
+    const std::string text = MatchText(trial, place + key);
+    if (!text.empty()) name += (name.empty() ? "" : " ") + std::filesystem::path(text).filename().string();
+  }
+  return name;
+}
+
 // The column's title, with the graph's name where the column leaves open which graph it is.
 std::string QuestionTitle(const std::vector<TrialRecord>& trials, const ReportGrid& grid, const Question& question,
                           std::size_t column, bool has_several) {
-  std::string graph = GraphGroup(trials[question.trials.front()]);
-  for (const std::size_t t : question.trials) {
-    if (question.graph < trials[t].graphs.size()) graph = trials[t].graphs[question.graph].graph;
-  }
+  const auto has_result = [&](std::size_t t) { return !trials[t].graphs.empty() && trials[t].graphs[0].finished; };
+  const auto named = std::find_if(question.trials.begin(), question.trials.end(), has_result);
+  const std::size_t by = named == question.trials.end() ? question.trials.front() : *named;
+  std::string graph = GraphName(trials[by], question.graph);
   if (grid.axes.empty()) return graph;
   const bool is_named = grid.axes[0] == "graph.dataset" && !has_several;
   const std::string title = ColumnTitle(grid, grid.columns[column]);

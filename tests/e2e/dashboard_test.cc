@@ -417,7 +417,7 @@ budget: {evaluations: 3}
   EXPECT_THAT(Get(path_), HasSubstr("Pictures 1 to 12 of 13 · <a href=\"curves?experiment=many&amp;first=12\">next"));
   const std::string second = Get(path_ + "curves?experiment=many&first=12");
   EXPECT_THAT(second, HasSubstr("<figcaption>ptb_12</figcaption>"));
-  EXPECT_THAT(second, HasSubstr("<a href=\"curves?experiment=many&amp;first=0\">before</a>"));
+  EXPECT_THAT(second, HasSubstr("<a href=\"curves?experiment=many&amp;first=0\">previous</a>"));
   for (const std::string query : {"", "?experiment=many", "?experiment=many&first=13", "?experiment=many&first=-1",
                                   "?experiment=many&first=1x", "?experiment=..&first=0"}) {
     EXPECT_THAT(Get(path_ + "curves" + query), StartsWith("HTTP/1.1 404")) << query;
@@ -452,7 +452,7 @@ std::string RowOf(const std::string& text, const std::string& agent) {
   const std::size_t caption = text.find("mprovement");
   std::istringstream lines(caption == std::string::npos ? "" : text.substr(caption));
   for (std::string line; std::getline(lines, line);) {
-    if (const std::string plain = PlainRow(line); plain.starts_with(agent + " ")) return plain;
+    if (std::string plain = PlainRow(line); plain.starts_with(agent + " ")) return plain;
   }
   return "no row of " + agent;
 }

@@ -66,6 +66,9 @@ TEST(ReportDocumentTest, NumbersHaveTheDigitsThatTheirIntervalsAllow) {
   EXPECT_EQ(experiments::ShownEstimate({.mean = 2, .interval = experiments::Interval{2, 2}}).interval,
             "[2.000, 2.000]");
   EXPECT_EQ(experiments::ShownEstimate({.mean = 2}).interval, "");
+  const experiments::TextCell cell = experiments::EstimateCell({.mean = 2, .interval = experiments::Interval{1, 3}});
+  EXPECT_EQ(experiments::CellText(cell), "2.0 [1.0, 3.0]");
+  EXPECT_TRUE(experiments::EstimateCell({.mean = 2}).details.empty());
 }
 
 TEST(ReportDocumentTest, SmallPValuesAreSmallerThanSomething) {

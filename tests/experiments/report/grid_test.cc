@@ -118,6 +118,13 @@ TEST(ReportGridTest, NumbersAscendAsNumbersBeforeText) {
   EXPECT_TRUE(experiments::NaturallyLess("0.5", "a"));
   EXPECT_TRUE(experiments::NaturallyLess("a", "b"));
   EXPECT_FALSE(experiments::NaturallyLess("3", "3"));
+  EXPECT_THAT(experiments::NaturallySorted({"10", "3", "a"}), ElementsAre("3", "10", "a"));
+}
+
+TEST(ReportGridTest, TheKeyOfAGraphIsItsContentWhateverSearchesIt) {
+  const auto records = MakeRecords({{.label = "a", .seed = 1}, {.label = "b", .seed = 2}, {.label = "a", .index = 1}});
+  EXPECT_EQ(experiments::GraphKey(records[0]), experiments::GraphKey(records[1]));
+  EXPECT_NE(experiments::GraphKey(records[0]), experiments::GraphKey(records[2]));
 }
 
 TEST(ReportGridTest, TextsThatBeginWithNumbersAreSortedByThem) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/base/json_text.h"
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
@@ -146,6 +147,25 @@ TEST(LearningCurvesTest, EachGraphOnEachClusterIsAQuestionOfItsOwn) {
   EXPECT_EQ(questions[1].trials, std::vector<std::size_t>{0});
   EXPECT_EQ(questions[2].title, "ptb");  // its only graph
   EXPECT_EQ(questions[2].trials, std::vector<std::size_t>{3});
+  // Before there are results, the specs name the graphs.
+  auto planned = records;
+  for (experiments::TrialRecord& record : planned) record.graphs.clear();
+  const auto open = experiments::FindQuestions(planned, experiments::MakeReportGrid(planned));
+  ASSERT_EQ(open.size(), 3U);
+  EXPECT_EQ(open[0].title, "cifar10: cifar10 2");
+  EXPECT_EQ(open[1].title, "cifar10: cifar10 10");
+}
+
+TEST(LearningCurvesTest, GraphsThatAreTrainedTogetherAreQuestionsEach) {
+  auto records = MakeRecords({{}});
+  std::get<JsonObject>(records[0].spec.data)[3] = {
+      "together", ParseJson(R"([{"dataset": "cifar10", "index": 0}, {"dataset": "cifar10", "index": 7}])")};
+  records[0].graphs.clear();
+  const auto questions = experiments::FindQuestions(records, experiments::MakeReportGrid(records));
+  ASSERT_EQ(questions.size(), 2U);
+  EXPECT_EQ(questions[1].title, "cifar10 7");
+  EXPECT_EQ(questions[1].graph, 1U);
+  EXPECT_TRUE(experiments::StepTimeCurves(records, questions[1]).empty());
 }
 
 TEST(LearningCurvesTest, StepTimesAreTheMedianOfSeedsWithItsBand) {

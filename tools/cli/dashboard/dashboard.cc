@@ -211,7 +211,7 @@ std::string PagingHtml(const std::string& experiment, std::size_t first, std::si
     return " · " + LinkHtml(CurvesAddress(experiment, from), text);
   };
   std::string html = fmt::format("<p>Pictures {} to {} of {}", first + 1, first + shown, all);
-  if (first > 0) html += link(first - std::min(first, kMostPictures), "before");
+  if (first > 0) html += link(first - std::min(first, kMostPictures), "previous");
   if (first + shown < all) html += link(first + shown, "next");
   return html + "</p>\n";
 }
@@ -442,11 +442,13 @@ HttpAnswer Dashboard::TrialPage(const Trial& trial) const {
                                  HtmlText(trial.experiment + " / " + trial.id), HtmlText(trial.what));
   const experiments::TrialSight sight = experiments::LookAtTrial(folder.string());
   bool live = false;
+  experiments::TrialRecord record;
   switch (sight.state) {
     case experiments::TrialState::kFinished: {
-      const experiments::TrialSummary summary = experiments::SummariseTrial(folder.string());
+      record = experiments::ReadFinishedTrial(folder.string());
+      const std::optional<double>& best = record.graphs.front().best_micros;
       html += fmt::format("<p>Finished. Best step time: <b>{}</b></p>\n",
-                          summary.best_micros ? HumanReadableMicros(*summary.best_micros) : "nothing fits");
+                          best ? HumanReadableMicros(*best) : "nothing fits");
       break;
     }
     case experiments::TrialState::kFailed:
@@ -462,13 +464,11 @@ HttpAnswer Dashboard::TrialPage(const Trial& trial) const {
       live = true;
       html += "<p>Waits.</p>\n";
   }
-  if (fs::exists(folder / "progress.jsonl")) {
-    experiments::TrialRecord record;
-    record.label = trial.what;
+  if (record.graphs.empty() && fs::exists(folder / "progress.jsonl")) {
     record.graphs.push_back(ReadProgress(FileText(folder / "progress.jsonl")));
-    html +=
-        "<figure>" + CurvesSvg(experiments::StepTimeCurves({record}, {.trials = {0}}), {trial.what}) + "</figure>\n";
   }
+  record.label = trial.what;
+  html += "<figure>" + CurvesSvg(experiments::StepTimeCurves({record}, {.trials = {0}}), {trial.what}) + "</figure>\n";
   if (fs::exists(folder / "crashes.jsonl")) {
     const std::string log = FileText(folder / "crashes.jsonl");
     html += "<h3>Crashes</h3>\n" + LogHtml(log.substr(log.size() - std::min(log.size(), kMostLogBytes)));

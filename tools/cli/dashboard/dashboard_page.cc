@@ -24,6 +24,15 @@ std::string UrlText(std::string_view text) {
   return url;
 }
 
+// A line may end after a comma: JSON has no spaces.
+std::string BreakableHtml(const std::string& text) {
+  std::string html = HtmlText(text);
+  for (std::size_t at = html.find(','); at != std::string::npos; at = html.find(',', at + 1)) {
+    html.insert(at + 1, "<wbr>");
+  }
+  return html;
+}
+
 constexpr std::string_view kScript =
     R"(// The page's main part is fetched again while it is live; what was opened or scrolled stays so.
 const interval = 2000;
@@ -152,7 +161,7 @@ struct Plot {
   static constexpr double kWidth = 360;
   static constexpr double kHeight = 222;
   static constexpr double kLeft = 44;
-  static constexpr double kRight = 352;
+  static constexpr double kRight = 345;
   static constexpr double kTop = 26;
   static constexpr double kBottom = 184;
 
@@ -243,7 +252,7 @@ std::string LinkHtml(const std::string& address, const std::string& text) {
 std::string TableHtml(const std::string& caption, const std::vector<std::string>& header,
                       const std::vector<std::vector<std::string>>& rows_html) {
   std::string html = fmt::format("<div class=\"scroll\"><table>\n<caption>{}</caption>\n<tr>", HtmlText(caption));
-  for (const std::string& cell : header) html += fmt::format("<th scope=\"col\">{}</th>", HtmlText(cell));
+  for (const std::string& cell : header) html += fmt::format("<th scope=\"col\">{}</th>", BreakableHtml(cell));
   html += "</tr>\n";
   for (const std::vector<std::string>& row : rows_html) {
     html += "<tr>";
@@ -253,14 +262,7 @@ std::string TableHtml(const std::string& caption, const std::vector<std::string>
   return html + "</table></div>\n";
 }
 
-std::string LogHtml(const std::string& log) {
-  std::string html = HtmlText(log);
-  // JSON has no spaces: a line may end after a comma.
-  for (std::size_t at = html.find(','); at != std::string::npos; at = html.find(',', at + 1)) {
-    html.insert(at + 1, "<wbr>");
-  }
-  return fmt::format("<pre>{}</pre>\n", html);
-}
+std::string LogHtml(const std::string& log) { return fmt::format("<pre>{}</pre>\n", BreakableHtml(log)); }
 
 TimeUnit UnitFor(double micros) {
   if (micros >= 1e6) return {.name = "s", .micros = 1e6};

@@ -37,9 +37,9 @@ class Simulator:
 
     __slots__ = ("_simulator", "graph", "cluster", "costs", "engine")
 
-    def __init__(self, graph: Graph, cluster: Cluster, costs: Costs | str = "measured", *, engine: str = "fifo",
+    def __init__(self, graph: Graph, cluster: Cluster, costs: Costs | str = "", *, engine: str = "fifo",
                  collectives: str = "model") -> None:
-        """costs: Costs of the graph and the cluster, or the name of a cost model.
+        """costs: Costs of the graph and the cluster, or the name of a cost model; "" is the default of Costs.
 
         engine: of emplace.names("engines"). collectives: model, ring or tree.
         """

@@ -63,8 +63,7 @@ TEST(TimelineSvgTest, TicksAreRound) {
 
 // One stage on gpu:1, two micro-batches: 0F0 0-40, 0F1 40-80, backwards of 50, and an update of 10.
 TEST(TimelineSvgTest, DrawsActionsOfAScheduleWithTheirMicroBatches) {
-  std::vector<OpSpec> ops = {MakeOp("f", 40), MakeOp("b", 30, {"f"}), MakeOp("g", 20, {"b"}),
-                                      MakeOp("u<", 10, {"g"})};
+  std::vector<OpSpec> ops = {MakeOp("f", 40), MakeOp("b", 30, {"f"}), MakeOp("g", 20, {"b"}), MakeOp("u<", 10, {"g"})};
   ops[0].pass = Pass::kForward;
   ops[1].pass = ops[2].pass = Pass::kBackward;
   ops[3].pass = Pass::kUpdate;

@@ -152,8 +152,6 @@ TEST_F(ObjectiveCommandTest, WhatDoesNotGoTogetherIsRefused) {
           "--schedule: changes no load, so not with --objective throughput (--objective step_time)");
   refused("--schedule gpipe", "--micro-batches: is missing (how many gpipe is to run)");
   refused("--micro-batches 2", "--micro-batches: is used without a schedule (--schedule gpipe ..)");
-  refused("--schedule gpipe --micro-batches 2 --timeline t.svg",
-          "--timeline: t.svg is no timeline of a schedule (.json, trace events)");
 }
 
 TEST_F(ObjectiveCommandTest, NothingThatIsAPipelineIsAnHonestNo) {

@@ -22,8 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double Micros(Duration duration) { return MicrosFromDuration(duration); }
-std::string Time(Duration duration) { return HumanReadableMicros(Micros(duration)); }
+std::string TimeText(Duration duration) { return HumanReadableMicros(MicrosFromDuration(duration)); }
 
 constexpr double kFaster = 0.9;  // the time of ops that are 10 % faster
 
@@ -88,7 +87,7 @@ std::string PlaceText(const ExplainedSchedule& explained, const Cluster& cluster
   return part.to ? from + " to " + DeviceOf(explained, cluster, *part.to) : from;
 }
 
-std::string_view Words(ScheduleChainKind kind) {
+std::string_view ChainWords(ScheduleChainKind kind) {
   switch (kind) {
     case ScheduleChainKind::kForward:
       return "forward";
@@ -110,9 +109,9 @@ std::string_view Words(ScheduleChainKind kind) {
   return "gap";
 }
 
-class Printer {
+class SchedulePrinter {
  public:
-  Printer(std::ostream& out, const ExplainedSchedule& explained, const Cluster& cluster)
+  SchedulePrinter(std::ostream& out, const ExplainedSchedule& explained, const Cluster& cluster)
       : out_(out), e_(explained), cluster_(cluster) {}
 
   void Print() {
@@ -125,8 +124,8 @@ class Printer {
 
  private:
   std::string Percent(Duration duration) const {
-    const double step = Micros(e_.explanation.step_time);
-    return fmt::format("{:.1f}", step > 0 ? 100 * Micros(duration) / step : 0);
+    const double step = MicrosFromDuration(e_.explanation.step_time);
+    return fmt::format("{:.1f}", step > 0 ? 100 * MicrosFromDuration(duration) / step : 0);
   }
 
   void PrintHead() {
@@ -165,7 +164,7 @@ class Printer {
     Table table({"part", "where", "times", "time", "%"});
     for (std::size_t i = 0; i < shown; ++i) {
       const auto& [key, share] = rows[i];
-      table.Add({std::string(Words(key.first)), key.second, std::to_string(share.parts), Time(share.time),
+      table.Add({std::string(ChainWords(key.first)), key.second, std::to_string(share.parts), TimeText(share.time),
                  Percent(share.time)});
     }
     table.PrintText(out_);
@@ -196,7 +195,7 @@ class Printer {
     Table table(header);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       std::vector<std::string> row = {DeviceOf(e_, cluster_, rank)};
-      for (const Column& column : columns) row.push_back(Time(ranks[rank].*column.field));
+      for (const Column& column : columns) row.push_back(TimeText(ranks[rank].*column.field));
       row.insert(row.end(), {Percent(ranks[rank].busy), Percent(ranks[rank].on_chain)});
       table.Add(row);
     }
@@ -209,7 +208,7 @@ class Printer {
     Table table({"change", "step time", "gain", "gain %"});
     for (const ExplainedSchedule::WhatIf& what : e_.what_if) {
       const Duration gain = e_.explanation.step_time - what.step_time;
-      table.Add({what.change, Time(what.step_time), Time(gain), Percent(gain)});
+      table.Add({what.change, TimeText(what.step_time), TimeText(gain), Percent(gain)});
     }
     table.PrintText(out_);
   }
@@ -237,7 +236,9 @@ class Printer {
 
 Json PartJson(const ExplainedSchedule& explained, const Graph& graph, const Cluster& cluster,
               const ScheduleChainPart& part) {
-  Json json = {{"kind", Name(part.kind)}, {"start_us", Micros(part.begin)}, {"duration_us", Micros(part.length())}};
+  Json json = {{"kind", Name(part.kind)},
+               {"start_us", MicrosFromDuration(part.begin)},
+               {"duration_us", MicrosFromDuration(part.length())}};
   if (part.action) json["action"] = Text(InSchedule(explained.step.pipeline.model, *part.action));
   if (part.final_op) json["op"] = graph.op(explained.step.pipeline.final_ops[*part.final_op]).name;
   if (part.micro_batch) json["micro_batch"] = *part.micro_batch;
@@ -249,7 +250,8 @@ Json PartJson(const ExplainedSchedule& explained, const Graph& graph, const Clus
 Json ChainJson(const ExplainedSchedule& explained, const Graph& graph, const Cluster& cluster) {
   Json chain;
   for (std::size_t k = 0; k < kNumScheduleChainKinds; ++k) {
-    chain[std::string(Name(static_cast<ScheduleChainKind>(k))) + "_us"] = Micros(explained.explanation.totals[k]);
+    chain[std::string(Name(static_cast<ScheduleChainKind>(k))) + "_us"] =
+        MicrosFromDuration(explained.explanation.totals[k]);
   }
   Json parts = Json::array();
   for (const ScheduleChainPart& part : explained.explanation.chain) {
@@ -264,14 +266,14 @@ Json DevicesJson(const ExplainedSchedule& explained, const Cluster& cluster) {
   for (std::size_t rank = 0; rank < explained.explanation.ranks.size(); ++rank) {
     const RankUse& use = explained.explanation.ranks[rank];
     devices.push_back({{"name", DeviceOf(explained, cluster, rank)},
-                       {"busy_us", Micros(use.busy)},
-                       {"waiting_for_devices_us", Micros(use.waiting_for_ranks)},
-                       {"waiting_for_transfers_us", Micros(use.waiting_for_transfers)},
-                       {"waiting_for_team_us", Micros(use.waiting_for_team)},
-                       {"waiting_for_collectives_us", Micros(use.waiting_for_collectives)},
-                       {"sending_us", Micros(use.sending)},
-                       {"idle_us", Micros(use.idle)},
-                       {"on_chain_us", Micros(use.on_chain)},
+                       {"busy_us", MicrosFromDuration(use.busy)},
+                       {"waiting_for_devices_us", MicrosFromDuration(use.waiting_for_ranks)},
+                       {"waiting_for_transfers_us", MicrosFromDuration(use.waiting_for_transfers)},
+                       {"waiting_for_team_us", MicrosFromDuration(use.waiting_for_team)},
+                       {"waiting_for_collectives_us", MicrosFromDuration(use.waiting_for_collectives)},
+                       {"sending_us", MicrosFromDuration(use.sending)},
+                       {"idle_us", MicrosFromDuration(use.idle)},
+                       {"on_chain_us", MicrosFromDuration(use.on_chain)},
                        {"peak_bytes", explained.step.result.ranks[rank].peak.count}});
   }
   return devices;
@@ -286,9 +288,9 @@ Json ActionsJson(const ExplainedSchedule& explained, const Cluster& cluster) {
       const PipelineAction& action = schedule.ranks[rank][i];
       actions.push_back({{"action", Text(InSchedule(model, action))},
                          {"device", DeviceOf(explained, cluster, rank)},
-                         {"start_us", Micros(explained.step.result.starts[rank][i])},
-                         {"duration_us", Micros(ActionTime(model.stages[action.stage], action.kind))},
-                         {"slack_us", Micros(explained.explanation.slack[rank][i])}});
+                         {"start_us", MicrosFromDuration(explained.step.result.starts[rank][i])},
+                         {"duration_us", MicrosFromDuration(ActionTime(model.stages[action.stage], action.kind))},
+                         {"slack_us", MicrosFromDuration(explained.explanation.slack[rank][i])}});
     }
   }
   return actions;
@@ -302,9 +304,9 @@ Json FinalOpsJson(const ExplainedSchedule& explained, const Graph& graph, const 
     const Duration time = op.collective ? pipeline.model.final_collectives[*op.collective].time : op.time;
     ops.push_back({{"op", graph.op(pipeline.final_ops[i]).name},
                    {"device", DeviceOf(explained, cluster, op.rank)},
-                   {"start_us", Micros(explained.step.result.final_starts[i])},
-                   {"duration_us", Micros(time)},
-                   {"slack_us", Micros(explained.explanation.final_slack[i])}});
+                   {"start_us", MicrosFromDuration(explained.step.result.final_starts[i])},
+                   {"duration_us", MicrosFromDuration(time)},
+                   {"slack_us", MicrosFromDuration(explained.explanation.final_slack[i])}});
   }
   return ops;
 }
@@ -334,7 +336,7 @@ ExplainedSchedule MakeExplainedSchedule(const Graph& graph, const Cluster& clust
 }
 
 void PrintExplainedSchedule(std::ostream& out, const ExplainedSchedule& explained, const Cluster& cluster) {
-  Printer(out, explained, cluster).Print();
+  SchedulePrinter(out, explained, cluster).Print();
 }
 
 void WriteExplainedSchedule(std::ostream& out, const ExplainedSchedule& explained, const Graph& graph,
@@ -360,7 +362,9 @@ void WriteExplainedSchedule(std::ostream& out, const ExplainedSchedule& explaine
   Json what_if = Json::array();
   for (const ExplainedSchedule::WhatIf& what : explained.what_if) {
     const Duration gain = explained.explanation.step_time - what.step_time;
-    what_if.push_back({{"change", what.change}, {"step_time_us", Micros(what.step_time)}, {"gain_us", Micros(gain)}});
+    what_if.push_back({{"change", what.change},
+                       {"step_time_us", MicrosFromDuration(what.step_time)},
+                       {"gain_us", MicrosFromDuration(gain)}});
   }
   json["what_if"] = std::move(what_if);
   json["actions"] = ActionsJson(explained, cluster);

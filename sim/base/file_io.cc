@@ -72,6 +72,7 @@ class ReadBuffer : public std::streambuf {
  public:
   ReadBuffer(Descriptor fd, std::uint64_t most) : fd_(std::move(fd)), most_(most) {}
   ~ReadBuffer() override {
+    BeginReading(0);  // nothing more comes of this file
     if (is_gzip_) inflateEnd(&inflater_);
   }
   ReadBuffer(const ReadBuffer&) = delete;

@@ -42,9 +42,10 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   // What was written since the last call. The kernel hands it on in pieces, each some time later.
-  std::string Read() const {
+  std::string Read(int first_millis = 50) const {
     std::string text;
-    for (pollfd ready = {.fd = main_, .events = POLLIN, .revents = 0}; ::poll(&ready, 1, 50) > 0;) {
+    for (pollfd ready = {.fd = main_, .events = POLLIN, .revents = 0};
+         ::poll(&ready, 1, text.empty() ? first_millis : 50) > 0;) {
       char piece[4096];
       const ssize_t count = ::read(main_, piece, sizeof(piece));
       if (count <= 0) break;
@@ -52,6 +53,8 @@ class Terminal {
     }
     return text;
   }
+  // Waits until something is written.
+  std::string Await() const { return Read(10'000); }
 
  private:
   int before_;
@@ -110,16 +113,14 @@ TEST(ProgressTest, WhatEndsSoonHasNone) {
 TEST(ProgressTest, ABusyLineLastsUntilSomethingIsPrinted) {
   const Terminal terminal;
   BusyLine busy("import", milliseconds(1));
-  usleep(100'000);
-  EXPECT_THAT(terminal.Read(), HasSubstr("import: 1 s so far"));
+  EXPECT_THAT(terminal.Await(), HasSubstr("import: 1 s so far"));
   std::cout << "";  // what std::cout is tied to is flushed first
-  EXPECT_THAT(terminal.Read(), ::testing::EndsWith(kErased));
-  usleep(200'000);
-  EXPECT_EQ(terminal.Read(), "");
+  EXPECT_THAT(terminal.Await(), ::testing::EndsWith(kErased));
+  EXPECT_EQ(terminal.Read(200), "");
   BusyLine next("explain", milliseconds(1));
-  usleep(50'000);
+  EXPECT_THAT(terminal.Await(), HasSubstr("explain: 1 s so far"));
   EndBusyLine();
-  EXPECT_THAT(terminal.Read(), ::testing::EndsWith(kErased));
+  EXPECT_THAT(terminal.Await(), ::testing::EndsWith(kErased));
   next.End();
   EXPECT_EQ(terminal.Read(), "");
 }
@@ -145,8 +146,7 @@ TEST(ProgressTest, ABusyLineSaysHowMuchOfALargeFileIsRead) {
   EXPECT_GE(LastReading().done, std::uint64_t{32} << 20U);
   const Terminal terminal;
   BusyLine busy("import", milliseconds(1));
-  usleep(100'000);
-  EXPECT_THAT(terminal.Read(), HasSubstr("import [###############...............] 32 of 64 MiB read"));
+  EXPECT_THAT(terminal.Await(), HasSubstr("import [###############...............] 32 of 64 MiB read"));
   busy.End();
 }
 

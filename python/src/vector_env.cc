@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "agents/candidates.h"
-#include "python/src/worker_pool.h"
 #include "sim/base/check.h"
 #include "sim/base/fingerprint.h"
+#include "sim/base/worker_pool.h"
 #include "sim/graph_adjacency.h"
 
 namespace emplace::python {

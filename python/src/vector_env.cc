@@ -103,12 +103,11 @@ void VectorEnv::FillStatic(const agents::Observation& seen) {
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     static_features_.push_back(static_cast<float>(values[i] / largest[i % 3]));
-  const auto& edges = seen.graph.adjacency().m_forward;
   std::vector<std::int64_t> targets;
   for (std::size_t group = 0; group < groups_; ++group) {
-    for (std::uint32_t e = edges.m_rowstart[group]; e < edges.m_rowstart[group + 1]; ++e) {
+    for (const std::uint32_t consumer : seen.graph.adjacency().successors(group)) {
       edges_.push_back(static_cast<std::int64_t>(group));
-      targets.push_back(edges.m_column[e]);
+      targets.push_back(consumer);
     }
   }
   edges_.insert(edges_.end(), targets.begin(), targets.end());

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "agents/candidates.h"
 #include "sim/base/check.h"
+#include "sim/base/worker_pool.h"
 
 namespace emplace::agents {
 namespace {
@@ -92,12 +90,6 @@ DeviceId Observation::Fastest(std::size_t group, std::span<const DeviceId> devic
   return fastest;
 }
 
-// One thread's share of a batch, with scratch memory that is reused by later batches.
-struct Environment::Worker {
-  std::unique_ptr<Evaluator::Workspace> workspace;
-  std::exception_ptr error;
-};
-
 Environment::Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
                          const Evaluator& evaluator, const RewardOptions& reward, std::size_t threads,
                          std::size_t index)
@@ -112,8 +104,6 @@ Environment::Environment(const Graph& graph, const Cluster& cluster, const CostT
   FindReward(reward_.name);
   reward_.memory = MemoryOf(cluster);
 }
-
-Environment::~Environment() = default;
 
 Placement Environment::OfGroups(const Placement& ops) const {
   EMPLACE_CHECK_EQ(ops.num_ops(), graph_.num_ops());
@@ -133,17 +123,6 @@ Placement Environment::OfGroups(const Placement& ops) const {
 
 void Environment::SetStart(const Placement& ops) { start_ = OfGroups(ops); }
 
-void Environment::EvaluateShare(std::span<const Placement> placements, std::size_t first, std::size_t step,
-                                Worker& worker, std::vector<Outcome>* outcomes) const {
-  const RewardEntry& reward = FindReward(reward_.name);
-  for (std::size_t i = first; i < placements.size(); i += step) {
-    const Placement placement = grouping_.Expand(placements[i]);
-    Outcome& outcome = (*outcomes)[i];
-    evaluator_.RunWith(*worker.workspace, placement, &outcome.result);
-    outcome.reward = reward.reward(outcome.result, reward_);
-  }
-}
-
 std::vector<Outcome> Environment::Evaluate(std::span<const Placement> placements) {
   for (const Placement& placement : placements) {
     EMPLACE_CHECK_EQ(placement.num_ops(), observation_.num_groups());
@@ -151,31 +130,13 @@ std::vector<Outcome> Environment::Evaluate(std::span<const Placement> placements
       EMPLACE_CHECK(observation_.Allowed(group, Index(placement[MakeId<OpId>(group)])));
     }
   }
+  const RewardEntry& reward = FindReward(reward_.name);
   std::vector<Outcome> outcomes(placements.size());
-  const std::size_t shares = std::max<std::size_t>(1, std::min(threads_, placements.size()));
-  while (workers_.size() < shares) {
-    workers_.push_back(std::make_unique<Worker>(Worker{.workspace = evaluator_.MakeWorkspace(), .error = nullptr}));
-  }
-  const auto work_on = [&](std::size_t share) {
-    try {
-      EvaluateShare(placements, share, shares, *workers_[share], &outcomes);
-    } catch (...) {
-      workers_[share]->error = std::current_exception();
-    }
-  };
-  std::vector<std::thread> threads;
-  threads.reserve(shares);
-  try {
-    for (std::size_t share = 1; share < shares; ++share) threads.emplace_back(work_on, share);
-  } catch (const std::system_error&) {
-    // No more threads can be started: this one does what is left.
-  }
-  work_on(0);
-  for (std::size_t share = threads.size() + 1; share < shares; ++share) work_on(share);
-  for (std::thread& thread : threads) thread.join();
-  for (std::size_t share = 0; share < shares; ++share) {
-    if (const auto error = std::exchange(workers_[share]->error, nullptr)) std::rethrow_exception(error);
-  }
+  while (workspaces_.size() < std::min(threads_, placements.size())) workspaces_.push_back(evaluator_.MakeWorkspace());
+  RunOnThreads(threads_, placements.size(), [&](std::size_t worker, std::size_t i) {
+    evaluator_.RunWith(*workspaces_[worker], grouping_.Expand(placements[i]), &outcomes[i].result);
+    outcomes[i].reward = reward.reward(outcomes[i].result, reward_);
+  });
   evaluations_ += placements.size();
   return outcomes;
 }

@@ -56,7 +56,6 @@ class Environment {
   Environment(const Graph& graph, const Cluster& cluster, const CostTable& costs, Grouping grouping,
               const Evaluator& evaluator, const RewardOptions& reward = {}, std::size_t threads = 1,
               std::size_t index = 0);
-  ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
@@ -90,10 +89,6 @@ class Environment {
   std::size_t evaluations() const { return evaluations_; }
 
  private:
-  struct Worker;
-  void EvaluateShare(std::span<const Placement> placements, std::size_t first, std::size_t step, Worker& worker,
-                     std::vector<Outcome>* outcomes) const;
-
   Graph graph_;
   CostTable costs_;
   Grouping grouping_;
@@ -102,7 +97,7 @@ class Environment {
   std::size_t threads_;
   std::size_t index_;
   std::size_t evaluations_ = 0;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Evaluator::Workspace>> workspaces_;  // of each thread, reused by later batches
   Observation observation_;
   std::optional<Placement> start_;
   const StageCosts* stage_costs_ = nullptr;

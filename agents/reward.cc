@@ -122,6 +122,29 @@ std::vector<std::optional<Bytes>> MemoryOf(const Cluster& cluster) {
   return memory;
 }
 
+std::optional<Bytes> RelativeCost::SmallestMemory() const {
+  std::optional<Bytes> smallest;
+  for (const std::optional<Bytes>& limit : memory) {
+    if (limit) smallest = std::min(smallest.value_or(*limit), *limit);
+  }
+  return smallest;
+}
+
+double RelativeCost::Overflow(std::span<const std::int64_t> peak_bytes) const {
+  double overflow = 0;
+  for (std::size_t d = 0; d < peak_bytes.size(); ++d) {
+    const std::optional<Bytes>& limit = memory[d];
+    if (limit && peak_bytes[d] > limit->count) overflow += static_cast<double>(peak_bytes[d] - limit->count);
+  }
+  return overflow;
+}
+
+double RelativeCost::Cost(std::int64_t step_ns, double overflow) const {
+  const std::int64_t unit = std::max<std::int64_t>(SmallestMemory().value_or(Bytes{1}).count, 1);
+  return static_cast<double>(step_ns) / (1000 * baseline_micros) +
+         memory_penalty * (overflow / static_cast<double>(unit));
+}
+
 std::optional<double> InvalidMicros(const RewardOptions& options) {
   if (FindReward(options.name).read != ReadInvalid) return std::nullopt;
   return options.invalid_seconds * 1e6;

@@ -2,6 +2,7 @@
 #define EMPLACE_AGENTS_REWARD_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -53,6 +54,19 @@ std::string WithPenaltyMemory(std::string_view text, std::string_view value);
 
 // The capacity of each device of the cluster.
 std::vector<std::optional<Bytes>> MemoryOf(const Cluster& cluster);
+
+// The cost of a placement in an environment that an agent steps through: its step time as a part of a baseline's, and a
+// penalty for what exceeds memory. The rewards of such an environment are by how much its steps lower the cost.
+struct RelativeCost {
+  std::vector<std::optional<Bytes>> memory = {};  // of each device; none: no limit
+  double baseline_micros = 1;
+  double memory_penalty = 10;  // the cost of exceeding memory by all that the smallest device has
+
+  std::optional<Bytes> SmallestMemory() const;  // none: no device has a limit, so peaks do not matter
+  // The bytes by which the peaks, one for each device, exceed memory in total.
+  double Overflow(std::span<const std::int64_t> peak_bytes) const;
+  double Cost(std::int64_t step_ns, double overflow) const;
+};
 
 // What counts as the step time of a placement that does not fit, in us; none: the reward has no such time.
 std::optional<double> InvalidMicros(const RewardOptions& options);

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "agents/candidates.h"
@@ -21,6 +20,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/fingerprint.h"
+#include "sim/base/worker_pool.h"
 #include "sim/formats/graph_json.h"
 #include "sim/grouping.h"
 #include "sim/simulator.h"
@@ -124,10 +124,6 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
       options, spec.torch_device, budget, spec.reward, spec.seed, start, objective);
 }
 
-std::size_t ThreadsOf(const SearchSettings& settings) {
-  return settings.threads != 0 ? settings.threads : std::max(1U, std::thread::hardware_concurrency());
-}
-
 RewardOptions RewardOfSpec(const SearchSpec& spec, const AgentEntry& entry) {
   return ParseReward(spec.reward.empty() ? entry.reward : std::string_view(spec.reward));
 }
@@ -167,7 +163,7 @@ class GraphSearch {
                                   .simulator = given.simulator,
                                   .evaluator = given.evaluator})),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), objective_->evaluator(),
-                     RewardOfSpec(spec, entry), ThreadsOf(spec), index),
+                     RewardOfSpec(spec, entry), NumThreads(spec.threads), index),
         reward_floor_(FindReward(environment_.reward().name).floor) {
     if (objective_->loads() != nullptr) {
       environment_.SetStageCosts(*objective_->loads(), StageCostOptionsOf(spec.objective));

@@ -2,7 +2,9 @@
 #define EMPLACE_SIM_GRAPH_ADJACENCY_H_
 
 #include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "sim/graph.h"
 
@@ -16,6 +18,13 @@ using CsrGraph = boost::compressed_sparse_row_graph<boost::bidirectionalS, boost
 
 struct Graph::Adjacency : CsrGraph {
   using CsrGraph::CsrGraph;
+  // The edges as compressed sparse rows: those from op i lead to the ops columns()[row_offsets()[i]] up to, but not
+  // including, columns()[row_offsets()[i + 1]].
+  std::span<const std::uint32_t> row_offsets() const { return m_forward.m_rowstart; }
+  std::span<const std::uint32_t> columns() const { return m_forward.m_column; }
+  std::span<const std::uint32_t> successors(std::size_t op) const {
+    return columns().subspan(row_offsets()[op], row_offsets()[op + 1] - row_offsets()[op]);
+  }
 };
 
 }  // namespace emplace

@@ -53,11 +53,10 @@ JsonList TimesOf(const Observation& seen) {
 JsonList EdgesOf(const Graph& graph) {
   JsonList producers;
   JsonList consumers;
-  const auto& edges = graph.adjacency().m_forward;
   for (std::size_t group = 0; group < graph.num_ops(); ++group) {
-    for (std::uint32_t e = edges.m_rowstart[group]; e < edges.m_rowstart[group + 1]; ++e) {
+    for (const std::uint32_t consumer : graph.adjacency().successors(group)) {
       producers.push_back(ToJson(group));
-      consumers.push_back(ToJson(edges.m_column[e]));
+      consumers.push_back(ToJson(consumer));
     }
   }
   JsonList both;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "python/src/worker_pool.h"
 #include "sim/base/check.h"
+#include "sim/base/worker_pool.h"
 #include "sim/placement.h"
 
 namespace emplace::python {

@@ -134,10 +134,9 @@ PlacedGraph GraphFromArrays(const Integers& edges, const Integers& output_bytes,
 
 py::tuple Consumers(const py::object& self) {
   const Graph& graph = self.cast<const PlacedGraph&>().graph;
-  const auto& rows = graph.adjacency().m_forward.m_rowstart;
-  const auto& columns = graph.adjacency().m_forward.m_column;
-  return py::make_tuple(View(self, rows.data(), graph.num_ops() == 0 ? 0 : graph.num_ops() + 1),
-                        View(self, columns.data(), columns.size()));
+  const Graph::Adjacency& edges = graph.adjacency();
+  return py::make_tuple(View(self, edges.row_offsets().data(), graph.num_ops() == 0 ? 0 : graph.num_ops() + 1),
+                        View(self, edges.columns().data(), edges.columns().size()));
 }
 
 std::string GraphText(const PlacedGraph& self) {
@@ -209,7 +208,7 @@ void BindGraph(py::module_& module) {
       .def_property_readonly("num_ops", [](const PlacedGraph& self) { return self.graph.num_ops(); })
       .def_property_readonly("num_tensors", [](const PlacedGraph& self) { return self.graph.num_tensors(); })
       .def_property_readonly("num_edges",
-                             [](const PlacedGraph& self) { return self.graph.adjacency().m_forward.m_column.size(); })
+                             [](const PlacedGraph& self) { return self.graph.adjacency().columns().size(); })
       .def_property_readonly("op_names",
                              [](const PlacedGraph& g) { return OpTexts(g, [](auto& op) { return op.name; }); })
       .def_property_readonly("op_kinds",

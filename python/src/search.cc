@@ -13,7 +13,6 @@
 #include "agents/settings.h"
 #include "python/src/batch_evaluator.h"
 #include "python/src/bindings.h"
-#include "python/src/worker_pool.h"
 #include "sim/base/check.h"
 #include "sim/grouping.h"
 
@@ -84,7 +83,6 @@ agents::SearchSpec MakeSpec(const BatchEvaluator& evaluator, SearchSettings sett
                            .max_groups = settings.groups != 0 ? settings.groups : agents::kDefaultGroups}};
   static_cast<SearchSettings&>(spec) = settings;
   spec.pipeline = LoadSchedule(settings, agents::Door::kPython);
-  spec.threads = NumThreads(settings.threads);
   spec.simulator = &evaluator.simulator();
   return spec;
 }

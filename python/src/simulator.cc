@@ -1,4 +1,5 @@
 #include "sim/simulator.h"
+#include "sim/base/worker_pool.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,6 @@
 #include "agents/bounds/lower_bound.h"
 #include "python/src/batch_evaluator.h"
 #include "python/src/bindings.h"
-#include "python/src/worker_pool.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/registry.h"

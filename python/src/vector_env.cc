@@ -6,14 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "agents/candidates.h"
-#include "python/src/worker_pool.h"
 #include "sim/base/check.h"
 #include "sim/base/fingerprint.h"
+#include "sim/base/worker_pool.h"
 #include "sim/graph_adjacency.h"
 
 namespace emplace::python {
@@ -41,16 +40,12 @@ VectorEnv::VectorEnv(std::shared_ptr<const BatchEvaluator> evaluator, const Grou
   groups_ = seen.num_groups();
   devices_ = seen.num_devices();
   if (groups_ == 0) throw InputError("graph", "has no ops (at least one to place)");
-  std::optional<std::int64_t> smallest;
-  for (const Device& device : evaluator_->cluster().devices()) {
-    if (device.memory) smallest = std::min(smallest.value_or(device.memory->count), device.memory->count);
-  }
-  has_limits_ = smallest.has_value();
-  memory_unit_ = static_cast<double>(std::max<std::int64_t>(smallest.value_or(1), 1));
+  cost_ = {.memory = agents::MemoryOf(evaluator_->cluster()), .memory_penalty = options_.memory_penalty};
+  has_limits_ = cost_.SmallestMemory().has_value();
   const Placement start = agents::OnFirstAccelerator(seen);
   for (const DeviceId device : start.devices()) start_.push_back(static_cast<std::int16_t>(Index(device)));
-  baseline_micros_ = evaluator_->simulator().Run(grouping_.Expand(start)).step_time_micros;
-  if (baseline_micros_ <= 0) baseline_micros_ = 1;
+  const double micros = evaluator_->simulator().Run(grouping_.Expand(start)).step_time_micros;
+  if (micros > 0) cost_.baseline_micros = micros;
   FillStatic(seen);
   problem_ = ProblemNumber(seen);
   envs_.resize(options_.num_envs);
@@ -103,12 +98,11 @@ void VectorEnv::FillStatic(const agents::Observation& seen) {
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     static_features_.push_back(static_cast<float>(values[i] / largest[i % 3]));
-  const auto& edges = seen.graph.adjacency().m_forward;
   std::vector<std::int64_t> targets;
   for (std::size_t group = 0; group < groups_; ++group) {
-    for (std::uint32_t e = edges.m_rowstart[group]; e < edges.m_rowstart[group + 1]; ++e) {
+    for (const std::uint32_t consumer : seen.graph.adjacency().successors(group)) {
       edges_.push_back(static_cast<std::int64_t>(group));
-      targets.push_back(edges.m_column[e]);
+      targets.push_back(consumer);
     }
   }
   edges_.insert(edges_.end(), targets.begin(), targets.end());
@@ -168,16 +162,11 @@ void VectorEnv::Simulate(std::size_t env, BatchEvaluator::Scratch* scratch, std:
     scratch->devices[i] = static_cast<DeviceId>(devices[grouping_.group_of(MakeId<OpId>(i))]);
   }
   step_ns_[env] = evaluator_->Run(scratch, has_limits_ ? peaks->data() : nullptr);
-  double overflow = 0;
-  for (std::size_t d = 0; has_limits_ && d < devices_; ++d) {
-    const auto& limit = evaluator_->cluster().devices()[d].memory;
-    if (limit && (*peaks)[d] > limit->count) overflow += static_cast<double>((*peaks)[d] - limit->count);
-  }
+  const double overflow = has_limits_ ? cost_.Overflow(*peaks) : 0;
   fits_[env] = overflow == 0 ? 1 : 0;
   Env& state = envs_[env];
   ++state.simulations;
-  state.cost = static_cast<double>(step_ns_[env]) / (1000 * baseline_micros_) +
-               options_.memory_penalty * (overflow / memory_unit_);
+  state.cost = cost_.Cost(step_ns_[env], overflow);
 }
 
 void VectorEnv::CheckActions(std::span<const std::int64_t> actions) const {

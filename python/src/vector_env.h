@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agents/environment.h"
+#include "agents/reward.h"
 #include "python/src/batch_evaluator.h"
 #include "sim/base/rng.h"
 #include "sim/grouping.h"
@@ -34,9 +35,8 @@ struct VectorEnvOptions {
 };
 
 // Many environments of one problem, which step together. An episode places the groups one after the other, in
-// topological order, or all at once. The cost of a placement is its step time divided by that of the first accelerator
-// alone, plus the penalty for memory; a step's reward is by how much it lowers the cost. Results do not depend on the
-// number of threads.
+// topological order, or all at once. Costs are agents::RelativeCost to the first accelerator alone; a step's reward is
+// by how much it lowers the cost. Results do not depend on the number of threads.
 class VectorEnv {
  public:
   // Throws InputError as agents::Environment.
@@ -47,7 +47,7 @@ class VectorEnv {
   std::size_t num_devices() const { return devices_; }
   std::size_t num_features() const { return kFixedFeatures + devices_; }
   const VectorEnvOptions& options() const { return options_; }
-  double baseline_micros() const { return baseline_micros_; }
+  double baseline_micros() const { return cost_.baseline_micros; }
   // [2, edges] between groups, and whether each group may be on each device, [num_groups, num_devices].
   const std::vector<std::int64_t>& edges() const { return edges_; }
   std::span<const std::int8_t> allowed() const { return allowed_; }
@@ -114,8 +114,7 @@ class VectorEnv {
   std::size_t groups_ = 0;
   std::size_t devices_ = 0;
   bool has_limits_ = false;
-  double baseline_micros_ = 0;
-  double memory_unit_ = 1;  // bytes: the smallest limit of a device
+  agents::RelativeCost cost_;
   std::vector<std::int16_t> start_;
   std::vector<float> static_features_;  // [num_groups, 3]
   std::vector<std::int64_t> edges_;

@@ -6,8 +6,8 @@
 
 #include "python/src/bindings.h"
 #include "python/src/vector_env.h"
-#include "python/src/worker_pool.h"
 #include "sim/base/check.h"
+#include "sim/base/worker_pool.h"
 
 namespace emplace::python {
 namespace {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -50,6 +53,35 @@ TEST(EnvironmentTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
     EXPECT_EQ(results[0][i], simulator.Run(batch[i]));
     EXPECT_EQ(rewards[0][i], -simulator.Run(batch[i]).step_time_micros * 1e-6);
   }
+}
+
+// Notes the threads that ask.
+class NotesThreads : public Evaluator {
+ public:
+  StepResult Run(const Placement&) const override {
+    const std::lock_guard lock(mutex_);
+    threads_.insert(std::this_thread::get_id());
+    return {};
+  }
+  const std::set<std::thread::id>& threads() const { return threads_; }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::set<std::thread::id> threads_;
+};
+
+TEST(EnvironmentTest, OneThreadIsTheCallersAndSeveralStay) {
+  const Graph graph = testing::MakeChain(2, 1, 4);
+  const Cluster cluster = MakeCluster(2);
+  const CostTable costs = MeasuredCosts(graph, cluster);
+  const auto threads_of = [&](std::size_t threads) {
+    const NotesThreads evaluator;
+    agents::Environment env(graph, cluster, costs, FindGrouper("identity").make(graph, {}), evaluator, {}, threads);
+    for (int batch = 0; batch < 50; ++batch) env.Evaluate(std::vector(8, Placement(2)));
+    return evaluator.threads();
+  };
+  EXPECT_EQ(threads_of(1), std::set{std::this_thread::get_id()});
+  EXPECT_LE(threads_of(3).size(), 3U) << "batches start no threads of their own";
 }
 
 TEST(EnvironmentTest, ObservesTimesMemoryAndWhereGroupsMayGo) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,17 @@ TEST(RewardTest, RewardsFollowTheirSources) {
   EXPECT_DOUBLE_EQ(RewardOf("memory_penalty", Result(4, true, 1'000)), -4);
   EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty", Result(4, false, 12'700'000'000)), -(std::log(4.0) + 4));
   EXPECT_DOUBLE_EQ(RewardOf("log_memory_penalty", Result(4, false, 30'000'000'000)), -10);
+}
+
+TEST(RewardTest, ARelativeCostIsATimeAndWhatExceedsMemory) {
+  const agents::RelativeCost cost{
+      .memory = {Bytes{100}, std::nullopt, Bytes{50}}, .baseline_micros = 2, .memory_penalty = 3};
+  EXPECT_EQ(cost.SmallestMemory(), Bytes{50});
+  EXPECT_EQ(cost.Overflow(std::vector<std::int64_t>{100, 1000, 50}), 0);
+  EXPECT_EQ(cost.Overflow(std::vector<std::int64_t>{110, 1000, 65}), 25);
+  EXPECT_DOUBLE_EQ(cost.Cost(5000, 0), 2.5);
+  EXPECT_DOUBLE_EQ(cost.Cost(5000, 25), 4);
+  EXPECT_EQ(agents::RelativeCost{.memory = {std::nullopt}}.SmallestMemory(), std::nullopt);
 }
 
 TEST(RewardTest, WhatDoesNotFitCountsAsOneHundredSeconds) {

@@ -86,6 +86,15 @@ TEST(GraphTest, ReadingATensorTwiceIsOneConsumer) {
   EXPECT_EQ(boost::num_edges(graph.adjacency()), 1U);
 }
 
+TEST(GraphTest, EdgesAreRowsOfSuccessors) {
+  const Graph graph = testing::Build({MakeOp("a", 1), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"a", "b"})});
+  const Graph::Adjacency& edges = graph.adjacency();
+  EXPECT_THAT(edges.row_offsets(), ElementsAre(0, 2, 3, 3));
+  EXPECT_THAT(edges.columns(), ElementsAre(1, 2, 2));
+  EXPECT_THAT(edges.successors(0), ElementsAre(1, 2));
+  EXPECT_THAT(edges.successors(2), ElementsAre());
+}
+
 TEST(GraphTest, ControlEdgesOrderWithoutData) {
   GraphBuilder builder("control");
   builder.Add(MakeOp("a", 1, {}, {}));

@@ -6,7 +6,6 @@
 #include <ctime>
 #include <limits>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include "agents/named_placement.h"
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
+#include "sim/base/worker_pool.h"
 #include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
 
@@ -147,7 +147,7 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const std::opti
   static_cast<agents::SearchSettings&>(spec) = settings;
   spec.start.clear();  // FindStart's
   spec.pipeline = schedule;
-  if (spec.threads == 0) spec.threads = std::max(1U, std::thread::hardware_concurrency());
+  spec.threads = NumThreads(spec.threads);
   return spec;
 }
 

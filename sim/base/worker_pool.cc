@@ -1,19 +1,21 @@
-#include "python/src/worker_pool.h"
+#include "sim/base/worker_pool.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
-#include <vector>
 
-namespace emplace::python {
+namespace emplace {
 namespace {
 
 // One call of RunOnThreads.
@@ -43,6 +45,15 @@ struct Job {
   }
 };
 
+// Blocks all signals of the calling thread but those of its own faults: a process that waits for signals in one thread
+// would otherwise be ended by a signal that arrives in another.
+void LeaveSignalsToOthers() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGBUS, SIGFPE, SIGILL, SIGSEGV}) sigdelset(&signals, fault);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 class WorkerPool {
  public:
   void Run(std::size_t threads, Job* job) {
@@ -71,6 +82,7 @@ class WorkerPool {
 
  private:
   void Help(std::size_t worker) {
+    LeaveSignalsToOthers();
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     while (true) {
@@ -95,15 +107,14 @@ class WorkerPool {
   std::size_t busy_ = 0;
 };
 
-// Never destroyed: its threads wait until the process ends.
-std::atomic<WorkerPool*> pool{nullptr};
-
+// Never destroyed, as its threads wait until the process ends. A child of the process has none of them, so an unused
+// pool takes the place of the one that it inherits.
 WorkerPool& Pool() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    pool = new WorkerPool;
-    pthread_atfork(nullptr, nullptr, [] { pool = new WorkerPool; });
-  });
+  alignas(WorkerPool) static std::byte storage[sizeof(WorkerPool)];
+  static WorkerPool* const pool = [] {
+    pthread_atfork(nullptr, nullptr, [] { new (storage) WorkerPool; });
+    return new (storage) WorkerPool;
+  }();
   return *pool;
 }
 
@@ -127,4 +138,4 @@ std::size_t NumThreads(std::size_t asked) {
   return asked > 0 ? std::min<std::size_t>(asked, 1024) : std::max(1U, std::thread::hardware_concurrency());
 }
 
-}  // namespace emplace::python
+}  // namespace emplace

@@ -436,7 +436,7 @@ class Search {
     }
     ready->problem.costs = WithoutCpuStages(ready->problem.cluster, ready->problem.costs, ready->grouping);
   }
-  // Where the objective wants a search to begin.
+  // The start that the objective gives a search.
   std::optional<Placement> StartFor(const SearchProblem& problem, const Grouping& grouping, bool may_split) const {
     if (!spec_.pipeline) return std::nullopt;
     const auto objective = MakeObjective({.graph = problem.graph,

@@ -33,7 +33,7 @@ Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable
 double RepeatedWorkMicros(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           std::span<const std::int64_t> times);
 
-// What one placement asks of each device, without simulating: by DeviceId.
+// The load of one placement on each device, without simulating: by DeviceId.
 struct DeviceLoad {
   std::size_t ops = 0;
   double busy_micros = 0;        // sum of op times, gaps not counted

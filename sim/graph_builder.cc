@@ -190,7 +190,7 @@ struct GraphBuilder::Parts {
   Words words;
   Words attrs;
 
-  // Equal texts once; beyond so many of them, each new one for itself.
+  // Equal texts once; beyond this many of them, each new one for itself.
   std::string_view Intern(std::string_view word, Words* in) {
     constexpr std::size_t kMostWords = std::size_t{1} << 16;
     constexpr std::size_t kEnough = 4096;

@@ -182,7 +182,7 @@ std::vector<std::uint32_t> TopologicalRuns(const StepPrecedence& step) {
 // The latest times that do not lengthen the step. Those of an op are final when all that follows it was seen.
 struct LatestTimes {
   std::vector<double> end;          // by op
-  std::vector<double> issue_start;  // by op; of ops on devices that are fed
+  std::vector<double> issue_start;  // by op, on devices with an issue lane
   std::vector<double> arrival;      // by transfer
 };
 
@@ -203,7 +203,7 @@ double LatestStart(const StepRuns& runs, const LatestTimes& latest, std::uint32_
   return latest.end[op] - (runs.end[op] - runs.start[op]);
 }
 
-// The latest issue of an op on a device that is fed; the op whose end makes room for it must end by then.
+// The latest issue of an op on a device with an issue lane; the op whose end makes room for it must end by then.
 void LimitIssue(const StepPrecedence& step, std::uint32_t op, LatestTimes* latest) {
   const StepRuns& runs = step.runs;
   double issued_by = LatestStart(runs, *latest, op) - (runs.launched[op] - runs.issue_end[op]);

@@ -260,7 +260,7 @@ bool IsPythonAgent(std::string_view name) { return name.find(':') != std::string
 const AgentEntry& FindPythonAgent(std::string_view name) {
   const std::size_t colon = name.find(':');
   if (!IsPythonName(name.substr(0, colon)) || !IsPythonName(name.substr(colon + 1))) {
-    throw InputError("", fmt::format("agent \"{}\" is no class of Python's (MODULE:CLASS)", name));
+    throw InputError("", fmt::format("agent \"{}\" is not a Python class (MODULE:CLASS)", name));
   }
   static std::mutex mutex;
   static std::map<std::string, AgentEntry, std::less<>> entries;

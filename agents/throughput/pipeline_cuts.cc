@@ -125,7 +125,7 @@ std::optional<ScheduleOfRanks> ScheduleOfRanks::Make(const ScheduleChoice& choic
         }
       }
     } catch (const InputError&) {
-      return std::nullopt;  // so many micro-batches do not go with so many devices
+      return std::nullopt;  // this many micro-batches do not go with this many devices
     }
   }
   made.CountInFlight();

@@ -141,7 +141,7 @@ enum : std::uint32_t {
   kBytesValue = 31,
 };
 
-// A list of integers or texts. Lists of other numbers are no names, and are left out.
+// A list of integers or texts. Lists of other numbers are not names, and are left out.
 bool TakeList(const Fields& list, AttributeValue* value) {
   const std::uint32_t of = list.number() - 1;
   if (of == kDoubleValue || of == kFloatValue || (of >= kFixed32Value && of < kBoolValue)) return true;

@@ -235,7 +235,7 @@ class TraceReader : public JsonEvents {
     }
   }
 
-  // None of a number that is no time: too large, or none at all, such as inf.
+  // None for a number that is not a time: too large, or not finite.
   std::optional<std::int64_t> Time(std::string_view text) const {
     const auto nanos = NanosFromMicros(text);
     if (nanos) return nanos;

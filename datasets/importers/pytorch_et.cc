@@ -716,7 +716,7 @@ EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   if (2 * by_id >= trace.nodes.size()) return joined;
   joined.micros.assign(trace.nodes.size(), -1);
   joined.joined = 0;
-  // The trace holds the step so many times: what most of the nodes say.
+  // How many times the trace holds the step: what most of the nodes say.
   std::map<std::size_t, std::size_t> votes;
   for (const auto& [name, list] : nodes) {
     const auto found = by_name.find(name);

@@ -123,7 +123,7 @@ class InputSpool {
   }
 
   [[noreturn]] static void RefuseSize(std::uint64_t most) {
-    throw InputError("", "holds more than " + std::to_string(most) + " bytes (at most so many, uncompressed)");
+    throw InputError("", "holds more than " + std::to_string(most) + " bytes (at most this many, uncompressed)");
   }
 
  private:
@@ -233,8 +233,8 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
     throw InputError(option, "is for traces of ranks (format chakra, not " + std::string(importer.name) + ")");
   }
   if (!options.training.empty() && !importer.takes_training) {
-    throw InputError("--training",
-                     "cannot be used (the format " + std::string(importer.name) + " is no forward graph of a network)");
+    throw InputError("--training", "cannot be used (the format " + std::string(importer.name) +
+                                       " is not a forward graph of a network)");
   }
   Imported imported = importer.import(sources, options);
   CheckTexts(imported, sources.front().name());

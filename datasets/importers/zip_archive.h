@@ -18,7 +18,7 @@ class ZipArchive {
  public:
   static constexpr std::size_t kMaxEntries = 1'000'000;
 
-  // `source` must outlive it. Throws InputError if it is no zip, is cut off, or has more entries than kMaxEntries.
+  // `source` must outlive it. Throws InputError if it is not a zip, is cut off, or has more entries than kMaxEntries.
   explicit ZipArchive(const ImportSource& source);
   ~ZipArchive();
   ZipArchive(const ZipArchive&) = delete;

@@ -26,7 +26,7 @@ constexpr std::string_view kSparse = "sparse_";
 
 bool IsSparse(const RankOp& op) { return op.kind.starts_with(kSparse); }
 
-// Of a variable, its gradient and, if sparse, the gradient's row numbers.
+// Whether the op is an optimizer's: it reads a variable, its gradient and, if sparse, the gradient's row numbers.
 bool IsOptimizer(const RankOp& op) {
   std::string_view kind = op.kind;
   if (IsSparse(op)) kind.remove_prefix(kSparse.size());

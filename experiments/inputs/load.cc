@@ -79,7 +79,7 @@ Cluster LoadWholeCluster(const ClusterChoice& choice) {
 
 namespace {
 
-// Nobody who asks for 0 GPUs expects a step on the CPU, which is another machine.
+// A request for 0 GPUs does not mean a step on the CPU, which is another machine.
 void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
   std::vector<std::string> cpus;
   for (const Device& device : cluster.devices()) {

@@ -90,7 +90,7 @@ std::uint64_t SeedOf(const TrialChoice& choice) {
   drawn.Add(fmt::format("{}", choice.seed));
   for (GraphSource graph : choice.graphs()) {
     graph.groups.reset();
-    if (!graph.file.empty()) graph.file = "file";  // its fingerprint tells it, so that the folder does not matter
+    if (!graph.file.empty()) graph.file = "file";  // the fingerprint identifies it, so that the folder does not matter
     drawn.Add(JsonText({FieldsToJson(graph)}));
   }
   return drawn.value();

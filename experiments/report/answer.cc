@@ -388,7 +388,7 @@ AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparis
     return block;
   }
   if (comparison->unfinished > 0) {
-    add(fmt::format("{} of these agents {} not finished, so this is no final answer.",
+    add(fmt::format("{} of these agents {} not finished, so this is not a final answer.",
                     Counted(comparison->unfinished, "trial"), comparison->unfinished == 1 ? "is" : "are"));
   }
   add(WinnerSentence(*comparison));

@@ -107,7 +107,7 @@ class TrialPool {
   std::deque<TrialJob> ready_;
   std::vector<Delayed> delayed_;
   std::vector<Slot> slots_;
-  bool interrupted_ = false;  // a runner was asked to stop by someone else
+  bool interrupted_ = false;  // a runner was asked to stop by another process
   int stopped_by_ = 0;        // 0: no signal yet
   bool any_done_ = false;
   std::size_t crashes_in_a_row_ = 0;

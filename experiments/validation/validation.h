@@ -111,12 +111,13 @@ struct ValidationSummary {
   std::size_t disturbed_steps = 0;  // counted steps during which other processes disturbed a device
   std::string load_advice;          // what to do about other programs on the cores meanwhile; "": nothing
   std::string clock_advice;         // which devices were slower than they can be, and why; "": none
-  // Of placements that were measured in rounds.
+  // Results for placements that were measured in rounds.
   std::string reference;                  // "everything on cpu:0"
   double reference_micros = 0;            // its step time, trimmed mean
   double simulated_reference_micros = 0;  // 0: it does not fit in the simulator
   std::size_t rounds = 0;
-  // Of odd rounds as predictions of even ones: no simulator can be nearer to the machine than it is to itself.
+  // The errors of odd rounds as predictions of even ones: no simulator can predict the machine better than it repeats
+  // itself.
   std::optional<StepErrors> ceiling;
   std::optional<StepErrors> rerun;  // what an earlier run says of this one (rerun.h), if one was given
   std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first

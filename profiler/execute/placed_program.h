@@ -28,7 +28,7 @@ struct PlacedProgram {
   };
   struct Step {
     DeviceId device{};
-    std::uint32_t waits = 0;             // for so many producers, copies and control edges
+    std::uint32_t waits = 0;             // for this many producers, copies and control edges
     std::vector<std::uint32_t> inputs;   // slots, in the order of the op's inputs, repeats included
     std::vector<std::uint32_t> frees;    // the same without repeats
     std::vector<std::uint32_t> outputs;  // slots

@@ -14,7 +14,7 @@
 
 namespace emplace::profiler {
 
-// LibTorch tells the time between two points of a stream of any accelerator from this version on.
+// LibTorch measures the time between two points of a stream of any accelerator from this version on.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 5)
 #define EMPLACE_STREAMS_TELL_TIME 1
 #endif

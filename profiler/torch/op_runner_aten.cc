@@ -78,7 +78,7 @@ class Reader {
     return type->kind() == c10::TypeKind::OptionalType ? type->expectRef<c10::OptionalType>().getElementType() : type;
   }
 
-  // Of "%I".
+  // The number I of an input that `value` names as "%I".
   std::size_t InputNumber(const c10::Argument& argument, const nlohmann::json& value) const {
     if (value.is_string()) {
       for (std::size_t i = 0; i < recipe_.num_inputs(); ++i) {

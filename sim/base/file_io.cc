@@ -149,7 +149,7 @@ class ReadBuffer : public std::streambuf {
   }
 
   [[noreturn]] void RefuseSize() const {
-    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
+    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most this many, uncompressed)");
   }
 
   static bool StartsMember(const char* at) { return at[0] == '\x1f' && at[1] == '\x8b'; }

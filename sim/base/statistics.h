@@ -19,7 +19,7 @@ double Median(std::vector<double> values);
 
 // The mean of all but the tenth of the values at either end (of fewer than ten, of all): sums of such means are nearer
 // to the means of sums than sums of medians are, and a disturbed value does not spoil them. Throws InputError if there
-// are no values.
+// are not values.
 double TrimmedMean(std::vector<double> values);
 
 // The rank of each value: 1 is the smallest; ties share the mean of their ranks.

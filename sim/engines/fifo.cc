@@ -18,7 +18,7 @@ namespace {
 // Words of a row that are in cache together, about.
 constexpr std::size_t kCacheLine = 15;
 
-// Of words that are aligned to their own size only.
+// Loads from words that are aligned only to their own size.
 std::int64_t Load64(const std::uint32_t* words) {
   std::int64_t value = 0;
   std::memcpy(&value, words, sizeof(value));
@@ -36,8 +36,8 @@ struct Told {
 // 0 serves every model. kPairs: one channel per ordered pair of devices, and kMany: more than 64 devices, which also
 // serves fewer; without lanes, kPairs is not looked at. kMemory: keep what memory is allocated and freed.
 //
-// A step takes as long as its surprises: whether an input was the last, how many devices read a tensor, how many
-// tensors an op makes are coin tosses that no branch predictor wins. So with lanes all tensors of an op are handled
+// Mispredicted branches dominate the time of a run: whether an input was the last, how many devices read a tensor, and
+// how many tensors an op makes are hard to predict. So with lanes all tensors of an op are handled
 // together: one loop over the readers finds the destinations of all, every tensor is sent to every lane as far as times
 // go, and a destination that does not read it takes no time of the channel.
 template <typename Key, std::size_t kLanes, bool kPairs, bool kMany, bool kMemory>
@@ -209,7 +209,7 @@ class Run {
     }
     const std::int64_t end = start + time;
     state.free = end + (state.op_gap & -static_cast<std::int64_t>(time != 0));
-    // From when on an op of this device may use the outputs: of one that is fed, be issued.
+    // When an op of this device may use the outputs, or be issued if the device has an issue lane.
     std::int64_t usable = end;
     if constexpr (kLanes == 0) {
       if (is_fed) {
@@ -394,7 +394,7 @@ class Run {
 
   std::uint32_t* BlockOf(std::size_t tensor) const { return tensors_ + tensor * (kLanes != 0 ? 4 + kLanes : block_); }
 
-  // Of arrival_ and of a chunk's destinations.
+  // An index into arrival_ and into a chunk's destinations.
   std::size_t Place(std::uint32_t reader) const {
     return (reader >> Model::kSlotShift) * Model::kFewDevices + device_of_[reader & Model::kOpMask];
   }
@@ -432,7 +432,7 @@ class Run {
     return own >= 0 ? own : model_.issue[device].host_time;
   }
 
-  // Of an op that is issued, on a device that is fed and whose `free` is when it would be without a lane.
+  // Records an op issued on a device with an issue lane, whose `free` is still when it would be free without the lane.
   void Launched(std::size_t device, std::int64_t time, std::int64_t issue_end, std::int64_t end) {
     const Model::Issue& issue = model_.issue[device];
     w_.stream_free[device] = std::exchange(devices_[device].free, issue_end);
@@ -470,7 +470,7 @@ class Run {
     return !model_.sends_itself.empty() && model_.sends_itself[device] != 0;
   }
 
-  // Of channel_free_. The channel of a device to itself is that of one that sends by itself.
+  // An index into channel_free_. A device that sends by itself uses the channel from itself to itself.
   std::size_t Channel(std::size_t from, std::size_t to) const {
     if (!model_.channel_per_pair) return from;
     return from * d_ + (SendsItself(from) ? from : to);
@@ -561,7 +561,7 @@ class Run {
     return behind;
   }
 
-  // Of a tensor just sent; its readers are still to be counted. `is_read_here`: by ops of its own device.
+  // Records a tensor just sent, whose readers are not counted yet. `is_read_here`: ops of its own device read it.
   [[gnu::always_inline]] void KeepHome(std::uint32_t tensor, std::size_t device, std::int64_t end, std::int64_t last,
                                        std::uint64_t is_read_here) {
     std::uint32_t* const block = BlockOf(tensor);

@@ -171,7 +171,7 @@ class FlowDevices {
   std::vector<DeviceState> devices_;
   MinHeap<std::uint32_t> ask_;                         // devices for which something changed now
   std::vector<std::int64_t> lane_free_;                // [number of lanes]
-  std::vector<std::int64_t> issue_start_, issue_end_;  // [num_ops] where a device is fed
+  std::vector<std::int64_t> issue_start_, issue_end_;  // [num_ops] where a device has a lane
 };
 
 }  // namespace emplace::flow

@@ -63,7 +63,7 @@ StepResult ScheduleEvaluator::Run(const Placement& placement) const {
       const std::optional<Bytes>& memory = cluster_.device(device).memory;
       result.fits_memory = result.fits_memory && (!memory || peak <= *memory);
     }
-  } catch (const InputError&) {  // says in words why it is no pipeline, which a search does not ask
+  } catch (const InputError&) {  // says in words why it is not a pipeline, which a search does not ask
     result = {};
     result.step_time_micros = cannot_run_micros_;
     result.runs = false;

@@ -35,7 +35,7 @@ struct SteadyState {
   double MicrosPerMicroBatch() const;
 };
 
-// Throws InputError("") where ranks are so many that a schedule has no steady part within kMaxActions actions.
+// Throws InputError("") where there are so many ranks that a schedule has no steady part within kMaxActions actions.
 // Requires: RankOfStage(name, ranks) is that of the model's pipelines.
 SteadyState FindSteadyState(const ScheduleName& name, std::size_t ranks, const PipelineModel& model);
 

@@ -153,7 +153,7 @@ TEST_F(ObjectiveCommandTest, WhatDoesNotGoTogetherIsRefused) {
   refused("--schedule gpipe", "--micro-batches: is missing (how many gpipe is to run)");
   refused("--micro-batches 2", "--micro-batches: is used without a schedule (--schedule gpipe ..)");
   refused("--schedule gpipe --micro-batches 2 --timeline t.svg",
-          "--timeline: t.svg is no timeline of a schedule (.json, trace events)");
+          "--timeline: t.svg is not a timeline of a schedule (.json, trace events)");
 }
 
 TEST_F(ObjectiveCommandTest, NothingThatIsAPipelineIsAnHonestNo) {

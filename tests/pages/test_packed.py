@@ -100,7 +100,7 @@ class PackedTest(ScratchFolderTest):
             (lzma.compress(b'{"schema": "emplace.packed_trials", "version": 2, "trials": [{}]}'), "KeyError"),
         ):
             path.write_bytes(content)
-            with self.assertRaisesRegex(BadInput, "a.trials.json.xz: is no archive of runs .*" + reason):
+            with self.assertRaisesRegex(BadInput, "a.trials.json.xz: is not an archive of runs .*" + reason):
                 read_trials(path)
         write_packed(path, {}, [])
         with self.assertRaisesRegex(BadInput, "a.trials.json.xz: holds no trial"):

@@ -51,7 +51,7 @@ std::string ClusterPath(const ProfileOptions& options) {
   return (std::filesystem::path(options.output).parent_path() / "cluster.yaml").string();
 }
 
-// Of the samples of a run that is stopped; "" where there is no file to put it beside.
+// The path of the samples of a run that is stopped; "" where there is no file to put it beside.
 std::string SamplesPath(const ProfileOptions& options) {
   return options.output == "-" ? "" : options.output + ".samples";
 }

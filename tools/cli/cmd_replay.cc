@@ -273,7 +273,7 @@ Command AddReplay(CLI::App& app) {
   AddMinAttributedOption(*command, &options->min_attributed);
   command
       ->add_option("--max-error", options->max_error,
-                   "Exit with 1 if more of the measured step than so many per cent is not explained (default: 10)")
+                   "Exit with 1 if more than this percentage of the measured step is not explained (default: 10)")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command->add_flag("--roofline", options->roofline,

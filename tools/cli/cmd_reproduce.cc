@@ -179,7 +179,7 @@ const Comparison& FindComparison(const std::string& what) {
                                    fmt::join(experiments::ReproducedExperimentNames(), ", ")));
 }
 
-// Of a comparison that runs nothing.
+// Refuses the options that are only for runs, as a comparison runs nothing.
 void RefuseOptionsOfRows(const ReproduceOptions& options) {
   const std::string is_not = "is not for " + options.what;
   if (!options.row.empty()) throw InputError(options.row, is_not);

@@ -144,7 +144,7 @@ Command AddTransform(CLI::App& app) {
             "Replicas of all that; each has a batch of its own, and gradients are added up");
   command
       ->add_option("--bucket-mib", transform.bucket_mib,
-                   "Gradients are added up as soon as so many MiB are there (default 25)")
+                   "Gradients are summed as soon as this many MiB are ready (default 25)")
       ->type_name("MIB")
       ->transform(NumberFrom(0, 1e6));
   command->add_flag("--shard-optimizer", transform.shard_optimizer,

@@ -83,7 +83,7 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
 std::optional<DeviceId> DeviceOf(const std::string& name, const Cluster& cluster) {
   if (name.empty()) return std::nullopt;
   if (const std::optional<DeviceId> device = cluster.FindDevice(name)) return device;
-  throw InputError("--mostly", fmt::format("{} is no device of {}", Quoted(name), Quoted(cluster.name())));
+  throw InputError("--mostly", fmt::format("{} is not a device of {}", Quoted(name), Quoted(cluster.name())));
 }
 
 std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& options, const agents::SearchSpec& spec) {
@@ -387,10 +387,9 @@ Command AddValidate(CLI::App& app) {
           "hour to another")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--rounds", options->rounds,
-          "Visit every placement once in each of so many rounds, between steps of everything on one device; 0: "
-          "all steps of a placement at once")
+      ->add_option("--rounds", options->rounds,
+                   "Visit every placement once in each of N rounds, between steps of everything on one device; 0: "
+                   "all steps of a placement at once")
       ->type_name("N")
       ->transform(IntegerFrom(0, 1000))
       ->capture_default_str();
@@ -417,14 +416,14 @@ Command AddValidate(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--max-error", options->max_error,
-                   "Exit with 1 if the median error of the step time is over so many percent")
+                   "Exit with 1 if the median error of the step time is over this percentage")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command
-      ->add_option(
-          "--time-limit", options->time_limit,
-          "Begin no round (without rounds: no placement) after so many seconds but the first, and report on those that "
-          "were run; 0: no limit")
+      ->add_option("--time-limit", options->time_limit,
+                   "Begin no round (without rounds: no placement) after this many seconds but the first, and report on "
+                   "those that "
+                   "were run; 0: no limit")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6))
       ->capture_default_str();

@@ -47,13 +47,13 @@ int ComplainOfBug(const std::exception& error) {
   return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
 }
 
-// Needs no memory.
+// Allocates no memory.
 int SayOutOfMemory() {
   std::fputs("emplace: out of memory\n", stderr);
   return kOutOfMemory;
 }
 
-// The exception that ends a thread which nobody waits for.
+// The exit status after an exception that no thread caught.
 int StatusOfUncaught() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);

@@ -76,7 +76,7 @@ void AddStepOption(CLI::App& app, std::string* step, bool mean) {
 
 void AddMinAttributedOption(CLI::App& app, double* percent) {
   app.add_option("--min-attributed", *percent,
-                 "Refuse a trace of which less device time than so many per cent has a known cause")
+                 "Refuse a trace in which less than this percentage of the device time has a known cause")
       ->type_name("PERCENT")
       ->capture_default_str()
       ->transform(NumberFrom(0, 100));

@@ -162,7 +162,8 @@ namespace {
 // Other pictures than SVG are not made; trace events under such a name could not be opened.
 std::string TimelineNameError(const std::string& path) {
   for (const std::string_view other : {".png", ".pdf", ".jpg", ".html"}) {
-    if (path.ends_with(other)) return fmt::format("{} is no timeline (.svg, a picture, or .json, trace events)", path);
+    if (path.ends_with(other))
+      return fmt::format("{} is not a timeline (.svg, a picture, or .json, trace events)", path);
   }
   return "";
 }

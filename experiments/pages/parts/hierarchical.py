@@ -127,7 +127,7 @@ def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 
 def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    """Sizes, all after so many evaluations as the shortest have."""
+    """Sizes, all after as many evaluations as the shortest have."""
     archive, whole = source.archive("hierarchical_ablation"), source.archive("hierarchical")
     figures = run_figures(archive, "ablation")
     decimals = {"inception": 1, "nmt2": 0}

@@ -234,7 +234,7 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   EXPECT_NEAR(entries[1].bandwidth_gb_per_s, 10.24, 1e-6);
 }
 
-// Of three GPUs two are joined by NVLink, the others by PCIe: on the whole, and each by name.
+// Two of three GPUs are joined by NVLink, the others by PCIe: on the whole, and each by name.
 TEST(LinkEntriesTest, LinksBetweenTheSameKindsThatDifferAreApartToo) {
   const auto link = [](const std::string& from, const std::string& to, double gb_per_s) {
     profiler::LinkMeasurement made;

@@ -63,8 +63,7 @@ TEST(TimelineSvgTest, TicksAreRound) {
 
 // One stage on gpu:1, two micro-batches: 0F0 0-40, 0F1 40-80, backwards of 50, and an update of 10.
 TEST(TimelineSvgTest, DrawsActionsOfAScheduleWithTheirMicroBatches) {
-  std::vector<OpSpec> ops = {MakeOp("f", 40), MakeOp("b", 30, {"f"}), MakeOp("g", 20, {"b"}),
-                                      MakeOp("u<", 10, {"g"})};
+  std::vector<OpSpec> ops = {MakeOp("f", 40), MakeOp("b", 30, {"f"}), MakeOp("g", 20, {"b"}), MakeOp("u<", 10, {"g"})};
   ops[0].pass = Pass::kForward;
   ops[1].pass = ops[2].pass = Pass::kBackward;
   ops[3].pass = Pass::kUpdate;
@@ -77,7 +76,7 @@ TEST(TimelineSvgTest, DrawsActionsOfAScheduleWithTheirMicroBatches) {
   WriteScheduleSvg(text, schedule, pipeline, SimulateSchedule(schedule, pipeline.model),
                    SimulateMessages(schedule, pipeline.model), graph, cluster);
   const std::string svg = text.str();
-  // Of 850 pixels for 190 us, a forward takes 178.95.
+  // A forward takes 178.95 of the 850 pixels for 190 us.
   EXPECT_NE(svg.find("x=\"90.00\" y=\"44\" width=\"178.95\" height=\"18\" fill=\"#4477aa\"><title>0F0</title>"),
             std::string::npos)
       << svg;

@@ -495,7 +495,7 @@ class Search {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
     try {
       const auto in = OpenForReading(spec_.checkpoint, InputKind::kCheckpoint);
-      AtPlace(spec_.checkpoint, [&] { LoadFrom(*in); });
+      WithLocation(spec_.checkpoint, [&] { LoadFrom(*in); });
     } catch (const InputError& error) {
       throw UnusableCheckpoint(error);
     }

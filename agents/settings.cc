@@ -432,7 +432,7 @@ void CheckValue(const Setting& setting, const SearchSettings& settings, Door doo
     throw InputError(place, fmt::format("is {} ({})", Quoted(value), fmt::join(setting.words, ", ")));
   }
   if (setting.check == nullptr || (setting.may_be_none && value == "none")) return;
-  AtPlace(place, [&] { setting.check(value, door); });
+  WithLocation(place, [&] { setting.check(value, door); });
 }
 
 }  // namespace
@@ -454,8 +454,8 @@ void CheckSettings(const SearchSettings& settings, Door door, bool complete) {
   }
   // To ask a class in Python takes a process, which the search starts anyway.
   if (!complete || settings.agent_options.empty() || IsPythonAgent(settings.agent)) return;
-  AtPlace(PlaceOf("set", door),
-          [&] { return MakeAgent(settings.agent, settings.agent_options, {.evaluations = kSomeBudget}); });
+  WithLocation(PlaceOf("set", door),
+               [&] { return MakeAgent(settings.agent, settings.agent_options, {.evaluations = kSomeBudget}); });
 }
 
 SearchSettings Resolved(SearchSettings settings) {

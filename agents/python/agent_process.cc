@@ -232,7 +232,7 @@ JsonValue AgentProcess::Ask(JsonObject question) {
     sent += static_cast<std::size_t>(count);
   }
   std::istringstream line(ReadLine());
-  JsonValue answer = AtPlace(name_, [&] {
+  JsonValue answer = WithLocation(name_, [&] {
     return ParseJson(line, {}, {.text_bytes = std::size_t{1} << 30, .values = JsonBuilder::kMaxValues});
   });
   if (const JsonValue* const error = FindMember(answer, "error")) {

@@ -592,7 +592,7 @@ std::string FolderOf(const std::string& file) {
 Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& options) {
   const std::vector<InputShape> inputs = ReadInputShapes(options.inputs);
   const ImportSource& source = sources.front();
-  return AtPlace(source.name(), [&] {
+  return WithLocation(source.name(), [&] {
     const auto in = source.Open(InputKind::kOnnx);
     return MakeOnnxGraph(ReadOnnx(*in, inputs, FolderOf(source.name())));
   });

@@ -680,7 +680,7 @@ EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   joined.micros.assign(trace.nodes.size(), -1);
   joined.device_kind = KindOfGpu(times.gpus.empty() ? "" : times.gpus.begin()->second);
   // Device time of each op range of the Kineto trace, by event.
-  const TraceStep step = AtPlace("--times", [&] { return RebuildStep({times}, "all"); });
+  const TraceStep step = WithLocation("--times", [&] { return RebuildStep({times}, "all"); });
   std::unordered_map<std::uint32_t, double> micros_of;
   for (const TraceStep::Activity& activity : step.activities) {
     const std::uint32_t source = step.ops[activity.last].source;
@@ -756,9 +756,9 @@ Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOpti
   std::optional<KinetoTrace> times;
   if (!options.times.empty()) {
     const ImportSource file(options.times);
-    times = AtPlace(options.times, [&] { return ReadKinetoTrace(file); });
+    times = WithLocation(options.times, [&] { return ReadKinetoTrace(file); });
   }
-  return AtPlace(source.name(), [&] {
+  return WithLocation(source.name(), [&] {
     const auto in = source.Open(InputKind::kPyTorchTrace);
     return MakeEtGraph(ReadEtTrace(*in), times ? &*times : nullptr, options.min_attributed_percent);
   });

@@ -188,7 +188,7 @@ ImportSource::ImportSource(const std::string& path) : name_(path) {
     in = std::make_unique<SpoolStream>(spool_, kHeadBytes);
   }
   head_.resize(kHeadBytes);
-  AtPlace(path, [&] { return &in->read(head_.data(), static_cast<std::streamsize>(kHeadBytes)); });
+  WithLocation(path, [&] { return &in->read(head_.data(), static_cast<std::streamsize>(kHeadBytes)); });
   head_.resize(static_cast<std::size_t>(in->gcount()));
 }
 
@@ -200,7 +200,7 @@ std::unique_ptr<std::istream> ImportSource::Open(InputKind kind) const {
 
 const std::string& ImportSource::Content(InputKind kind) const {
   if (content_) return *content_;
-  content_ = AtPlace(
+  content_ = WithLocation(
       name_, [&] { return spool_ ? spool_->TakeAll(LimitsOf(kind).bytes) : ReadRest(*OpenForReading(name_, kind)); });
   spool_.reset();
   return *content_;

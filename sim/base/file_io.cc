@@ -413,7 +413,7 @@ std::unique_ptr<std::istream> Open(const std::string& path, std::uint64_t most, 
 
 std::string ReadAll(const std::string& path, std::uint64_t most, bool only_regular) {
   const std::unique_ptr<std::istream> in = Open(path, most, only_regular);
-  return AtPlace(path, [&] { return ReadRest(*in); });
+  return WithLocation(path, [&] { return ReadRest(*in); });
 }
 
 }  // namespace

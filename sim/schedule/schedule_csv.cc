@@ -147,7 +147,7 @@ PipelineSchedule Read(std::istream& in) {
 }  // namespace
 
 PipelineSchedule ReadScheduleCsv(std::istream& in, const std::string& file) {
-  return AtPlace(file, [&] { return Read(in); });
+  return WithLocation(file, [&] { return Read(in); });
 }
 
 void WriteScheduleCsv(std::ostream& out, const PipelineSchedule& schedule) {

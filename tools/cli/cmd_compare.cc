@@ -73,7 +73,7 @@ bool All(const CompareOptions& options) { return options.agents == std::vector<s
 
 void CheckAgents(const CompareOptions& options) {
   if (All(options)) return;
-  for (const std::string& name : options.agents) AtPlace("--agents", [&] { agents::FindAgent(name); });
+  for (const std::string& name : options.agents) WithLocation("--agents", [&] { agents::FindAgent(name); });
 }
 
 // "all": every agent that supports this cluster.

@@ -186,7 +186,7 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   s.name = cluster.name();
   s.num_devices = cluster.num_devices();
   OpId first{};
-  s.untimed = AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
+  s.untimed = WithLocation(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   if (s.untimed > 0) {
     s.first_untimed = graph.op(first).name;
     s.why_untimed = models.model->WhyNoTime(graph, first);

@@ -104,7 +104,7 @@ void PrintSummary(const std::vector<LibraryInstance>& instances) {
 
 int RunList(const ListOptions& options) {
   std::optional<Tier> only;
-  if (!options.tier.empty()) only = AtPlace("--tier", [&] { return experiments::FindTier(options.tier); });
+  if (!options.tier.empty()) only = WithLocation("--tier", [&] { return experiments::FindTier(options.tier); });
   Json rows = Json::array();
   Table table({"instance", "tier", "ops", "cluster", "best ms", "bound ms", "gap %", "status"});
   for (const LibraryInstance& instance : experiments::LibraryInstances()) {
@@ -222,7 +222,7 @@ int RunCheck(const CheckOptions& options) {
   std::istringstream in(text);
   const Placement placement = ReadPlacement(in, options.placement, problem.graph, problem.cluster);
   const experiments::PlacementVerdict verdict =
-      AtPlace(options.placement, [&] { return experiments::Judge(problem, placement); });
+      WithLocation(options.placement, [&] { return experiments::Judge(problem, placement); });
   const KnownResult* known = experiments::FindKnownResult(instance.name);
   const std::int64_t nanos = verdict.step_time_ns;
   const bool differs = options.step_time_ns && std::cmp_not_equal(*options.step_time_ns, nanos);

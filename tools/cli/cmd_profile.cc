@@ -196,7 +196,7 @@ int Run(const ProfileOptions& options) {
   const profiler::LoadWatch load(open.devices());
   {
     Progress progress("profile");
-    result = AtPlace(options.graph.empty() ? options.torchscript : options.graph, [&] {
+    result = WithLocation(options.graph.empty() ? options.torchscript : options.graph, [&] {
       return profiler::ExtendProfile(
           graph, open.devices(), machine, &profile,
           [&](const Profile& now) {

@@ -188,14 +188,14 @@ int RunRoofline(const ReplayOptions& options) {
     for (const std::string& file : options.scale_from) {
       sources.push_back(ImportFiles({file}, "", {.min_attributed_percent = options.min_attributed}).imported);
       // For the name of the file that has nothing to compare.
-      AtPlace(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, roofline); });
+      WithLocation(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, roofline); });
     }
     scales = experiments::MeasureRooflineScales(sources, roofline);
   }
   const auto [importer, imported] =
       ImportFiles(options.files, options.format,
                   {.min_attributed_percent = options.min_attributed, .times = options.times, .step = options.step});
-  const experiments::RooflineCheck check = AtPlace(options.files.front(), [&, &step = imported] {
+  const experiments::RooflineCheck check = WithLocation(options.files.front(), [&, &step = imported] {
     return experiments::CheckRoofline(step, roofline, scales ? &*scales : nullptr);
   });
   for (const std::string& note : imported.notes) PrintMessage(fmt::format("{}: {}", options.files.front(), note));

@@ -124,7 +124,7 @@ void CheckRealDevices(const experiments::PlannedSweep& sweep) {
     const experiments::TrialChoice& choice = sweep.plan.trials[i].choice;
     if (!choice.NeedsHardware() || experiments::IsFinished(sweep.folders[i])) continue;
     if (!checked.insert(JsonText({FieldsToJson(choice.cluster)})).second) continue;
-    AtPlace(sweep.experiment.path, [&] {
+    WithLocation(sweep.experiment.path, [&] {
       experiments::CheckRealDevices(
           experiments::KeepChosen(experiments::LoadWholeCluster(choice.cluster), choice.cluster));
     });

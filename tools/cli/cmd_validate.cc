@@ -62,8 +62,8 @@ struct ValidateOptions {
 Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   if (options.problem.cluster.name.empty()) {
     const Profile profile = LoadProfile(options.problem.costs.profile);
-    return AtPlace(options.problem.costs.profile,
-                   [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
+    return WithLocation(options.problem.costs.profile,
+                        [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
   }
   ProblemOptions problem = options.problem;
   problem.cluster.devices = SplitAtCommas(options.devices);
@@ -296,13 +296,13 @@ int Run(ValidateOptions options) {
   }
   if (!options.problem.costs.profile.empty())
     options.hardware.known_probe_micros = ProbeOfCores(options.problem.costs.profile);
-  const auto hardware = AtPlace(options.problem.graph.file, [&] {
+  const auto hardware = WithLocation(options.problem.graph.file, [&] {
     return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });
   const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
   std::map<std::string, experiments::EarlierCase> earlier;
   if (!options.rerun_of.empty()) {
-    earlier = AtPlace(options.rerun_of, [&] {
+    earlier = WithLocation(options.rerun_of, [&] {
       return experiments::ReadValidation(*OpenForReading(options.rerun_of, InputKind::kMeasurement));
     });
   }
@@ -312,7 +312,7 @@ int Run(ValidateOptions options) {
   std::vector<experiments::ValidationCase> cases;
   if (in_rounds) {
     const experiments::SampledPlacement reference = Reference(graph, cluster, costs, simulator);
-    experiments::CheckedInRounds checked = AtPlace(
+    experiments::CheckedInRounds checked = WithLocation(
         options.problem.graph.file, [&] { return CheckInRounds(options, validator, placements, reference, stop); });
     summary = validator.Summarise(checked);
     cases = std::move(checked.cases);
@@ -321,7 +321,7 @@ int Run(ValidateOptions options) {
                                Ended(options, stop)));
     }
   } else {
-    cases = AtPlace(options.problem.graph.file, [&] { return CheckEach(validator, placements, stop); });
+    cases = WithLocation(options.problem.graph.file, [&] { return CheckEach(validator, placements, stop); });
     summary = validator.Summarise(cases);
     if (cases.size() < placements.size()) {
       PrintMessage(fmt::format("validate: {} of {} placements were run until {}", cases.size(), placements.size(),
@@ -329,7 +329,7 @@ int Run(ValidateOptions options) {
     }
   }
   if (!options.rerun_of.empty()) {
-    summary.rerun = AtPlace(options.rerun_of, [&] { return experiments::CompareWithEarlier(earlier, cases); });
+    summary.rerun = WithLocation(options.rerun_of, [&] { return experiments::CompareWithEarlier(earlier, cases); });
     if (!summary.rerun) throw InputError(options.rerun_of, "has none of these placements (a run of the same command)");
   }
   summary.load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());

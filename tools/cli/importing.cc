@@ -29,7 +29,7 @@ ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::stri
   sources.reserve(files.size());
   for (const std::string& file : files) sources.emplace_back(file);
   const auto find = [&] { return &datasets::FindImporter(format, sources.front().head(), files.front()); };
-  const datasets::ImporterEntry& importer = *(format.empty() ? find() : AtPlace("--from", find));
+  const datasets::ImporterEntry& importer = *(format.empty() ? find() : WithLocation("--from", find));
   return {importer, datasets::Import(importer, sources, options)};
 }
 

@@ -212,9 +212,10 @@ class InstanceScorer {
 std::vector<const LibraryInstance*> ChosenInstances(const ScoreOptions& options) {
   std::vector<experiments::Tier> tiers;
   for (const std::string& tier : options.tiers) {
-    tiers.push_back(AtPlace("--tier", [&] { return experiments::FindTier(tier); }));
+    tiers.push_back(WithLocation("--tier", [&] { return experiments::FindTier(tier); }));
   }
-  for (const std::string& name : options.instances) AtPlace("--instances", [&] { experiments::FindInstance(name); });
+  for (const std::string& name : options.instances)
+    WithLocation("--instances", [&] { experiments::FindInstance(name); });
   const auto contains = [](const auto& list, const auto& value) {
     return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
   };
@@ -400,7 +401,7 @@ int RunScore(const ScoreOptions& given) {
   ScoreOptions options = given;
   std::sort(options.budgets.begin(), options.budgets.end());
   options.budgets.erase(std::unique(options.budgets.begin(), options.budgets.end()), options.budgets.end());
-  AtPlace("AGENT", [&] { agents::FindAgent(options.agent); });
+  WithLocation("AGENT", [&] { agents::FindAgent(options.agent); });
   agents::MakeAgent(options.agent, ParseSettings(options.settings), {.evaluations = 1});  // refuses wrong settings now
   const std::vector<const LibraryInstance*> instances = ChosenInstances(options);
   const std::string label = LabelOf(options);

@@ -135,14 +135,14 @@ LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const C
 
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   Placement placement = ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster);
-  AtPlace(file, [&] { CheckPlacement(placement, graph, cluster, costs); });
+  WithLocation(file, [&] { CheckPlacement(placement, graph, cluster, costs); });
   return placement;
 }
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
   const SearchSettings& settings = options.settings;
-  return AtPlace(options.cluster.name, [&] {
+  return WithLocation(options.cluster.name, [&] {
     return Simulator(graph, cluster, costs, {.engine = settings.engine, .collectives = settings.collectives});
   });
 }

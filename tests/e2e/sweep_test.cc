@@ -317,7 +317,7 @@ TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWrittenLengthy) {
   EXPECT_EQ(Names(), before);
 }
 
-TEST_F(SweepTest, TheCommandForOneTrialIsNotForPeople) {
+TEST_F(SweepTest, TheCommandForOneTrialIsHidden) {
   EXPECT_EQ(Shell("$emplace --help | grep -c '^  trial '").out, "0\n");
   EXPECT_EQ(Emplace("nonsense").err.find("trial"), std::string::npos);
   EXPECT_EQ(Emplace("trial nowhere").status, 2);

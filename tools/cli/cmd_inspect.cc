@@ -54,7 +54,7 @@ struct Counts {
   }
 };
 
-std::string FlopForPeople(double flop) {
+std::string HumanReadableFlop(double flop) {
   static constexpr const char* kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   std::size_t unit = 0;
   for (; flop >= 1000 && unit + 1 < std::size(kUnits); ++unit) flop /= 1000;
@@ -113,7 +113,7 @@ Summary Summarise(const Graph& graph) {
   return s;
 }
 
-std::string TimesForPeople(const Summary& s) {
+std::string HumanReadableTimes(const Summary& s) {
   const std::string kinds = Listed(s.timed_kinds);
   return fmt::format(
       "for every device kind at once: {} ops; by kind: {}; none: {} ops (inputs and variables, which need "
@@ -130,15 +130,15 @@ void PrintSummary(std::ostream& out, const Graph& graph, const Summary& s) {
       << fmt::format("depth              {} edges on the longest path\n", s.depth)
       << fmt::format("layers             {}\n", s.layers.size())
       << fmt::format("colocated          {} ops tied to others\n", s.tied)
-      << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
+      << fmt::format("FLOP               {}\n", s.all.flop > 0 ? HumanReadableFlop(s.all.flop) : "not given (flop)")
       << fmt::format("persistent memory  {} ({} of it in {} variables)\n", HumanReadable(s.all.persistent),
                      HumanReadable(s.variables.persistent), s.variables.ops)
-      << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
+      << fmt::format("time_us            {}\n", Printable(HumanReadableTimes(s)));
   const auto print = [&out](const char* heading, const std::map<std::string_view, Counts>& counts) {
     Table table({heading, "ops", "FLOP", "persistent memory"});
     for (const auto& [name, count] : counts) {
-      table.Add(
-          {std::string(name), std::to_string(count.ops), FlopForPeople(count.flop), HumanReadable(count.persistent)});
+      table.Add({std::string(name), std::to_string(count.ops), HumanReadableFlop(count.flop),
+                 HumanReadable(count.persistent)});
     }
     out << '\n';
     table.PrintText(out);

@@ -27,7 +27,7 @@ std::int64_t Load64(const std::uint32_t* words) {
 void Store64(std::int64_t value, std::uint32_t* words) { std::memcpy(words, &value, sizeof(value)); }
 
 // What a run reports beside the step time. Null: not asked for.
-struct Told {
+struct RunOutputs {
   double* start_micros = nullptr;  // [num_ops]
   Timeline* timeline = nullptr;
 };
@@ -43,7 +43,7 @@ struct Told {
 template <typename Key, std::size_t kLanes, bool kPairs, bool kMany, bool kMemory>
 class Run {
  public:
-  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Keyed<Key>& keyed, const Told& told)
+  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Keyed<Key>& keyed, const RunOutputs& outputs)
       : model_(model),
         w_(workspace),
         key_(model),
@@ -64,7 +64,7 @@ class Run {
         tensors_(keyed.memory.tensors.data()),
         block_(4 + model.lanes()),
         changes_(keyed.memory.changes.data()),
-        told_(told) {}
+        outputs_(outputs) {}
 
   // The step time in ns. Inline, so that what this object holds need not be in memory.
   [[gnu::always_inline]] std::int64_t Simulate(std::span<const DeviceId> placement) {
@@ -218,14 +218,14 @@ class Run {
       }
     }
     UpdateNextStart(device);
-    if (told_.start_micros != nullptr) told_.start_micros[op] = MicrosFromDuration(Duration(start));
+    if (outputs_.start_micros != nullptr) outputs_.start_micros[op] = MicrosFromDuration(Duration(start));
     if constexpr (kMemory) word = StartMemory(word, device, start, end);
     if constexpr (kLanes == 0) {
-      if (told_.timeline != nullptr) {
-        told_.timeline->ops.push_back({MakeId<OpId>(op), MakeId<DeviceId>(device), MicrosFromDuration(Duration(start)),
-                                       MicrosFromDuration(Duration(end)),
-                                       MicrosFromDuration(Duration(is_fed ? issue_start : 0)),
-                                       MicrosFromDuration(Duration(is_fed ? issue_end : 0))});
+      if (outputs_.timeline != nullptr) {
+        outputs_.timeline->ops.push_back({MakeId<OpId>(op), MakeId<DeviceId>(device),
+                                          MicrosFromDuration(Duration(start)), MicrosFromDuration(Duration(end)),
+                                          MicrosFromDuration(Duration(is_fed ? issue_start : 0)),
+                                          MicrosFromDuration(Duration(is_fed ? issue_end : 0))});
       }
     }
 
@@ -512,10 +512,10 @@ class Run {
       arrival_[to] = arrival;
       last_arrival_ = std::max(last_arrival_, arrival);
       if constexpr (kMemory) Log(key_.Make(start, to), model_.read_tensors[tensor].bytes);
-      if (told_.timeline != nullptr) {
-        told_.timeline->transfers.push_back({MakeId<TensorId>(model_.read_tensors[tensor].id), MakeId<DeviceId>(from),
-                                             MakeId<DeviceId>(to), MicrosFromDuration(Duration(start)),
-                                             MicrosFromDuration(Duration(arrival))});
+      if (outputs_.timeline != nullptr) {
+        outputs_.timeline->transfers.push_back(
+            {MakeId<TensorId>(model_.read_tensors[tensor].id), MakeId<DeviceId>(from), MakeId<DeviceId>(to),
+             MicrosFromDuration(Duration(start)), MicrosFromDuration(Duration(arrival))});
       }
     }
   }
@@ -529,7 +529,7 @@ class Run {
   // Whether changes of no bytes are kept.
   bool KeepsEmpty() const {
     if constexpr (kLanes != 0) return false;
-    return told_.timeline != nullptr;
+    return outputs_.timeline != nullptr;
   }
 
   // Keeps a change if `counts`, a bit. Those of no bytes are only kept for a timeline.
@@ -595,7 +595,7 @@ class Run {
   std::uint32_t* const tensors_;  // MemoryRecord::tensors
   const std::size_t block_;       // words of each
   Change<Key>* const changes_;
-  const Told told_;
+  const RunOutputs outputs_;
   const DeviceId* placement_ = nullptr;
   // With lanes: the smallest of next_start_. When an op starts, it is that of the other devices, and each new start
   // lowers it. Searching next_start_ for it afterwards would wait for the last of these to be written and read again.
@@ -608,30 +608,32 @@ class Run {
 };
 
 template <bool kMemory, std::size_t kLanes>
-std::int64_t SimulatePlain(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w, const Told& told) {
+std::int64_t SimulatePlain(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w,
+                           const RunOutputs& outputs) {
   if (model.channel_per_pair) {
-    return Run<Packed, kLanes, true, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+    return Run<Packed, kLanes, true, false, kMemory>(model, w, w.packed, outputs).Simulate(placement);
   }
-  return Run<Packed, kLanes, false, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+  return Run<Packed, kLanes, false, false, kMemory>(model, w, w.packed, outputs).Simulate(placement);
 }
 
 template <bool kMemory>
-std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w, const Told& told) {
-  if (!model.FitsPacked()) return Run<Wide, 0, false, true, kMemory>(model, w, w.wide, told).Simulate(placement);
-  if (model.is_plain() && told.timeline == nullptr) {
+std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w,
+                      const RunOutputs& outputs) {
+  if (!model.FitsPacked()) return Run<Wide, 0, false, true, kMemory>(model, w, w.wide, outputs).Simulate(placement);
+  if (model.is_plain() && outputs.timeline == nullptr) {
     switch (model.lanes()) {
       case 2:
-        return SimulatePlain<kMemory, 2>(model, placement, w, told);
+        return SimulatePlain<kMemory, 2>(model, placement, w, outputs);
       case 4:
-        return SimulatePlain<kMemory, 4>(model, placement, w, told);
+        return SimulatePlain<kMemory, 4>(model, placement, w, outputs);
       default:
-        return SimulatePlain<kMemory, 8>(model, placement, w, told);
+        return SimulatePlain<kMemory, 8>(model, placement, w, outputs);
     }
   }
   if (model.num_devices > 64) {
-    return Run<Packed, 0, false, true, kMemory>(model, w, w.packed, told).Simulate(placement);
+    return Run<Packed, 0, false, true, kMemory>(model, w, w.packed, outputs).Simulate(placement);
   }
-  return Run<Packed, 0, false, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+  return Run<Packed, 0, false, false, kMemory>(model, w, w.packed, outputs).Simulate(placement);
 }
 
 class FifoEngine : public Simulator::Engine {
@@ -651,9 +653,9 @@ class FifoEngine : public Simulator::Engine {
     result->start_micros.resize(options_.start_times ? model_.num_ops : 0);
     result->peak_memory.clear();
     result->fits_memory = true;
-    const Told told{options_.start_times ? result->start_micros.data() : nullptr, timeline};
-    const std::int64_t step_time =
-        options_.peak_memory ? Simulate<true>(model_, placement, w, told) : Simulate<false>(model_, placement, w, told);
+    const RunOutputs outputs{options_.start_times ? result->start_micros.data() : nullptr, timeline};
+    const std::int64_t step_time = options_.peak_memory ? Simulate<true>(model_, placement, w, outputs)
+                                                        : Simulate<false>(model_, placement, w, outputs);
     result->step_time_micros = MicrosFromDuration(Duration(step_time));
     if (timeline != nullptr) {
       // Those that start together come by device, and those of one device as they ran.

@@ -121,7 +121,7 @@ class Worker {
                                        },
                                    .on_end = [this](const experiments::TrialEnd& end) { Ended(end); },
                                    .on_note = [](const std::string& note) { PrintMessage(note); },
-                                   .on_wait = [this](std::size_t running) { SayNowAndThen(running); }});
+                                   .on_wait = [this](std::size_t running) { PrintPeriodically(running); }});
     stopped_by_ = pool.stopped_by();
     return result;
   }
@@ -139,7 +139,7 @@ class Worker {
   }
   std::string ErrorOf(std::size_t number) const { return experiments::ReadTrialError(FolderOf(number)); }
 
-  void SayNowAndThen(std::size_t running) {
+  void PrintPeriodically(std::size_t running) {
     if (Clock::now() < next_) return;
     next_ = Clock::now() + kSayEvery;
     PrintMessage(fmt::format("worker {}:{}: {} of {} trials have ended, {} running here", self_.host, self_.process,

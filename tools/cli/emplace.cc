@@ -48,7 +48,7 @@ int ComplainOfBug(const std::exception& error) {
 }
 
 // Allocates no memory.
-int SayOutOfMemory() {
+int PrintOutOfMemory() {
   std::fputs("emplace: out of memory\n", stderr);
   return kOutOfMemory;
 }
@@ -58,7 +58,7 @@ int StatusOfUncaught() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
-    return SayOutOfMemory();
+    return PrintOutOfMemory();
   } catch (...) {
     // As below.
   }
@@ -227,7 +227,7 @@ int Main(int argc, char** argv) {
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");
     return Complain(kBadInput, named.what());
   } catch (const std::bad_alloc&) {
-    return SayOutOfMemory();
+    return PrintOutOfMemory();
   } catch (const std::system_error& error) {
     // What the machine does not allow: threads, most of all.
     if (error.code() == std::errc::resource_unavailable_try_again) {

@@ -290,7 +290,7 @@ class ScorePool {
     _exit(status);
   }
 
-  // Prints what the first process that failed has to say: on a full disk all of them fail.
+  // Prints the message of the first process that failed: on a full disk all of them fail.
   void PrintFailure() const {
     std::array<char, kMostMessage> text{};
     const ssize_t count = read(failure_pipe_[0], text.data(), text.size());

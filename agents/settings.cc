@@ -72,7 +72,7 @@ std::span<const Setting> AllSettings() {
        .placeholder = "NAME|FILE",
        .hint = "a grouper",
        .help = "How ops are grouped: a name of `emplace list groupers`, or a grouping.json (a name with a point or a "
-               "slash). Default: what the agent wants",
+               "slash). Default: the choice of the agent",
        .example = "colocation",
        .path = "graphs.grouping.name",
        .spec_path = "grouping.name",
@@ -202,7 +202,7 @@ std::span<const Setting> AllSettings() {
        .placeholder = "NAME",
        .hint = "a reward",
        .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
-               "(default: what the agent wants)",
+               "(default: the choice of the agent)",
        .example = "log_runtime",
        .names = [] { return NamesOf(AllRewards()); },
        .check = CheckReward,

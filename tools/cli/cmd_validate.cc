@@ -409,7 +409,7 @@ Command AddValidate(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--interleave", options->hardware.interleave,
                     "Between steps also time every op by itself, and simulate with these times too: on a machine that "
-                    "others share, it tells what has changed since it was profiled from what the simulator lacks");
+                    "others share, it separates what has changed since it was profiled from what the simulator lacks");
   command->add_option("--statistic", options->statistic, "Step time of the counted ones: median or mean")
       ->type_name("NAME")
       ->check(CLI::IsMember({"median", "mean"}).description(""))

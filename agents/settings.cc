@@ -171,7 +171,7 @@ std::span<const Setting> AllSettings() {
        .member = &S::objective,
        .placeholder = "NAME",
        .hint = "an objective",
-       .help = "What is made small, of `emplace list objectives`, its options behind a colon: "
+       .help = "What to minimise, of `emplace list objectives`, its options behind a colon: "
                "throughput:crossing=host,memory=persistent (default: step_time)",
        .example = "throughput",
        .names = [] { return NamesOf(ListedObjectives()); },
@@ -246,7 +246,7 @@ std::span<const Setting> AllSettings() {
        .member = &S::threads,
        .placeholder = "N",
        .hint = "a number of threads",
-       .help = "Simulations at one time; the answer does not depend on it (default: one for each core)",
+       .help = "Simulations to run at once; the result does not depend on it (default: one for each core)",
        .example = "1",
        .least = 1,
        .most = 1024,

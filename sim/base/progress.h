@@ -30,7 +30,7 @@ std::string WithThousands(std::uint64_t count);  // "1,234,567"
 // What ends sooner has no progress.
 inline constexpr std::chrono::milliseconds kFirstProgress(2000);
 
-// Shows on standard error how far a task is: a bar on a terminal, otherwise a line now and then. The clock only decides
+// Shows on standard error how far a task is: a bar on a terminal, otherwise an occasional line. The clock only decides
 // when to print; it does not affect results.
 class Progress {
  public:

@@ -410,7 +410,7 @@ int Run(const CompareOptions& options) {
 }  // namespace
 
 Command AddCompare(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("compare", "Let several agents place one graph, and print a table");
+  CLI::App* const command = app.add_subcommand("compare", "Place one graph with several agents, and print a table");
   auto options = std::make_shared<CompareOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);
@@ -420,7 +420,7 @@ Command AddCompare(CLI::App& app) {
       ->transform(IntegerFrom(0));
   command
       ->add_option("--agents", options->agents,
-                   "Who searches, of `emplace list agents`, or agents in Python, MODULE:CLASS (default: all)")
+                   "Agents, of `emplace list agents`, or classes in Python, MODULE:CLASS (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
   AddSearchOptions(*command, &options->problem, {"agent", "set"});
@@ -432,7 +432,7 @@ Command AddCompare(CLI::App& app) {
                    "Write the table to a file too, as the end of its name says: .csv, .md, .tex (LaTeX, with the "
                    "package booktabs) or .json")
       ->type_name("FILE");
-  command->add_option("--placements", options->placements, "Folder, which exists, for each agent's best placement")
+  command->add_option("--placements", options->placements, "Existing folder, for each agent's best placement")
       ->type_name("DIR");
   return {command, [options] { return Run(*options); }};
 }

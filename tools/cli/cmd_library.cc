@@ -304,7 +304,7 @@ void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
   score
       .add_option(
           "-o,--output", options->output,
-          "Folder to write, made if it is not there: AGENT/scores.json, AGENT/times.json, and index.html, which "
+          "Folder to write, created if it does not exist: AGENT/scores.json, AGENT/times.json, and index.html, which "
           "shows all searchers of the folder")
       ->required()
       ->type_name("DIR");

@@ -279,7 +279,7 @@ Command AddReplay(CLI::App& app) {
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command->add_flag("--roofline", options->roofline,
-                    "Instead: what --costs roofline says of the trace's operators beside what was measured, by class");
+                    "Compare --costs roofline with the measured times of the trace's operators, by class, instead");
   command
       ->add_option("--times", options->times,
                    "With --roofline: Kineto trace with the times of an Execution Trace (pytorch-et)")

@@ -239,7 +239,7 @@ Command AddReproduce(CLI::App& app) {
                    "seeds")
       ->type_name("S")
       ->transform(IntegerFrom(0));
-  command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
+  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command

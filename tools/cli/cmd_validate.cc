@@ -354,15 +354,15 @@ int Run(ValidateOptions options) {
 
 Command AddValidate(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("validate", "Run placements on real devices, and say how far the simulator is from them");
+      app.add_subcommand("validate", "Run placements on real devices, and report how far the simulator is from them");
   auto options = std::make_shared<ValidateOptions>();
   AddGraphOption(*command, &options->problem);
   command->add_option("--placement", options->placements, "placement.json; may be given several times")
       ->type_name("FILE");
-  command->add_option("--random", options->random, "So many placements of groups at random")
+  command->add_option("--random", options->random, "Number of random placements of groups")
       ->type_name("N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
-  command->add_option("--mostly", options->mostly, "Of --random: groups are on this device nineteen times in twenty")
+  command->add_option("--mostly", options->mostly, "With --random: put groups on this device nineteen times in twenty")
       ->type_name("DEVICE");
   command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
       ->type_name("NAME");
@@ -374,17 +374,17 @@ Command AddValidate(CLI::App& app) {
       ->type_name("NAME,...")
       ->capture_default_str();
   command
-      ->add_option("--cluster", options->problem.cluster.name,
-                   "What is simulated, its devices named as the real ones (default: what the profile says of them)")
+      ->add_option(
+          "--cluster", options->problem.cluster.name,
+          "Cluster to simulate, with its devices named as the real ones (default: as the profile describes them)")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddSearchOptions(*command, &options->problem,
                    {"agent", "objective", "schedule", "micro_batches", "episodes", "incumbent"});
   command
-      ->add_option(
-          "--rerun-of", options->rerun_of,
-          "What the same command printed with --json before: says how near the machine comes to itself from one "
-          "hour to another")
+      ->add_option("--rerun-of", options->rerun_of,
+                   "What an earlier run of the same command printed with --json: shows how well the machine repeats "
+                   "itself over time")
       ->type_name("FILE");
   command
       ->add_option("--rounds", options->rounds,
@@ -403,14 +403,14 @@ Command AddValidate(CLI::App& app) {
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
   command
       ->add_option("--patience", options->hardware.patience_seconds,
-                   "So long, for each placement, steps are run again that other programs disturbed on a shared core")
+                   "Seconds for each placement to repeat steps that other programs disturbed on a shared core")
       ->type_name("S")
       ->transform(NumberFrom(0, 3600))
       ->capture_default_str();
   command->add_flag("--interleave", options->hardware.interleave,
                     "Between steps also time every op by itself, and simulate with these times too: on a machine that "
                     "others share, it separates what has changed since it was profiled from what the simulator lacks");
-  command->add_option("--statistic", options->statistic, "Step time of the counted ones: median or mean")
+  command->add_option("--statistic", options->statistic, "Statistic of the counted steps: median or mean")
       ->type_name("NAME")
       ->check(CLI::IsMember({"median", "mean"}).description(""))
       ->capture_default_str();

@@ -100,7 +100,7 @@ void SetLowerBound(const ObjectiveContext& context, StepReport* report);
 
 // The options of stage costs, as dp_contiguous has them too.
 void ReadStageCostOptions(OptionReader& reader, StageCostOptions* options);
-// Those of an objective's text.
+// The same options, from an objective's text.
 StageCostOptions StageCostOptionsOf(std::string_view objective);
 
 }  // namespace emplace::agents

@@ -28,7 +28,7 @@ struct Bounds {
 };
 Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
-// The same of a step in which op i runs times[i] times, once for each micro-batch: its work by number of devices, in
+// The same for a step in which op i runs times[i] times, once for each micro-batch: its work by number of devices, in
 // µs. Requires: the sum is below 2^63 ns.
 double RepeatedWorkMicros(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           std::span<const std::int64_t> times);

@@ -129,7 +129,7 @@ std::optional<ChainPosition> AddIssue(const StepPrecedence& step, std::uint32_t 
   return BeforeIssue(step, op, chain);
 }
 
-// The same of a run or a transfer.
+// The same for a run or a transfer.
 std::optional<ChainPosition> AddItem(const StepPrecedence& step, const ChainPosition& at, BackwardChain* chain) {
   const bool is_run = at.op != kNone;
   const double start = is_run ? step.runs.start[at.op] : step.order.transfers[at.transfer].start;

@@ -185,7 +185,7 @@ void ScheduleOfRanks::CountInFlight() {
       }
     }
   }
-  // Those that hold all, as gpipe does, hold more of a longer schedule.
+  // Schedules that hold all, such as gpipe, hold more if they are longer.
   if (schedule.micro_batches == micro_batches_) return;
   for (std::size_t& held : in_flight_) {
     if (held == schedule.micro_batches) held = micro_batches_;

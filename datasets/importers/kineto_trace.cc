@@ -345,7 +345,7 @@ void LeaveOutOtherClocks(KinetoTrace* trace) {
     trace->placeholders += zeros;
   }
   if (events.empty()) return;
-  // Nothing of a step is days away from the rest, or takes days.
+  // No part of a step is days away from the rest, or takes days.
   std::vector<std::int64_t> starts;
   starts.reserve(events.size());
   for (const TraceEvent& event : events) starts.push_back(event.start);

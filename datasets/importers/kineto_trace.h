@@ -106,7 +106,7 @@ struct KinetoTrace {
 // counted. Where no activity has a correlation id, "External id" joins calls to activities instead, as far as it names
 // one launch. Memory: some 50 bytes for each event that is kept, and each distinct text once; the file is never held.
 KinetoTrace ReadKinetoTrace(std::istream& in);
-// The same of a file. Numbers such as inf and NaN, which PyTorch writes and JSON does not have, are read there. They
+// The same for a file. Numbers such as inf and NaN, which PyTorch writes and JSON does not have, are read there. They
 // may stand where the number is not used; as a time they make their event one without a time.
 KinetoTrace ReadKinetoTrace(const ImportSource& source);
 

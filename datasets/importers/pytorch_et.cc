@@ -88,7 +88,7 @@ constexpr std::string_view kCopying[] = {"to",        "_to_copy",     "contiguou
                                          "item",      "zero_",        "pin_memory",     "_pin_memory",
                                          "reshape",   "flatten",      "slice_backward", "select_backward",
                                          "new_full",  "scalar_tensor"};
-// Those that may move data between the host and a device.
+// Operators that may move data between the host and a device.
 constexpr std::string_view kCrossing[] = {"to", "_to_copy", "copy_", "item", "_local_scalar_dense", "pin_memory"};
 // Ops with kernels of their own beside those of recorded parts.
 constexpr std::string_view kWholeOps[] = {"convolution_backward", "native_layer_norm_backward"};

@@ -20,7 +20,7 @@ struct TransformOptions {
   // The experts of `gpt` are divided between this many ranks, each with a batch of its own (Lepikhin et al. 2020,
   // "GShard", 3).
   std::int64_t expert_parallel = 1;
-  // So many replicas, each with a batch of its own; gradients are added up in buckets (Li et al. 2020, "PyTorch
+  // This many replicas, each with a batch of its own; gradients are summed in buckets (Li et al. 2020, "PyTorch
   // Distributed", 3.2), and with shard_optimizer each replica updates a share (Rajbhandari et al. 2020, "ZeRO", stage
   // 1).
   std::int64_t data_parallel = 1;

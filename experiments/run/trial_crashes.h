@@ -15,7 +15,7 @@ struct TrialCrash {
   std::string log = {};  // the last part of its standard error
 };
 
-// So many crashes fail a trial. Losses say little about the trial, so that it takes more of them.
+// A trial fails after this many crashes. Losses say little about the trial, so more of them are allowed.
 inline constexpr std::size_t kMostCrashes = 3;
 inline constexpr std::size_t kMostLosses = 20;
 

@@ -10,10 +10,10 @@ namespace emplace {
 // Source: Hyndman and Fan 1996, "Sample quantiles in statistical packages", definition 7.
 double SortedQuantile(std::span<const double> sorted, double q);
 
-// The same of values in any order, without NaN. Reorders them. Takes time linear in their number on average.
+// The same for values in any order, without NaN. Reorders them. Takes time linear in their number on average.
 double SelectQuantile(std::span<double> values, double q);
 
-// The same of a copy. Throws InputError if there are no values.
+// The same, on a copy. Throws InputError if there are no values.
 double Quantile(std::vector<double> values, double q);
 double Median(std::vector<double> values);
 

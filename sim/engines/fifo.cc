@@ -658,7 +658,7 @@ class FifoEngine : public Simulator::Engine {
                                                         : Simulate<false>(model_, placement, w, outputs);
     result->step_time_micros = MicrosFromDuration(Duration(step_time));
     if (timeline != nullptr) {
-      // Those that start together come by device, and those of one device as they ran.
+      // Ops that start together are in order of devices, and those of one device as they ran.
       timeline->issued.clear();
       for (const Timeline::OpRun& run : timeline->ops) {
         if (!model_.issue.empty() && model_.issue[Index(run.device)].lane != Model::Issue::kNone) {

@@ -68,7 +68,7 @@ std::vector<std::string> Pages() {
   return pages;
 }
 
-// Those of the pages that have commands marked as slow, or those that have none.
+// The pages that have commands marked as slow, or the pages that have none.
 std::vector<std::string> PagesWithSlowCommands(bool slow) {
   std::vector<std::string> pages;
   for (const std::string& page : Pages()) {

@@ -278,7 +278,7 @@ int RunCheck(const CheckOptions& options) {
 }
 
 void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
-  score.add_option("agent", options->agent, "Who searches, of `emplace list agents`")->required()->type_name("AGENT");
+  score.add_option("agent", options->agent, "Agent, of `emplace list agents`")->required()->type_name("AGENT");
   AddSetOption(score, &options->settings);
   score.add_option("--label", options->label, "Its name in tables (default: the agent and what is set)")
       ->type_name("TEXT");

@@ -94,7 +94,7 @@ def of_planner(source: Source) -> Trials:
 
 
 def groups_claim(source: Source) -> Claim:
-    """That learned groups are better than random ones."""
+    """The claims that learned groups are better than random ones."""
     reported = published_figures("hierarchical", ROWS, "step_time")
     median_of = published_figures("hierarchical", ROWS, "step_time_median")
     expected, published = published_effect(

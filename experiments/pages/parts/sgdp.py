@@ -152,7 +152,7 @@ def transferred(source: Source) -> dict[str, Trials]:
 
 
 def network_of(trial: Trial) -> str:
-    """That on which a policy is tried."""
+    """The network on which a policy is tried."""
     return row_of(trial.spec["transfer"][0]) if trial.transfers else network(trial)
 
 

@@ -151,7 +151,7 @@ class Trials(list):
     """Trials, in the order of their IDs."""
 
     def where(self, *conditions: str) -> Trials:
-        """Those that meet all conditions KEY=VALUE; of the same key, one of them. Refuses to return none."""
+        """The trials that meet all conditions KEY=VALUE; with several for a key, one of them. Refuses to return none."""
         wanted: dict[str, set[str]] = {}
         for condition in conditions:
             key, _, value = condition.partition("=")
@@ -227,7 +227,7 @@ class NamedTrials:
 
 
 def read_trials(path: Path) -> list[Trial]:
-    """Those of NAME.trials.json.xz, in the order of their IDs."""
+    """The trials of NAME.trials.json.xz, in the order of their IDs."""
     try:
         found = [
             Trial(trial, timing, index)

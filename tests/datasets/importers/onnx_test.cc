@@ -274,7 +274,7 @@ TEST_F(OnnxFilesTest, SmallTensorsAreReadFromFilesBesideTheModel) {
   using Dims = std::vector<std::int64_t>;
   const std::string model = ReshapedByFile({{"location", "shapes.bin"}, {"offset", "4"}, {"length", "16"}});
   EXPECT_EQ(Read(model, folder_).types.at("y").dims, (Dims{3, 2}));
-  // Those of constants and of bodies too.
+  // Tensors of constants and of bodies are read too.
   const std::string constant =
       BytesField(1, "value") +
       BytesField(5, OnnxTensorBytes("", kOnnxI64, {2},

@@ -204,7 +204,7 @@ std::string QuestionHtml(const std::vector<experiments::TrialRecord>& trials, co
                      StandingsHtml(StandingsOn(trials, question, curves), labels));
 }
 
-// Which of the pictures are shown, with links to those before and after; "" if all are.
+// The range of pictures that is shown, with links to those before and after; "" if all are.
 std::string PagingHtml(const std::string& experiment, std::size_t first, std::size_t shown, std::size_t all) {
   if (shown == all) return "";
   const auto link = [&](std::size_t from, const char* text) {

@@ -15,7 +15,7 @@
 
 namespace emplace::agents {
 
-// Everything that a search is told by name or number. Experiments, spec.json, the command line and Python fill the same
+// All settings of a search that are names or numbers. Experiments, spec.json, the command line and Python fill the same
 // struct through one list of its fields, AllSettings(); help texts and signatures are made from that list. To add a
 // setting: a member here, its row in settings.cc, and the code that reads it.
 struct SearchSettings {

@@ -41,7 +41,7 @@ Grouping ForwardOpGroups(const Graph& graph);
 // has it, boundaries move again with that in mind.
 //
 // With `finer` groups all this is done again, from the best cut on: layers are then cut too, where that is better.
-// How much is tried depends on the size of the problem, not on time; `stop` ends it with the best so far, and is asked
+// How much is tried depends on the size of the problem, not on time; `stop` ends it with the best so far, and is called
 // often. Sources: the bottleneck of contiguous stages is
 // that of PipeDream (Narayanan et al. 2019, 3.1) and Tarnawski et al. 2020; memory by micro-batches in flight is as in
 // Narayanan et al. 2021 (PipeDream-2BW), 4; the moves are ours.

@@ -19,7 +19,7 @@ namespace onnx_rule {
 namespace {
 
 constexpr std::int32_t kUint8Element = 2;
-constexpr int kOnlyOtherwise = std::numeric_limits<int>::max();  // libonnx is asked first
+constexpr int kOnlyOtherwise = std::numeric_limits<int>::max();  // libonnx comes first
 constexpr std::int64_t kMostPad = std::int64_t{1} << 40;
 
 void SameAsFirst(const Inputs& in, Outputs* out) { out->Set(0, in.ElementOf(0), in.Dims(0)); }

@@ -12,7 +12,7 @@ struct zip;
 
 namespace emplace::datasets {
 
-// A zip file, read with libzip. Of a file on disk only what is asked for is read: archives hold weights of any size.
+// A zip file, read with libzip. Only the requested parts of a file on disk are read: archives hold weights of any size.
 // Errors are InputErrors; they do not name the file.
 class ZipArchive {
  public:

@@ -180,7 +180,7 @@ class Splitter {
     Refuse();
   }
 
-  // The catalogue checks the rest when it is asked for FLOP.
+  // The catalogue checks the rest when it computes FLOP.
   void CheckCounts(std::string_view kind) {
     const bool is_update = IsOneOf(kind, {"sgd", "momentum", "rmsprop", "adam"});
     const bool has_two =

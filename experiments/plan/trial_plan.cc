@@ -246,7 +246,7 @@ class Planner {
     }
   }
 
-  // Whether the agent takes each graph with its budget: every graph is asked, since one may be smaller than others.
+  // Whether the agent takes each graph with its budget: every graph is checked, since one may be smaller than others.
   void CheckGroups(const ExperimentCell& cell, const std::vector<ChosenGraph>& graphs, const TrialChoice& choice) {
     if (agents::IsPythonAgent(cell.agent)) return;  // it cannot be asked
     for (const ChosenGraph& graph : graphs) {

@@ -42,7 +42,7 @@ struct PoolOptions {
 struct PoolEvents {
   std::function<void(const TrialJob&)> before_start;  // makes the folder, unless it is there
   std::function<void(const TrialEnd&)> on_end;        // each trial that ended
-  std::function<void(const std::string&)> on_note;    // a trial that goes on: crashed, or lost its claim
+  std::function<void(const std::string&)> on_note;    // a trial that will continue: it crashed, or lost its claim
   std::function<void(std::size_t running)> on_wait;   // about ten times a second
 };
 

@@ -32,7 +32,7 @@ struct Rounds {
 // The result of a visit: the step time of a placement, or of the reference (nullopt); nullopt if it does not fit.
 using VisitPlacement = std::function<std::optional<double>(std::optional<std::size_t> placement)>;
 
-// Visits `num_placements` placements. One that does not fit is not visited again. `goes_on` is asked after each round.
+// Visits `num_placements` placements. One that does not fit is not visited again. `goes_on` is called after each round.
 // Returns nullopt if the reference does not fit.
 std::optional<Rounds> MeasureInRounds(std::size_t num_placements, const RoundsOptions& options,
                                       const VisitPlacement& visit, const std::function<bool()>& goes_on);

@@ -140,8 +140,8 @@ class Validator {
       : graph_(graph), cluster_(cluster), costs_(costs), simulator_(simulator), hardware_(hardware) {}
 
   ValidationCase Check(const std::string& label, const Placement& placement) const;
-  // Each placement once in each of some rounds, between steps of `reference` (rounds.h). `goes_on` is asked after each
-  // round; `on_visit` is told how many visits are done and what the last one took, in µs. Throws InputError if the
+  // Each placement once in each of some rounds, between steps of `reference` (rounds.h). `goes_on` is called after each
+  // round; `on_visit` gets the number of visits done and the time of the last one, in µs. Throws InputError if the
   // reference does not fit on the hardware.
   CheckedInRounds CheckInRounds(std::span<const SampledPlacement> placements, const SampledPlacement& reference,
                                 const RoundsOptions& options, const std::function<bool()>& goes_on,

@@ -81,7 +81,7 @@ class Disturbance {
 // Tasks that are measured in turn.
 class Batch {
  public:
-  // `on_progress` is told which part of the first round of samples is there.
+  // `on_progress` gets the share of the first round of samples that is taken.
   Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
         Disturbance& disturbance, std::function<void(double)> on_progress)
       : tasks_(tasks),

@@ -31,7 +31,7 @@ class Accelerator : public TorchDevice {
 
   void Attach() override;
   void AttachCopier() override;
-  // What a kernel did wrong is told here, or by whatever is called next.
+  // Errors of kernels are reported here, or by the next call.
   void Synchronize() override;
   std::vector<double> Values(const TensorHandle& tensor) override;
   std::optional<DeviceClock> Clock() const override;

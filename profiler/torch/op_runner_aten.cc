@@ -200,7 +200,7 @@ std::vector<Slot> SlotsOf(const RecipeView& recipe, const c10::FunctionSchema& s
   return slots;
 }
 
-// The tensors that an operator returned. Those that it was told not to compute are undefined and left out.
+// The tensors that an operator returned. Tensors that it was not to compute are undefined and left out.
 void Collect(const c10::IValue& value, std::vector<at::Tensor>* outputs) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) outputs->push_back(value.toTensor());

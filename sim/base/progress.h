@@ -17,7 +17,7 @@ struct ProgressState {
   std::size_t done = 0;
   std::size_t total = 0;                    // 0: unknown
   std::string things = {};                  // "evaluations"
-  std::optional<double> per_second = {};    // none: not told
+  std::optional<double> per_second = {};    // none: unknown
   std::optional<double> seconds_left = {};  // none: those that per_second gives
   std::string note = {};                    // "best 12.3 ms"; "": none
 };

@@ -63,7 +63,7 @@ class FlowDevices {
     devices_[device].is_asked = true;
     ask_.push(device);
   }
-  // The device, by number, that is asked next; none: nothing changed.
+  // The device, by number, that is handled next; none: nothing changed.
   std::optional<std::uint32_t> NextAsked() {
     if (ask_.empty()) return std::nullopt;
     const std::uint32_t device = ask_.top();

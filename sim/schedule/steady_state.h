@@ -12,9 +12,9 @@
 
 namespace emplace {
 
-// How a schedule goes on where micro-batches have no end: docs/model.md, S26. All lists repeat themselves, and so do
-// all times. What each repetition takes is the largest ratio of time to micro-batches of all circles of waiting:
-// Baccelli, Cohen, Olsder and Quadrat 1992, Synchronization and Linearity, theorem 3.28.
+// The steady state of a schedule with an endless supply of micro-batches: docs/model.md, S26. All lists repeat
+// themselves, and so do all times. What each repetition takes is the largest ratio of time to micro-batches of all
+// circles of waiting: Baccelli, Cohen, Olsder and Quadrat 1992, Synchronization and Linearity, theorem 3.28.
 struct SteadyState {
   // An action, or a message, that waits for the one before it.
   struct Step {

@@ -151,7 +151,7 @@ class Trials(list):
     """Trials, in the order of their IDs."""
 
     def where(self, *conditions: str) -> Trials:
-        """The trials that meet all conditions KEY=VALUE; with several for a key, one of them. Refuses to return none."""
+        """The trials that meet all conditions KEY=VALUE; of several for a key, one of them. Refuses to return none."""
         wanted: dict[str, set[str]] = {}
         for condition in conditions:
             key, _, value = condition.partition("=")

@@ -30,7 +30,8 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 no result, such as no placement that fits; 2 bad input; 70 a bug in emplace; 71 out of "
+    "Exit status: 0 done; 1 a negative answer, such as no placement that fits; 2 bad input; 70 a bug in emplace; 71 "
+    "out of "
     "memory;\n"
     "128 + N where signal N ended it.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";

@@ -85,7 +85,7 @@ Shape Broadcast(const Shape& a, const Shape& b) {
   return shape;
 }
 
-// The result of an element-wise operator: all tensors spread over each other, in the widest type of those that are no
+// The result of an element-wise operator: all tensors spread over each other, in the widest type of those that are not
 // scalars.
 AtenTensor Spread(const AtenCall& call) {
   AtenTensor result;

@@ -98,7 +98,7 @@ class Agent {
   // CPU seconds so far of what the agent runs outside this process, such as a class in Python, since it was made.
   virtual double CpuSecondsElsewhere() const { return 0; }
   // Throws InputError if the agent cannot search a graph of `num_groups` groups, with its budget or at all. A sweep
-  // asks before its first trial.
+  // checks this before its first trial.
   virtual void CheckGroups(std::size_t /*num_groups*/) const {}
 
   // A policy is the learned part of what Save() writes, to be applied to other graphs. After LoadPolicy() the agent
@@ -148,8 +148,8 @@ struct AgentEntry {
 };
 // Whether the agent can place on this cluster.
 bool RunsOn(const AgentEntry& entry, const Cluster& cluster);
-// Whether an agent that does not search places so many groups in little time: m_sct, whose linear program is slow, does
-// up to 1,000.
+// Whether an agent that does not search places this many groups in little time: m_sct, whose linear program is slow,
+// does up to 1,000.
 bool IsQuick(const AgentEntry& entry, std::size_t num_groups);
 // The default grouper of an agent for a graph of `num_ops`.
 std::string_view DefaultGrouping(const AgentEntry& entry, std::size_t num_ops);

@@ -16,8 +16,8 @@ namespace emplace::agents {
 // Every device of the cluster, in order.
 std::vector<DeviceId> AllDevices(const Cluster& cluster);
 
-// Those of `devices` where the group is allowed, in order. If there are none, every device where it is allowed. Never
-// empty.
+// The devices of `devices` where the group is allowed, in order. If there are none, every device where it is allowed.
+// Never empty.
 std::vector<DeviceId> Candidates(const Observation& observation, std::size_t group, std::span<const DeviceId> devices);
 
 // The devices that a search tries: Candidates() of each group among the accelerators, or among all devices with

@@ -52,8 +52,8 @@ class EpisodeHistory {
 
   bool Stays(const EpisodeRecord& record);
 
-  // Those from records_[settled_] on, at most an argmax episode and another, are replaced by the next one of their
-  // kind.
+  // The records from records_[settled_] on, at most an argmax episode and another, are replaced by the next one of
+  // their kind.
   std::vector<EpisodeRecord> records_;
   std::size_t settled_ = 0;
   std::size_t num_episodes_ = 0;

@@ -50,7 +50,8 @@ std::optional<Placement> Find(std::string_view name, const SearchSpec& spec, con
     const bool asked = name == kBestPlacement ? EvaluatesNothing(entry) && IsQuick(entry, problem.graph.num_ops())
                                               : entry.name == name;
     if (!asked || !RunsOn(entry, problem.cluster)) continue;
-    if (name == kBestPlacement && entry.needs_cpu && is_pipeline) continue;  // a CPU is no stage unless it is asked for
+    if (name == kBestPlacement && entry.needs_cpu && is_pipeline)
+      continue;  // a CPU is not a stage unless it is asked for
     one.agent = entry.name;
     SearchResult result = RunSearch(one);
     if (!result.best || (best && result.best_result.step_time_micros >= best_micros)) continue;

@@ -26,7 +26,7 @@ std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchS
 // The same for `spec.problem`, evaluated by spec's simulator if there is one.
 std::optional<Placement> FindNamedPlacement(std::string_view name, const SearchSpec& spec);
 
-// The search with the placements that `start` and `incumbent` stand for on each of its graphs, as RunSearch wants them.
+// The search with the placements that `start` and `incumbent` stand for on each of its graphs, as RunSearch requires.
 // An agent that does not search has no start.
 SearchSpec WithNamedPlacements(SearchSpec spec);
 

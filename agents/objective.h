@@ -71,7 +71,7 @@ struct ObjectiveEntry {
   std::string_view value_field;  // in JSON
   std::string_view bound_field;
   bool is_listed = true;  // users choose it by name; else other settings do
-  // Each device runs one stage of a pipeline, so that a CPU is none beside accelerators unless the user asks for it.
+  // Each device runs one stage of a pipeline, so a CPU is not one beside accelerators unless the user asks for it.
   bool is_pipeline = false;
   void (*read_options)(OptionReader& reader) = nullptr;  // checks and declares its own options
   // Whether settings ask for CPUs as stages. Null: they do not.
@@ -100,7 +100,7 @@ void SetLowerBound(const ObjectiveContext& context, StepReport* report);
 
 // The options of stage costs, as dp_contiguous has them too.
 void ReadStageCostOptions(OptionReader& reader, StageCostOptions* options);
-// Those of an objective's text.
+// The same options, from an objective's text.
 StageCostOptions StageCostOptionsOf(std::string_view objective);
 
 }  // namespace emplace::agents

@@ -23,7 +23,7 @@
 namespace emplace::agents {
 namespace {
 
-// Of graphs with more ops, annealing and post find faster placements in groups: docs/agents.md, "Settings by agent".
+// In graphs with more ops, annealing and post find faster placements of groups: docs/agents.md, "Settings by agent".
 constexpr std::size_t kMostOpsToSearchSingly = 1000;
 
 }  // namespace

@@ -31,7 +31,7 @@ double LogRuntime(const StepResult& result, const RewardOptions&) { return -LogS
 
 double Gigabytes(Bytes bytes) { return static_cast<double>(bytes.count) / 1e9; }
 
-// Of the device that exceeds M most. M is the option's for every device, else the device's own memory. Where devices
+// The penalty of the device that exceeds M most. M is the option's, else the device's own memory. Where devices
 // are alike, that is the device with the largest peak, as A.7 has it.
 double Penalty(const StepResult& result, const RewardOptions& options) {
   double over = 0;

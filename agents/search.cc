@@ -432,7 +432,7 @@ class Search {
     }
     ready->problem.costs = WithoutCpuStages(ready->problem.cluster, ready->problem.costs, ready->grouping);
   }
-  // Where the objective wants a search to begin.
+  // The start that the objective gives a search.
   std::optional<Placement> StartFor(const SearchProblem& problem, const Grouping& grouping, bool may_split) const {
     if (!spec_.pipeline) return std::nullopt;
     const auto objective = MakeObjective({.graph = problem.graph,
@@ -491,7 +491,7 @@ class Search {
     if (spec_.checkpoint.empty() || !std::filesystem::exists(spec_.checkpoint)) return;
     try {
       const auto in = OpenForReading(spec_.checkpoint, InputKind::kCheckpoint);
-      AtPlace(spec_.checkpoint, [&] { LoadFrom(*in); });
+      WithLocation(spec_.checkpoint, [&] { LoadFrom(*in); });
     } catch (const InputError& error) {
       throw UnusableCheckpoint(error);
     }

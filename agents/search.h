@@ -37,7 +37,7 @@ struct SearchProblem {
   std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = kDefaultGroups;
-  // Of ops, as SearchSettings::start and ::incumbent say; none: there is none, or it finds nothing that fits.
+  // Placements of ops, as SearchSettings::start and ::incumbent say; none: none is given, or none that fits is found.
   std::optional<Placement> start = {};
   std::optional<Placement> incumbent = {};
 };
@@ -45,10 +45,10 @@ struct SearchProblem {
 // One search: settings, and what they apply to.
 // With a schedule, the graph is one micro-batch. Agents that search then start from PipelineStart and place
 // PipelineGroups, unless a start or a grouping is given. Where each device runs one stage of a pipeline
-// (ObjectiveEntry::is_pipeline), a CPU is no stage beside accelerators unless the user asks for it. Any of these does:
-// the cluster keeps one by name (Cluster::names_cpu); the agent is one for CPUs, or its options say so (use_cpus=true,
-// accelerators_only=false, the name of a CPU as `device`); the objective asks for them; the start or the incumbent has
-// an op on a CPU that could be on an accelerator.
+// (ObjectiveEntry::is_pipeline), a CPU is not a stage beside accelerators unless the user asks for it. Any of these
+// does: the cluster keeps one by name (Cluster::names_cpu); the agent is one for CPUs, or its options say so
+// (use_cpus=true, accelerators_only=false, the name of a CPU as `device`); the objective asks for them; the start or
+// the incumbent has an op on a CPU that could be on an accelerator.
 struct SearchSpec : SearchSettings {
   SearchProblem problem;
   std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
@@ -64,7 +64,7 @@ struct SearchSpec : SearchSettings {
   // without a checkpoint: never.
   std::function<bool()> interrupt = {};
   std::string checkpoint = {};  // a file to resume from, saved periodically; "": none
-  // The checkpoint of the search's end is synced to the disk only if it comes at least so many seconds after the last
+  // The checkpoint of the search's end is synced to the disk only if it comes at least this many seconds after the last
   // one. Syncing takes as long as a short search; a crash of the machine may then cost that search.
   double sync_end_after_seconds = 0;
   std::string policy = {};  // a file with a policy to load at the start; "": none
@@ -99,10 +99,10 @@ struct GraphResult {
   StepResult best_result;
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
-  // Of everything on one accelerator, that where it takes least among those where it fits; none: it fits on none.
+  // The least step time of everything on one accelerator, among those where it fits; none: it fits on none.
   std::optional<double> one_device_micros;
   double start_micros = 0;  // step time of the incumbent, or the first placement evaluated
-  // Of the last one, or for an applied policy of the episode's end; none if it does not fit.
+  // The step time of the last placement, or for an applied policy of the episode's end; none if it does not fit.
   std::optional<double> final_micros;
   // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;

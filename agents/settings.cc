@@ -72,7 +72,7 @@ std::span<const Setting> AllSettings() {
        .placeholder = "NAME|FILE",
        .hint = "a grouper",
        .help = "How ops are grouped: a name of `emplace list groupers`, or a grouping.json (a name with a point or a "
-               "slash). Default: what the agent wants",
+               "slash). Default: the choice of the agent",
        .example = "colocation",
        .path = "graphs.grouping.name",
        .spec_path = "grouping.name",
@@ -171,7 +171,7 @@ std::span<const Setting> AllSettings() {
        .member = &S::objective,
        .placeholder = "NAME",
        .hint = "an objective",
-       .help = "What is made small, of `emplace list objectives`, its options behind a colon: "
+       .help = "What to minimise, of `emplace list objectives`, its options behind a colon: "
                "throughput:crossing=host,memory=persistent (default: step_time)",
        .example = "throughput",
        .names = [] { return NamesOf(ListedObjectives()); },
@@ -202,7 +202,7 @@ std::span<const Setting> AllSettings() {
        .placeholder = "NAME",
        .hint = "a reward",
        .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
-               "(default: what the agent wants)",
+               "(default: the choice of the agent)",
        .example = "log_runtime",
        .names = [] { return NamesOf(AllRewards()); },
        .check = CheckReward,
@@ -246,7 +246,7 @@ std::span<const Setting> AllSettings() {
        .member = &S::threads,
        .placeholder = "N",
        .hint = "a number of threads",
-       .help = "Simulations at one time; the answer does not depend on it (default: one for each core)",
+       .help = "Simulations to run at once; the result does not depend on it (default: one for each core)",
        .example = "1",
        .least = 1,
        .most = 1024,
@@ -376,7 +376,7 @@ bool IsNone(const std::string& value) { return value.empty() || value == "none";
 void FindScheduleConflicts(const SearchSettings& settings, std::vector<SettingConflict>* conflicts) {
   const bool has_schedule = !IsNone(settings.schedule);
   if (settings.schedule.empty() && settings.micro_batches != 0) {
-    conflicts->push_back({"micro_batches", "is used without a schedule ({schedule} gpipe ..)"});
+    conflicts->push_back({"micro_batches", "is used without a schedule ({schedule} gpipe ..)", /*is_missing=*/true});
   }
   if (!has_schedule) return;
   if (settings.engine != "fifo") {
@@ -404,7 +404,7 @@ void FindAgentConflicts(const SearchSettings& settings, std::vector<SettingConfl
 
 void FindHardwareConflicts(const SearchSettings& settings, std::vector<SettingConflict>* conflicts) {
   if (settings.share != 0 && settings.reward_source.empty()) {
-    conflicts->push_back({"share", "is used without {reward_source} mixed"});
+    conflicts->push_back({"share", "is used without {reward_source} mixed", /*is_missing=*/true});
   }
   if (!IsNone(settings.incumbent) && settings.NeedsHardware()) {
     conflicts->push_back({"incumbent", "is simulated, so not with rewards from hardware (none)"});
@@ -432,7 +432,7 @@ void CheckValue(const Setting& setting, const SearchSettings& settings, Door doo
     throw InputError(place, fmt::format("is {} ({})", Quoted(value), fmt::join(setting.words, ", ")));
   }
   if (setting.check == nullptr || (setting.may_be_none && value == "none")) return;
-  AtPlace(place, [&] { setting.check(value, door); });
+  WithLocation(place, [&] { setting.check(value, door); });
 }
 
 }  // namespace
@@ -454,8 +454,8 @@ void CheckSettings(const SearchSettings& settings, Door door, bool complete) {
   }
   // To ask a class in Python takes a process, which the search starts anyway.
   if (!complete || settings.agent_options.empty() || IsPythonAgent(settings.agent)) return;
-  AtPlace(PlaceOf("set", door),
-          [&] { return MakeAgent(settings.agent, settings.agent_options, {.evaluations = kSomeBudget}); });
+  WithLocation(PlaceOf("set", door),
+               [&] { return MakeAgent(settings.agent, settings.agent_options, {.evaluations = kSomeBudget}); });
 }
 
 SearchSettings Resolved(SearchSettings settings) {

@@ -15,7 +15,7 @@
 
 namespace emplace::agents {
 
-// Everything that a search is told by name or number. Experiments, spec.json, the command line and Python fill the same
+// All settings of a search that are names or numbers. Experiments, spec.json, the command line and Python fill the same
 // struct through one list of its fields, AllSettings(); help texts and signatures are made from that list. To add a
 // setting: a member here, its row in settings.cc, and the code that reads it.
 struct SearchSettings {
@@ -127,7 +127,7 @@ bool IsSet(const Setting& setting, const SearchSettings& settings);
 struct SettingConflict {
   std::string setting;      // its name
   std::string text;         // other settings in it as {NAME}
-  bool is_missing = false;  // it must be given
+  bool is_missing = false;  // what is given needs another setting, which a sweep may have
 };
 // Every conflict, in the order of AllSettings().
 std::vector<SettingConflict> FindConflicts(const SearchSettings& settings);

@@ -32,7 +32,7 @@ bool IsReal(DType dtype);
 // forward ops; gradients.h derives the backward ops from them, training.h the update ops, and Build() makes the Graph.
 //
 // What the ops of a finished graph carry:
-// - `kind`, shapes and attrs as the op catalogue wants them; `flop` is the catalogue's.
+// - `kind`, shapes and attrs as the op catalogue requires them; `flop` is the catalogue's.
 // - `name`: the scopes, then the op: "mixed_5b/branch0/conv2d"; "gradients/OP/KIND" for what computes the gradient of
 //   OP, "gradients/OP/add_n" where gradients of its output meet, "update/VARIABLE/KIND".
 // - `layer`: that of the forward op, for its gradients and updates too. Convention (the expert placement relies on

@@ -10,7 +10,7 @@ namespace emplace::datasets {
 struct ExpertOptions {
   std::int64_t experts = 0;
   std::int64_t top_k = 1;         // experts of a token
-  double capacity_factor = 1.25;  // room for so many times the tokens that an expert gets on average
+  double capacity_factor = 1.25;  // room for this many times the tokens that an expert gets on average
 };
 
 // Tokens of each expert: ceil(capacity_factor * top_k * tokens / experts). Those beyond are dropped.

@@ -107,7 +107,7 @@ struct GradientRule {
   void (*add)(Backward& b);
 };
 
-// Of ops that no kind of the catalogue describes, as PyTorch calls them.
+// Gradients of ops that no kind of the catalogue describes, as PyTorch calls them.
 //
 //   ops                                  gradient of each input
 //   elementwise functions                `mul_grad` of dy and the saved tensor: the derivative is computed on the way

@@ -16,8 +16,8 @@ struct ShippedCluster {
 };
 std::span<const ShippedCluster> AllShippedClusters();
 
-// The shipped cluster of that name, or else the file at that path. Throws InputError; one that is neither is told the
-// shipped names.
+// The shipped cluster of that name, or else the file at that path. Throws InputError, which lists the
+// shipped names if it is neither.
 Cluster LoadCluster(const std::string& name_or_path);
 
 }  // namespace emplace::datasets

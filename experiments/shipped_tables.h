@@ -12,7 +12,7 @@ namespace emplace::experiments {
 std::string_view ShippedTable(std::string_view name);
 std::optional<std::string_view> FindShippedTable(std::string_view name);  // none if there is no such file
 
-// Those whose schema is emplace.published, ascending.
+// The tables whose schema is emplace.published, ascending.
 std::vector<std::string_view> PublishedTableNames();
 
 // The same for the experiments of experiments/configs that name a table of published figures.

@@ -55,8 +55,8 @@ struct MemsetActivity {
   std::int64_t end = 0;
 };
 
-// A call of the host that gave work to a device. A runtime call and the driver call inside it are both told, with one
-// correlation id or with two.
+// A call of the host that gave work to a device. A runtime call and the driver call inside it are both recorded, with
+// one correlation id or with two.
 struct RuntimeCall {
   std::string name = {};  // "cudaLaunchKernel_v7000"
   std::uint32_t correlation = 0;

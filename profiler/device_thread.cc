@@ -82,7 +82,7 @@ void WhileBusy(DeviceThread& thread,
     try {
       keep_busy(stop, &is_busy);
     } catch (...) {
-      is_busy = true;  // whoever waits for that goes on, and Wait() throws
+      is_busy = true;  // so a waiting thread continues, and Wait() throws
       throw;
     }
     is_busy = true;  // it may have had nothing to do

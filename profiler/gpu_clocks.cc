@@ -10,7 +10,7 @@ namespace {
 constexpr int kSmClock = 1;  // NVML_CLOCK_SM
 
 // What slows a clock: NVML's bit, and its number among the policies that it keeps a sum of time for (none: -1). An idle
-// GPU, and clocks that someone has set, are no such things.
+// GPU, and clocks that someone has set, do not count.
 struct Reason {
   unsigned long long bit = 0;
   int policy = -1;
@@ -48,7 +48,7 @@ Function GpuClocks::Find(const char* name) const {
 std::optional<DeviceClock> GpuClocks::Read(const std::string& pci_bus_id) const {
   const auto find = Find<int (*)(const char*, void**)>("nvmlDeviceGetHandleByPciBusId_v2");
   const auto clock = Find<int (*)(void*, int, unsigned*)>("nvmlDeviceGetClockInfo");
-  // Of the same function, the older name is in every NVML.
+  // Every NVML has the function under its older name.
   const auto reasons = Find<int (*)(void*, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
   if (find == nullptr || clock == nullptr || reasons == nullptr || pci_bus_id.empty()) return std::nullopt;
   void* device = nullptr;

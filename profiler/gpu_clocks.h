@@ -14,7 +14,7 @@ class GpuClocks {
  public:
   explicit GpuClocks(const char* library = "libnvidia-ml.so.1");
 
-  // Of the GPU at this address on the PCI bus. None where there is no NVML, no such GPU, or an error.
+  // The clock of the GPU at this address on the PCI bus; none without NVML or such a GPU, or after an error.
   std::optional<DeviceClock> Read(const std::string& pci_bus_id) const;
 
  private:

@@ -74,7 +74,7 @@ class HardwareDevice {
   virtual std::optional<int> core() const { return std::nullopt; }
   // A CPU core's share of the machine's memory; what was free of a GPU's when it was opened, if that is known.
   virtual std::optional<Bytes> memory() const = 0;
-  // Its clock now; none where it cannot be read, or says nothing (a CPU's: disturbance.h).
+  // Its clock now; none where it cannot be read, or is not meaningful (a CPU's: disturbance.h).
   virtual std::optional<DeviceClock> Clock() const { return std::nullopt; }
 
   // Makes the calling thread the device's own: pinned to its core (a CPU's), computing with one thread, giving work to

@@ -28,12 +28,12 @@ struct Bounds {
 };
 Bounds ComputeBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
-// The same of a step in which op i runs times[i] times, once for each micro-batch: its work by number of devices, in
+// The same for a step in which op i runs times[i] times, once for each micro-batch: its work by number of devices, in
 // µs. Requires: the sum is below 2^63 ns.
 double RepeatedWorkMicros(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           std::span<const std::int64_t> times);
 
-// What one placement asks of each device, without simulating: by DeviceId.
+// The load of one placement on each device, without simulating: by DeviceId.
 struct DeviceLoad {
   std::size_t ops = 0;
   double busy_micros = 0;        // sum of op times, gaps not counted

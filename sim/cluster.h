@@ -96,7 +96,7 @@ class Cluster {
   const Topology& topology() const { return *topology_; }
   const CollectiveCosts& collective_costs() const { return collective_costs_; }
   std::optional<DeviceId> FindDevice(std::string_view name) const;
-  // Whether a device is fed by an issue lane.
+  // Whether any device has an issue lane.
   bool has_issue_lanes() const;
   // The first pair of devices (from, to) without a link; none if all are linked.
   std::optional<std::pair<DeviceId, DeviceId>> FindMissingLink() const;

@@ -109,7 +109,7 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     const Op& op = graph.op(id);
     bool fell_back = false;
     for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
-      // A collective is no work of its devices (docs/model.md, K3).
+      // A collective is not work of its devices (docs/model.md, K3).
       std::optional<double> time = graph.CollectiveOf(id) ? 0.0 : model.OpMicros(graph, id, cluster, kinds[kind]);
       if (!time && IsFreeByDefault(op)) time = 0.0;
       if (!time && fallback != nullptr) {

@@ -61,7 +61,7 @@ class CostTable {
   double KindMicros(OpId op, std::size_t kind) const { return (*micros_)[kind * num_ops_ + Index(op)]; }
   // Whether an issue lane feeds a device of the cluster; if not, HostMicros() need not be asked.
   bool has_issue_lanes() const { return host_micros_ != nullptr; }
-  // Of the issue lane, in µs; NaN where the op has no host time of its own.
+  // The time on the issue lane, in µs; NaN where the op has no host time of its own.
   double HostMicros(OpId op, std::size_t kind) const { return (*host_micros_)[kind * num_ops_ + Index(op)]; }
   bool Allowed(OpId op, DeviceId device) const;
   // Whether the model has a factor above 1 for any op on any kind; if not, KindContention() is 1 and need not be asked.

@@ -42,7 +42,7 @@ constexpr Efficiencies kHopper = {{1, 0.30, 0.55, 1, 1, 1, 1, 0.30, 1, 1, 0.15},
 constexpr Efficiencies kCpu = {{1, 0.35, 0.70, 1, 1, 1, 1, 0.35, 1, 1, 0.30},
                                {1, 0.70, 0.70, 0.80, 0.60, 0.25, 0.80, 0.70, 0.60, 0.80, 0.60}};
 
-// Of the last four columns: fused attention comes to half or less of what products do, as its softmax runs between two
+// The last four columns: fused attention comes to half or less of what products do, as its softmax runs between two
 // of them; norms and softmax pass over their rows twice, mostly from cache; an optimizer streams; a recurrence waits
 // for each of its steps, and its products are small.
 

@@ -213,7 +213,7 @@ class GraphBuilder {
   GraphBuilder& operator=(GraphBuilder&&) noexcept;
 
   void Add(const OpSpec& spec);
-  // Room for so many ops in all: saves memory where they are many.
+  // Reserves room for this many ops in all: saves memory where they are many.
   void Reserve(std::size_t num_ops);
   void SetName(std::string name);
   // `metadata`: Graph::metadata().
@@ -223,7 +223,7 @@ class GraphBuilder {
   // Throws InputError, its place "ops[POSITION].FIELD" counted in the order of Add, if: a name is empty, repeated,
   // holds ':' or starts with '^'; a kind is empty; an input's producer is unknown or its index out of range; a size,
   // time or flop is negative, not finite or too large; sizes or times together overflow; there is a cycle (the message
-  // lists the ops on it); a `group` is no name, or its members do not fit; collectives wait for one another.
+  // lists the ops on it); a `group` is not a name, or its members do not fit; collectives wait for one another.
   Graph Build();
 
  private:

@@ -190,7 +190,7 @@ struct GraphBuilder::Parts {
   Words words;
   Words attrs;
 
-  // Equal texts once; beyond so many of them, each new one for itself.
+  // Equal texts once; beyond this many of them, each new one for itself.
   std::string_view Intern(std::string_view word, Words* in) {
     constexpr std::size_t kMostWords = std::size_t{1} << 16;
     constexpr std::size_t kEnough = 4096;
@@ -319,7 +319,7 @@ std::uint32_t EndOfTimes(const BuilderParts& parts, std::size_t position) {
   return has_queue ? next->first_time : parts.time_begin[position + 1];
 }
 
-// Those of time_us: behind those of device_us, which were added before.
+// The times of time_us, which are behind those of device_us.
 std::span<const KindTime> TimesOf(const BuilderParts& parts, std::size_t position) {
   return Times(*parts.data, parts.time_begin[position], EndOfTimes(parts, position));
 }

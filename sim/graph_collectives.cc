@@ -63,7 +63,7 @@ std::optional<std::string> CollectiveFinder::Group(OpId op) const {
   if (group == nullptr) return std::nullopt;
   const auto* const name = group->As<std::string>();
   if (name == nullptr || name->empty()) {
-    throw InputError(Place(op), JsonText(*group) + " is no group (a string that is not empty)");
+    throw InputError(Place(op), JsonText(*group) + " is not a group (a nonempty string)");
   }
   return *name;
 }

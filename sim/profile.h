@@ -37,7 +37,7 @@ struct Profile {
     std::optional<std::int64_t> kernels;
     Bytes temp;
     std::optional<double> contention = {};  // this op's own
-    // Of a device that runs behind the thread that issues its ops, medians: how long the thread takes to issue the op,
+    // For a device that runs behind the thread that issues its ops, medians: how long the thread takes to issue the op,
     // and how long the device is busy with it. median_micros is the larger of the two, sample by sample.
     std::optional<double> host_micros = {};
     std::optional<double> device_micros = {};

@@ -18,7 +18,7 @@ struct SimOptions {
   std::string engine = "fifo";  // a name of AllEngines()
   bool peak_memory = true;      // costs about as much as the simulation itself
   bool start_times = false;
-  // Of graphs with collectives: "model" (CollectiveTimes), or what they are expanded to, "ring" or "tree"
+  // For graphs with collectives: "model" (CollectiveTimes), or what they are expanded to, "ring" or "tree"
   // (CollectiveFlows; what has no tree goes around a ring).
   std::string collectives = "model";
   double initial_offset_micros = 0;  // when ops without inputs are queued; placeto-reference only

@@ -129,7 +129,7 @@ std::optional<ChainPosition> AddIssue(const StepPrecedence& step, std::uint32_t 
   return BeforeIssue(step, op, chain);
 }
 
-// The same of a run or a transfer.
+// The same for a run or a transfer.
 std::optional<ChainPosition> AddItem(const StepPrecedence& step, const ChainPosition& at, BackwardChain* chain) {
   const bool is_run = at.op != kNone;
   const double start = is_run ? step.runs.start[at.op] : step.order.transfers[at.transfer].start;
@@ -182,7 +182,7 @@ std::vector<std::uint32_t> TopologicalRuns(const StepPrecedence& step) {
 // The latest times that do not lengthen the step. Those of an op are final when all that follows it was seen.
 struct LatestTimes {
   std::vector<double> end;          // by op
-  std::vector<double> issue_start;  // by op; of ops on devices that are fed
+  std::vector<double> issue_start;  // by op, on devices with an issue lane
   std::vector<double> arrival;      // by transfer
 };
 
@@ -203,7 +203,7 @@ double LatestStart(const StepRuns& runs, const LatestTimes& latest, std::uint32_
   return latest.end[op] - (runs.end[op] - runs.start[op]);
 }
 
-// The latest issue of an op on a device that is fed; the op whose end makes room for it must end by then.
+// The latest issue of an op on a device with an issue lane; the op whose end makes room for it must end by then.
 void LimitIssue(const StepPrecedence& step, std::uint32_t op, LatestTimes* latest) {
   const StepRuns& runs = step.runs;
   double issued_by = LatestStart(runs, *latest, op) - (runs.launched[op] - runs.issue_end[op]);

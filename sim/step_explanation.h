@@ -81,7 +81,7 @@ struct StepExplanation {
   bool has_issue_lanes = false;    // of the cluster
 
   Duration total(ChainKind kind) const { return totals[static_cast<std::size_t>(kind)]; }
-  // Those that can occur.
+  // The number of kinds that can occur.
   std::size_t num_chain_kinds() const {
     return has_issue_lanes ? kNumChainKinds : static_cast<std::size_t>(ChainKind::kIssue);
   }

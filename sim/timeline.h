@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-// One step, told in full. Times in µs from the start of the step.
+// The full record of one step. Times in µs from the start of the step.
 struct Timeline {
   struct OpRun {
     OpId op{};

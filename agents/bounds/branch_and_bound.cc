@@ -110,7 +110,7 @@ class PartialPlacement {
   bool IsPlaced(std::size_t c) const { return placed_[c]; }
   bool IsPlaced(OpId op) const { return placed_[classes_.group_of(op)]; }
   bool IsUsed(std::size_t device) const { return used_[device] > 0; }
-  // Of ops that are placed.
+  // The placement of the ops that are placed so far.
   const Placement& placement() const { return placement_; }
 
   // False if the device may not run the class or has no room for it.

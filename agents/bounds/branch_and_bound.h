@@ -23,7 +23,7 @@ struct ExactProgress {
 struct ExactOptions {
   SimOptions simulation = {};                                 // of whole placements; the engine is fifo or flow
   std::optional<Placement> start = {};                        // a good placement, which makes the search shorter
-  std::size_t max_nodes = ~std::size_t{0};                    // stops after so many
+  std::size_t max_nodes = ~std::size_t{0};                    // stops after this many
   std::function<bool(const ExactProgress&)> keep_going = {};  // asked now and then; may be empty
 };
 

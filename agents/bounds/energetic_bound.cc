@@ -15,7 +15,7 @@ std::int64_t RoundDown(double nanos) {
   return nanos <= 0 ? 0 : static_cast<std::int64_t>(std::ceil(nanos * (1 - kRounding) - 1e-3));
 }
 
-// Of all devices together, for each nanosecond.
+// The price of all devices together, for each nanosecond.
 double TotalPrice(const Relaxation& problem, const Prices& prices) {
   double total = 0;
   for (std::size_t t = 0; t < problem.num_types(); ++t) {

@@ -39,7 +39,7 @@ const Bound& Best(const std::vector<Bound>& bounds);
 // that the stronger ones rely on. Source: docs/model.md, B4.
 bool HasOnlySimpleBounds(std::string_view engine);
 
-// Those that take time linear in the graph, more or less: 0.1 s for 10,000 ops. They hold for every placement, also for
+// The bounds that take roughly linear time in the graph: 0.1 s for 10,000 ops. They hold for every placement, also for
 // one that does not fit in memory. Source: docs/model.md, B1 to B8 and B11.
 std::vector<Bound> QuickBounds(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 

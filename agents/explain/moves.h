@@ -39,7 +39,7 @@ struct MoveResults {
   std::vector<Move> gains;      // those that make the step shorter, by descending gain; ties in the order of trying
   std::size_t simulated = 0;    // moves
   std::size_t over_memory = 0;  // of these, left out of `gains`: they need more memory beyond capacities than before
-  std::size_t not_tried = 0;    // at least so many further moves, beyond the limit
+  std::size_t not_tried = 0;    // at least this many further moves, beyond the limit
 };
 
 // Simulates moves of a placement, one at a time, each from `placement` itself. Moved are ops, colocation classes and

@@ -29,7 +29,7 @@ enum class DiffBy : std::uint8_t {
 // Ops that go from one device to another together.
 struct DiffPiece {
   std::vector<OpId> ops;  // ascending; colocation classes are whole
-  // None of the one piece that stands for all that are not told apart.
+  // None for the one piece that stands for all that are not listed separately.
   std::optional<DeviceId> from;
   std::optional<DeviceId> to;
   // Nothing where the changed placement cannot run, for lack of a link.
@@ -45,7 +45,7 @@ struct PlacementDiff {
   // In the order of `cumulative`: by descending gain alone, pieces that cannot run alone last, and the one that
   // stands for several behind them. The last one's `cumulative` is `b`.
   std::vector<DiffPiece> pieces;
-  std::size_t joined_pieces = 0;  // how many the last piece stands for; 0: all are told apart
+  std::size_t joined_pieces = 0;  // how many the last piece stands for; 0: all are listed separately
 };
 
 // Splits the difference of two placements into pieces and simulates each alone and all of them one after another. Tells

@@ -34,7 +34,7 @@ Placement PlaceContiguously(const Environment& env, const DpContiguousOptions& o
     const StageCosts made =
         as_asked ? StageCosts()
                  : MakeStageCosts(env.op_graph(), seen.cluster, env.costs(), {.link = asked.link, .memory = memory});
-    const auto plan = AtPlace("dp_contiguous", [&] {
+    const auto plan = WithLocation("dp_contiguous", [&] {
       return PlanContiguous(env.op_graph(), env.grouping(), as_asked ? *env.stage_costs() : made, options.plan);
     });
     if (plan) return OfGroups(env, plan->placement);

@@ -82,7 +82,7 @@ PipeDreamAnswer PlaceAsPipeDream(const Environment& env, const PipeDreamOptions&
   const ContiguousUnits units = MakeContiguousUnits(env.op_graph(), env.grouping(), made, {.layers = options.layers});
   const DeviceHierarchy hierarchy = FindHierarchy(seen.cluster, seen.accelerators, options.flat);
   const LayerChain chain = MakeLayerChain(env.op_graph(), units, made, hierarchy.devices);
-  AtPlace("pipedream", [&] {
+  WithLocation("pipedream", [&] {
     answer.straight = PlanPipeDream(chain, hierarchy.levels, /*replicas=*/false);
     answer.replicated = PlanPipeDream(chain, hierarchy.levels, /*replicas=*/true);
   });

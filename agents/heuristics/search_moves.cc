@@ -21,7 +21,7 @@ constexpr double kLargerPiece = 0.5;
 constexpr std::size_t kLargestPiece = 512;
 constexpr std::size_t kAttempts = 20;
 constexpr double kMakeRoom = 0.9;
-constexpr std::uint64_t kPlainChange = 4;  // one change of so many does not unload a placement that does not fit
+constexpr std::uint64_t kPlainChange = 4;  // one of this many changes does not unload a placement that does not fit
 
 double BytesOf(const Observation& seen, std::size_t group) {
   return static_cast<double>((seen.persistent[group] + seen.output[group]).count);
@@ -218,7 +218,7 @@ void SearchMoves::MakeRoom(const SearchPosition& from, Placement* placement) {
     double over = gained[d] + from.over_bytes[d];
     if (gained[d] <= 0 || over <= 0 || rng_.Uniform() >= kMakeRoom) continue;
     for (std::size_t swap = 0; swap < kAttempts && over > 0; ++swap) {
-      // Of some groups drawn, the smallest that makes enough room, or the largest.
+      // The smallest of the groups drawn that makes enough room, or the largest.
       std::optional<std::size_t> best;
       for (std::size_t draw = 0; draw < kAttempts; ++draw) {
         const std::size_t group = rng_.Below(seen_.num_groups());

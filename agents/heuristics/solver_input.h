@@ -33,7 +33,7 @@ struct ByteGraph {
   std::vector<std::int64_t> bytes;
 };
 // A group with more than `most_neighbours` neighbours loses all of its edges. Scotch's time is quadratic in the
-// neighbours (1 s for 50,000). A tensor with so many readers is sent to every device in any case.
+// neighbours (1 s for 50,000). A tensor with this many readers is sent to every device in any case.
 ByteGraph MakeByteGraph(std::size_t num_groups, std::span<const GroupEdge> edges, std::size_t most_neighbours = 50'000);
 
 // Time of `size` bytes on an idle link, as in the simulator: latency + size / bandwidth. 0 if from == to.

@@ -161,7 +161,7 @@ AgentProcess::~AgentProcess() {
   if (process_ >= 0) EndOf(process_);
 }
 
-void AgentProcess::SayWhyItEnded() {
+void AgentProcess::ThrowWhyItEnded() {
   if (process_ < 0) throw InputError(name_, "its process has ended");
   const std::optional<int> end = EndOf(std::exchange(process_, -1));
   if (!end) throw InputError(name_, "its process closed its connection and ran on, and was stopped");
@@ -208,7 +208,7 @@ std::string AgentProcess::ReadLine() {
     WaitFor(POLLIN);
     const ssize_t count = recv(socket_, block, sizeof(block), MSG_DONTWAIT);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count <= 0) SayWhyItEnded();
+    if (count <= 0) ThrowWhyItEnded();
     read_.append(block, static_cast<std::size_t>(count));
   }
 }
@@ -228,11 +228,11 @@ JsonValue AgentProcess::Ask(JsonObject question) {
     WaitFor(POLLOUT);
     const ssize_t count = send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count < 0) SayWhyItEnded();
+    if (count < 0) ThrowWhyItEnded();
     sent += static_cast<std::size_t>(count);
   }
   std::istringstream line(ReadLine());
-  JsonValue answer = AtPlace(name_, [&] {
+  JsonValue answer = WithLocation(name_, [&] {
     return ParseJson(line, {}, {.text_bytes = std::size_t{1} << 30, .values = JsonBuilder::kMaxValues});
   });
   if (const JsonValue* const error = FindMember(answer, "error")) {

@@ -32,7 +32,7 @@ class AgentProcess {
   double CpuSeconds() const;
 
  private:
-  [[noreturn]] void SayWhyItEnded();
+  [[noreturn]] void ThrowWhyItEnded();
   // Returns when the socket can be read or written, as asked.
   void WaitFor(short events);
   std::string ReadLine();

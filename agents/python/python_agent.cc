@@ -103,7 +103,7 @@ class PythonAgent : public Agent {
     AddMember(&question, "reward", Listed(outcomes, [](const Outcome& o) { return o.reward; }));
     const JsonValue answer = Ask(std::move(question));
     const JsonNode root(answer);
-    note_ = AtPlace(name_, [&] { return NoteOf(NeedMember(root, "note", "a text").Text()); });
+    note_ = WithLocation(name_, [&] { return NoteOf(NeedMember(root, "note", "a text").Text()); });
     for (std::size_t i = 0; i < batch.size(); ++i) {
       best_[env.index()].Keep(batch[i], ScoreOf(outcomes[i], env.observation().cluster));
     }
@@ -117,7 +117,7 @@ class PythonAgent : public Agent {
   void Save(std::ostream& out) const override {
     const JsonValue answer = Ask({{"ask", {std::string("save")}}});
     const JsonNode root(answer);
-    SaveText(out, AtPlace(name_, [&] { return NeedMember(root, "state", "a text").Text(); }));
+    SaveText(out, WithLocation(name_, [&] { return NeedMember(root, "state", "a text").Text(); }));
     SaveText(out, note_);
     out << best_.size() << ' ';
     for (const auto& [index, best] : best_) {
@@ -166,7 +166,7 @@ class PythonAgent : public Agent {
     Start();
     JsonValue answer = process_->Ask(std::move(question));
     const JsonValue* const finished = FindMember(answer, "finished");
-    finished_ = finished != nullptr && AtPlace(name_, [&] { return JsonNode(*finished).Flag(); });
+    finished_ = finished != nullptr && WithLocation(name_, [&] { return JsonNode(*finished).Flag(); });
     return answer;
   }
 
@@ -196,7 +196,7 @@ class PythonAgent : public Agent {
   }
 
   std::vector<Placement> PlacementsOf(const JsonValue& answer, const Observation& seen) const {
-    return AtPlace(name_ + ": propose", [&] {
+    return WithLocation(name_ + ": propose", [&] {
       const JsonNode root(answer);
       const JsonNode list = NeedMember(root, "placements", "a list");
       std::vector<Placement> placements;
@@ -259,7 +259,7 @@ bool IsPythonAgent(std::string_view name) { return name.find(':') != std::string
 const AgentEntry& FindPythonAgent(std::string_view name) {
   const std::size_t colon = name.find(':');
   if (!IsPythonName(name.substr(0, colon)) || !IsPythonName(name.substr(colon + 1))) {
-    throw InputError("", fmt::format("agent \"{}\" is no class of Python's (MODULE:CLASS)", name));
+    throw InputError("", fmt::format("agent \"{}\" is not a Python class (MODULE:CLASS)", name));
   }
   static std::mutex mutex;
   static std::map<std::string, AgentEntry, std::less<>> entries;

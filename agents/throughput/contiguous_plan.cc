@@ -248,7 +248,7 @@ class IdealProgram {
     }
   }
 
-  // Whether some class may hold so much.
+  // Whether some class may hold this much.
   bool MayHold(const GrowingStage::Load& load, std::size_t unit) const {
     const std::int64_t bytes = load.bytes + costs_.bytes[unit];
     for (std::size_t c = 0; c < costs_.num_classes; ++c) {

@@ -7,7 +7,7 @@
 namespace emplace::agents {
 
 // A bound on the largest load of a device (MaxLoad), of all placements: the larger of two, in µs.
-//   - Work. The work of an op is its least time on any device. A device of a class does at most so much work in a µs as
+//   - Work. The work of an op is its least time on any device. A device of a class does at most as much work in a µs as
 //     it does for the op that suits it best. All work, divided by what all devices do in a µs.
 //   - The largest colocation class: its ops are on one device, be it that where they take least.
 // Crossings and memory are not asked about.

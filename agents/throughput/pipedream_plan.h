@@ -29,7 +29,7 @@ struct LayerChain {
 LayerChain MakeLayerChain(const Graph& graph, const ContiguousUnits& units, const StageCosts& costs,
                           const std::vector<DeviceId>& devices);
 
-// A level of a hierarchy of links: so many components of the level within, or devices, and the links between them.
+// A level of a hierarchy of links: a number of components of the level within, or devices, and the links between them.
 struct BandwidthLevel {
   std::size_t components = 1;
   double bytes_per_micro = 0;

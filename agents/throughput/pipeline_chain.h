@@ -43,7 +43,7 @@ class PipelineChain {
   bool Alike(DeviceId a, DeviceId b) const;
   // Forward and backward of a micro-batch, in µs.
   double Micros(DeviceId device, std::size_t first, std::size_t end) const;
-  // About what a stage of these parts holds, with so many micro-batches in flight.
+  // About what a stage of these parts holds, with this many micro-batches in flight.
   double StageBytes(std::size_t first, std::size_t end, std::size_t in_flight) const;
 
   // The cut as a model for SimulateSchedule.

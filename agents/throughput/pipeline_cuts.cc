@@ -125,7 +125,7 @@ std::optional<ScheduleOfRanks> ScheduleOfRanks::Make(const ScheduleChoice& choic
         }
       }
     } catch (const InputError&) {
-      return std::nullopt;  // so many micro-batches do not go with so many devices
+      return std::nullopt;  // this many micro-batches do not go with this many devices
     }
   }
   made.CountInFlight();
@@ -185,7 +185,7 @@ void ScheduleOfRanks::CountInFlight() {
       }
     }
   }
-  // Those that hold all, as gpipe does, hold more of a longer schedule.
+  // Schedules that hold all, such as gpipe, hold more if they are longer.
   if (schedule.micro_batches == micro_batches_) return;
   for (std::size_t& held : in_flight_) {
     if (held == schedule.micro_batches) held = micro_batches_;

@@ -92,7 +92,7 @@ void AddFilledCuts(const Cluster& cluster, const PipelineChain& chain, const Sch
 void AddEvenCuts(const PipelineChain& chain, const ScheduleOfRanks& schedule, const std::vector<DeviceId>& devices,
                  std::vector<PipelineCut>* cuts);
 
-// The ends of `width` stages from `first` on move by so many parts, and that of stage `other` the other way.
+// The ends of `width` stages from `first` on move by this many parts, and that of stage `other` the other way.
 struct BoundaryMove {
   std::size_t first = 0;
   std::size_t width = 1;

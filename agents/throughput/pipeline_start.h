@@ -18,7 +18,7 @@ namespace emplace::agents {
 // split by where they may run.
 Grouping PipelineGroups(const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
-// A CPU is no stage beside accelerators unless the user asks for it: costs in which ops have no time on CPUs, but in
+// A CPU is not a stage beside accelerators unless the user asks for it: costs in which ops have no time on CPUs, but in
 // groups that may run on no accelerator. The same costs where all devices are CPUs, or none is.
 CostTable WithoutCpuStages(const Cluster& cluster, const CostTable& costs, const Grouping& grouping);
 
@@ -26,7 +26,7 @@ CostTable WithoutCpuStages(const Cluster& cluster, const CostTable& costs, const
 // ops that are named after it ("gradients/NAME/.."), and with the updates of its weights. Other backward ops are alone.
 Grouping ForwardOpGroups(const Graph& graph);
 
-// A placement of ops that runs as the schedule wants, in stages of parts that follow one another (pipeline_chain.h); a
+// A placement of ops that the schedule can run, in stages of parts that follow one another (pipeline_chain.h); a
 // group is never split. Of all that it tries the step that fits and takes least, else the one that exceeds memory
 // least; none: nothing runs. It is never worse than everything on one accelerator.
 //
@@ -41,7 +41,7 @@ Grouping ForwardOpGroups(const Graph& graph);
 // has it, boundaries move again with that in mind.
 //
 // With `finer` groups all this is done again, from the best cut on: layers are then cut too, where that is better.
-// How much is tried depends on the size of the problem, not on time; `stop` ends it with the best so far, and is asked
+// How much is tried depends on the size of the problem, not on time; `stop` ends it with the best so far, and is called
 // often. Sources: the bottleneck of contiguous stages is
 // that of PipeDream (Narayanan et al. 2019, 3.1) and Tarnawski et al. 2020; memory by micro-batches in flight is as in
 // Narayanan et al. 2021 (PipeDream-2BW), 4; the moves are ours.

@@ -72,7 +72,7 @@ StageCosts MakeStageCosts(const Graph& graph, const Cluster& cluster, const Cost
 // CPUs nothing. For costs that a file gives. Requires: op_micros.size() == graph.num_ops().
 void SetCrossings(const Graph& graph, const Cluster& cluster, std::span<const double> op_micros, StageCosts* costs);
 
-// What a placement asks of one device.
+// The load of a placement on one device.
 struct StageLoad {
   double op_micros = 0;        // its ops; infinite if one may not run there
   double crossing_micros = 0;  // values that come in or go out

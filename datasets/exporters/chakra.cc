@@ -206,7 +206,7 @@ class ChakraRankMaker {
             AddMessage(from, latency.to, fmt::format("the end of {}", graph_.op(latency.op).name), latency.start, end,
                        ReceiveTrack() + 1 + static_cast<std::int64_t>(track), 0);
         nodes_[send].data.push_back(Id(op_node_[Index(latency.op)]));
-        told_[{Index(latency.op), Index(latency.to)}] = receive;
+        latency_receive_[{Index(latency.op), Index(latency.to)}] = receive;
       }
     }
   }
@@ -224,7 +224,8 @@ class ChakraRankMaker {
     }
     for (const OpId producer : graph_.control_inputs(run.op)) {
       const bool is_here = placement_[producer] == run.device;
-      const std::size_t from = is_here ? op_node_[Index(producer)] : told_.at({Index(producer), Index(run.device)});
+      const std::size_t from =
+          is_here ? op_node_[Index(producer)] : latency_receive_.at({Index(producer), Index(run.device)});
       add(&nodes_[node].control, Id(from));
     }
     if (before != kNone) {
@@ -247,7 +248,7 @@ class ChakraRankMaker {
   std::vector<std::size_t> last_sent_;                                   // [num_ops]: the last transfer of its tensors
   std::vector<std::size_t> channel_last_;                                // by Channel()
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> received_;  // (tensor, device)
-  std::map<std::pair<std::size_t, std::size_t>, std::size_t> told_;      // (op, device)
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> latency_receive_;  // (op, device)
   std::int64_t messages_ = 0;
   std::vector<ChakraRank> ranks_;
 };

@@ -141,7 +141,7 @@ enum : std::uint32_t {
   kBytesValue = 31,
 };
 
-// A list of integers or texts. Lists of other numbers are no names, and are left out.
+// A list of integers or texts. Lists of other numbers are not names, and are left out.
 bool TakeList(const Fields& list, AttributeValue* value) {
   const std::uint32_t of = list.number() - 1;
   if (of == kDoubleValue || of == kFloatValue || (of >= kFixed32Value && of < kBoolValue)) return true;
@@ -516,7 +516,7 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
   if (!options.cluster.empty()) chakra.cluster = &cluster.emplace(LoadCluster(options.cluster));
   if (!options.comm_groups.empty()) {
     const auto in = OpenForReading(options.comm_groups, InputKind::kChakra);
-    chakra.groups = AtPlace(options.comm_groups, [&] { return ReadChakraGroups(*in); });
+    chakra.groups = WithLocation(options.comm_groups, [&] { return ReadChakraGroups(*in); });
   }
   ChakraTrace trace;
   std::set<std::int64_t> named;
@@ -524,7 +524,7 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
     const std::optional<std::int64_t> rank = RankFromName(source.name());
     if (rank) named.insert(*rank);
     trace.BeginRank(rank.value_or(0));
-    AtPlace(source.name(), [&] {
+    WithLocation(source.name(), [&] {
       const auto in = source.Open(InputKind::kChakra);
       const auto take = [&trace](ChakraNode&& node) { trace.Add(std::move(node)); };
       StartsAnObject(source.head()) ? ReadChakraJson(*in, take) : ReadChakra(*in, take);
@@ -532,7 +532,7 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
   }
   // Without a number in each name, ranks are counted.
   if (named.size() != trace.ranks.size()) std::iota(trace.ranks.begin(), trace.ranks.end(), std::int64_t{0});
-  return AtPlace(sources.front().name(), [&] { return MakeGraphOfTrace(std::move(trace), chakra); });
+  return WithLocation(sources.front().name(), [&] { return MakeGraphOfTrace(std::move(trace), chakra); });
 }
 
 }  // namespace emplace::datasets

@@ -46,7 +46,7 @@ struct ChakraNode {
   std::optional<std::int64_t> collective = {};          // attribute comm_type
   std::optional<std::int64_t> bytes = {};               // attribute comm_size, num_bytes or tensor_size
   std::optional<std::int64_t> flop = {};                // attribute num_ops
-  std::shared_ptr<const ChakraNodeGroups> groups = {};  // null: the node says nothing of them
+  std::shared_ptr<const ChakraNodeGroups> groups = {};  // null: the node does not list them
   // A message between two ranks has attributes comm_src, comm_dst and comm_tag.
   std::optional<std::int64_t> source = {};
   std::optional<std::int64_t> destination = {};
@@ -54,7 +54,7 @@ struct ChakraNode {
 };
 
 // The messages of a .et file: a varint length and a message each, GlobalMetadata first, then Nodes. One is held at a
-// time. Throws InputError, its place "node N" or "byte N", on a message that is cut or is no such message.
+// time. Throws InputError, its place "node N" or "byte N", on a message that is cut off or is not such a message.
 using TakeChakraNode = std::function<void(ChakraNode&&)>;
 void ReadChakra(std::istream& in, const TakeChakraNode& take);
 // The JSON flavour: {"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 4, "data_deps": [], "runtime": 5, ...}]}.
@@ -70,7 +70,7 @@ struct ChakraOptions {
   const Cluster* cluster = nullptr;  // a rank's ops go on its accelerators, in order, those of CPUs on its first CPU
 };
 
-// Nodes are ops, dependencies are control inputs: the trace says nothing of the size of what passes along them. Devices
+// Nodes are ops, dependencies are control inputs: the trace does not hold the size of what passes along them. Devices
 // are a CPU thread or an accelerator's stream for each tid; of several ranks they are named "rank 1 gpu stream 7".
 // Dependencies on nodes that the trace lacks are left out and counted.
 // A `receive` waits for the `send` of the same ranks and tag; of several, the k-th for the k-th. Nodes of one

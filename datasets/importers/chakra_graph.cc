@@ -184,7 +184,7 @@ void MakeCollective(const ChakraJoins::Collective& collective, const ChakraBuffe
   spec->outputs.push_back({.size = Bytes{std::max<std::int64_t>(bytes, 1)}, .shape = {}});
 }
 
-// Times an item that is no communication, in a trace with nodes that need a time.
+// Times an item that is not a communication, in a trace with nodes that need a time.
 void TimeWork(const ChakraNode& node, double micros, OpSpec* spec) {
   if (spec->kind == "kernel" || NeedsTime(node)) spec->kind = "workload";
   if (node.type == ChakraNode::Type::kLoad || node.type == ChakraNode::Type::kStore) spec->kind = KindOf(node);

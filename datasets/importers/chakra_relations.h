@@ -54,7 +54,7 @@ struct ChakraJoins {
   std::vector<std::string> notes;
 };
 
-// Gives up the ids in the trace. Throws InputError on an id that two nodes of a rank have.
+// Frees the ids in the trace. Throws InputError on an id that two nodes of a rank have.
 ChakraDependencies FindDependencies(ChakraTrace* trace);
 // Joins messages. Where several have the same ranks and the same tag, the k-th receive belongs to the k-th send.
 ChakraMessages JoinMessages(const ChakraTrace& trace);

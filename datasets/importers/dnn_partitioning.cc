@@ -355,7 +355,7 @@ std::vector<double> CrossingCosts(const Input& input, const Graph& graph) {
   std::vector<std::size_t> op_of_node;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto op = graph.FindOp(names[i]);
-    if (!op) throw InputError(PlaceOfIndex("nodes", i), "is no op of the graph (the file that the graph is from)");
+    if (!op) throw InputError(PlaceOfIndex("nodes", i), "is not an op of the graph (the file that the graph is from)");
     op_of_node.push_back(Index(*op));
   }
   for (std::size_t i = 0; i < input.edges.size(); ++i) {

@@ -55,8 +55,8 @@ std::string FindExpertFile(const std::string& input_file);
 // A human expert's split as a placement: {"fpgas": [{"nodes": [ID, ...]}, ...], "cpus": [...]}, the i-th list for the
 // i-th accelerator, or CPU. A node that is on no list goes with the nodes of its colour class: so a split for inference
 // serves training too, as the project's README has it. `graph` and `cluster` are of ImportDnnPartitioning (the graph
-// may have been written and read since). Throws InputError, its place starting with `file`, if the file is no split of
-// this graph's nodes onto this cluster, or the placement fails CheckPlacement.
+// may have been written and read since). Throws InputError, its place starting with `file`, if the file is not a split
+// of this graph's nodes onto this cluster, or the placement fails CheckPlacement.
 Placement ImportExpertPlacement(const std::string& content, const std::string& file, const Graph& graph,
                                 const Cluster& cluster);
 

@@ -432,7 +432,7 @@ void SetSizes(const JsonNode& graph, const std::vector<ExportInput>& inputs, std
       names += (names.empty() ? "" : ", ") + std::string(input.name);
       is_known = is_known || input.name == given.name;
     }
-    if (!is_known) throw InputError("--input " + given.name, "is no input of this program (" + names + ")");
+    if (!is_known) throw InputError("--input " + given.name, "is not an input of this program (" + names + ")");
     const JsonNode tensor = NeedMember(tensors, given.name, "a tensor");
     const JsonNode dims = NeedMember(tensor, "sizes", "a list of sizes");
     if (dims.List().size() != given.dims.size()) {

@@ -13,7 +13,7 @@ namespace {
 InputShape ReadInputShape(const std::string& text) {
   const std::size_t split = text.rfind('=');
   const auto refuse = [&] {
-    throw InputError("--input", Quoted(text) + " is no NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
+    throw InputError("--input", Quoted(text) + " is not NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
   };
   if (split == std::string::npos || split == 0) refuse();
   InputShape shape{.name = text.substr(0, split), .dims = {}};

@@ -426,7 +426,8 @@ Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions
   std::vector<KinetoTrace> traces;
   std::vector<std::size_t> source_of;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    for (KinetoTrace& trace : AtPlace(sources[i].name(), [&] { return SplitRanks(ReadKinetoTrace(sources[i])); })) {
+    for (KinetoTrace& trace :
+         WithLocation(sources[i].name(), [&] { return SplitRanks(ReadKinetoTrace(sources[i])); })) {
       trace.file = i;
       traces.push_back(std::move(trace));
       source_of.push_back(i);
@@ -442,8 +443,8 @@ Imported ImportKineto(std::span<const ImportSource> sources, const ImportOptions
                                    sources[source_of[other->second]].name()));
     }
   }
-  return AtPlace(sources.front().name(),
-                 [&] { return MakeTraceGraph(traces, options.min_attributed_percent, options.step); });
+  return WithLocation(sources.front().name(),
+                      [&] { return MakeTraceGraph(traces, options.min_attributed_percent, options.step); });
 }
 
 }  // namespace emplace::datasets

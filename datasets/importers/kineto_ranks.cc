@@ -111,7 +111,7 @@ class RankSplitter {
     return used.size() > 1;
   }
 
-  // Activities are told apart by the process that they are written under, and their device.
+  // Activities are distinguished by the process that they are written under, and their device.
   void FindGroups() {
     std::map<std::pair<std::string_view, std::int64_t>, std::size_t> groups;
     for (const TraceStream& stream : trace_.streams) {

@@ -235,7 +235,7 @@ class TraceReader : public JsonEvents {
     }
   }
 
-  // None of a number that is no time: too large, or none at all, such as inf.
+  // None for a number that is not a time: too large, or not finite.
   std::optional<std::int64_t> Time(std::string_view text) const {
     const auto nanos = NanosFromMicros(text);
     if (nanos) return nanos;
@@ -345,7 +345,7 @@ void LeaveOutOtherClocks(KinetoTrace* trace) {
     trace->placeholders += zeros;
   }
   if (events.empty()) return;
-  // Nothing of a step is days away from the rest, or takes days.
+  // No part of a step is days away from the rest, or takes days.
   std::vector<std::int64_t> starts;
   starts.reserve(events.size());
   for (const TraceEvent& event : events) starts.push_back(event.start);

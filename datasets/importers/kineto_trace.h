@@ -45,7 +45,7 @@ struct TraceEvent {
 struct TraceDetails {
   std::uint32_t shapes = 0;      // shapes of an op's inputs, a JSON list
   std::uint32_t types = 0;       // their types, a JSON list
-  std::uint32_t values = 0;      // and the values of those that are no tensors, as texts, a JSON list
+  std::uint32_t values = 0;      // and the values of those that are not tensors, as texts, a JSON list
   std::uint32_t collective = 0;  // name of a collective
   std::uint32_t group = 0;       // name of its process group
   std::uint32_t ranks = 0;       // the group's ranks
@@ -89,7 +89,7 @@ struct KinetoTrace {
   std::map<std::string, std::size_t> left_out;  // complete events of other categories, by category
   // The categories among them that look like calls or activities, because their events have correlation ids.
   std::map<std::string, std::size_t> like_calls;
-  std::size_t spoiled = 0;  // complete events without a time, or with one that is no number
+  std::size_t spoiled = 0;  // complete events without a time, or with one that is not a number
   std::size_t endless = 0;  // with a negative duration, or of B and E without the other, whatever their category
   bool has_repeated_steps = false;  // the numbers of `steps` are ours
   std::size_t placeholders = 0;     // with a time that is not of the trace's clock: mostly 0, or days away
@@ -106,7 +106,7 @@ struct KinetoTrace {
 // counted. Where no activity has a correlation id, "External id" joins calls to activities instead, as far as it names
 // one launch. Memory: some 50 bytes for each event that is kept, and each distinct text once; the file is never held.
 KinetoTrace ReadKinetoTrace(std::istream& in);
-// The same of a file. Numbers such as inf and NaN, which PyTorch writes and JSON does not have, are read there. They
+// The same for a file. Numbers such as inf and NaN, which PyTorch writes and JSON does not have, are read there. They
 // may stand where the number is not used; as a time they make their event one without a time.
 KinetoTrace ReadKinetoTrace(const ImportSource& source);
 

@@ -37,7 +37,7 @@ const OnnxExports& OnnxPart() {
 }
 
 // Elements of ONNX as graph.json has them: unsigned integers as signed ones of the same width, and what is smaller than
-// a byte, or a byte that is no integer, as integers of 8 bits. 0 bits: of no fixed size.
+// a byte, or a byte that is not an integer, as integers of 8 bits. 0 bits: of no fixed size.
 struct OnnxElement {
   DType dtype = DType::kNone;
   int bits = 0;
@@ -579,7 +579,7 @@ Imported MakeOnnxGraph(const OnnxModel& model) {
 
 namespace {
 
-// That of a file; "" of what is none, such as standard input.
+// The folder of a file; "" for what is not a file, such as standard input.
 std::string FolderOf(const std::string& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return "";
@@ -592,7 +592,7 @@ std::string FolderOf(const std::string& file) {
 Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& options) {
   const std::vector<InputShape> inputs = ReadInputShapes(options.inputs);
   const ImportSource& source = sources.front();
-  return AtPlace(source.name(), [&] {
+  return WithLocation(source.name(), [&] {
     const auto in = source.Open(InputKind::kOnnx);
     return MakeOnnxGraph(ReadOnnx(*in, inputs, FolderOf(source.name())));
   });

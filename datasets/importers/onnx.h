@@ -11,8 +11,8 @@
 namespace emplace::datasets {
 
 // The model in a file, with the shapes that libonnx infers. Large weights are skipped, not held. `folder`: where files
-// with the content of tensors are; "": nowhere. Throws InputError on files that are no ONNX model, tensors that no node
-// writes or two write, and shapes that are not the inputs'.
+// with the content of tensors are; "": nowhere. Throws InputError on files that are not ONNX models, tensors that no
+// node writes or two write, and shapes that are not the inputs'.
 OnnxModel ReadOnnx(std::istream& in, const std::vector<InputShape>& inputs, const std::string& folder = "");
 
 // Nodes are ops of the catalogue's kinds where it has a counterpart (docs/formats.md has the table), else of kind

@@ -88,7 +88,7 @@ const std::string* ExternalEntry(const TensorProto& tensor, std::string_view key
   return found == entries.end() ? nullptr : &found->value();
 }
 
-// `text` as a number of bytes; `absent` without one; nullopt where it is no such number.
+// `text` as a number of bytes; `absent` without one; nullopt where it is not such a number.
 std::optional<std::uint64_t> BytesFrom(const std::string* text, std::uint64_t absent) {
   if (text == nullptr) return absent;
   std::uint64_t bytes = 0;
@@ -98,7 +98,7 @@ std::optional<std::uint64_t> BytesFrom(const std::string* text, std::uint64_t ab
   return error == std::errc() && rest == end && is_offset ? std::optional(bytes) : std::nullopt;
 }
 
-// Reads the content of a tensor of so many bytes from its file below `folder`; false if that cannot be done. Source:
+// Reads the content of a tensor of this many bytes from its file below `folder`; false if that cannot be done. Source:
 // onnx.proto, external_data: location, offset, length.
 bool ReadExternal(const std::string& folder, std::size_t bytes, TensorProto* tensor) {
   namespace fs = std::filesystem;

@@ -13,13 +13,13 @@
 // The content of tensors of a model, in libonnx's messages and as plain data. Part of the plug-in.
 namespace emplace::datasets {
 
-// Elements of a tensor; negative if that is no number of elements.
+// The number of elements of a tensor; negative if it is not a valid one.
 std::int64_t OnnxCountOf(const onnx::TensorProto& tensor);
 
 // The content of a tensor, if it is in the message, as long as its shape says, and no longer than what is followed.
 std::optional<OnnxContent> OnnxContentOf(const onnx::TensorProto& tensor);
 
-// The same as libonnx wants it; nullopt for types whose content it never looks at.
+// The same in libonnx's form; nullopt for types whose content it never reads.
 std::optional<onnx::TensorProto> ProtoOf(const OnnxContent& content);
 
 // Tensors of a few integers whose content could not be read, and the file of the first.

@@ -15,7 +15,7 @@ namespace emplace::datasets {
 
 constexpr int kDeepestOnnxCall = 32;
 
-// A node that is no call of the model's own functions.
+// A node that is not a call of the model's own functions.
 struct OnnxStep {
   onnx::NodeProto node;
   const OnnxOpsets* opsets;

@@ -173,7 +173,7 @@ std::size_t NodesLeft(const OnnxInference& inference) {
   return inference.nodes.unrolled_bytes >= kMostUnrolledBytes ? 0 : kMostUnrolled - std::min(kMostUnrolled, added);
 }
 
-// Forgets the iterations of a loop whose end turns out not to be known.
+// Discards the iterations of a loop whose end turns out not to be known.
 bool GiveUp(std::size_t i, std::size_t guesses, OnnxInference* inference) {
   inference->nodes.parts[i].clear();
   inference->nodes.replaced.erase(i);

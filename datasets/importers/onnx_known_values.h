@@ -20,7 +20,7 @@ struct KnownOnnxOperands {
 // Types and contents of values, by name.
 class KnownOnnxValues {
  public:
-  // As libonnx wants them.
+  // In libonnx's form.
   std::unordered_map<std::string, onnx::TypeProto*> types;
   std::unordered_map<std::string, const onnx::TensorProto*> tensors;
   std::unordered_map<std::string, const onnx::SparseTensorProto*> sparse_tensors;

@@ -46,7 +46,7 @@ struct OnnxSubgraphs {
   std::size_t nodes = 0;
 };
 OnnxSubgraphs SubgraphsOf(const onnx::NodeProto& node);
-// The same of one graph.
+// The same for one graph.
 OnnxSubgraphs ContentsOf(const onnx::GraphProto& graph);
 // A subgraph of a node, by its attribute; null if there is none.
 const onnx::GraphProto* GraphOf(const onnx::NodeProto& node, std::string_view name);

@@ -15,7 +15,7 @@ void Expect(bool holds, const char* what) {
 
 std::size_t AxisOf(std::int64_t axis, std::size_t rank) {
   if (axis < 0) axis += static_cast<std::int64_t>(rank);
-  if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) NoShape("its axis is none of its input's");
+  if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) NoShape("its axis is not an axis of its input");
   return static_cast<std::size_t>(axis);
 }
 

@@ -19,7 +19,7 @@ namespace onnx_rule {
 namespace {
 
 constexpr std::int32_t kUint8Element = 2;
-constexpr int kOnlyOtherwise = std::numeric_limits<int>::max();  // libonnx is asked first
+constexpr int kOnlyOtherwise = std::numeric_limits<int>::max();  // libonnx comes first
 constexpr std::int64_t kMostPad = std::int64_t{1} << 40;
 
 void SameAsFirst(const Inputs& in, Outputs* out) { out->Set(0, in.ElementOf(0), in.Dims(0)); }
@@ -461,12 +461,12 @@ void Dft(const Inputs& in, Outputs* out) {
   }
   std::int64_t at = in.node.Integer("axis", in.node.opset >= kAxisIsInput ? -2 : 1);
   if (in.Has(2)) {
-    Expect(in.Known(2, "axes").size() == 1, "its axis is no number");
+    Expect(in.Known(2, "axes").size() == 1, "its axis is not a number");
     at = in.Known(2, "axes")[0];
   }
   const std::size_t axis = AxisOf(at, dims.size());
   if (in.Has(1)) {
-    Expect(in.Known(1, "lengths").size() == 1, "its length is no number");
+    Expect(in.Known(1, "lengths").size() == 1, "its length is not a number");
     dims[axis] = in.Known(1, "lengths")[0];
   }
   const bool is_inverse = in.node.Integer("inverse", 0) != 0;

@@ -30,7 +30,7 @@ std::int64_t NewestOpset() { return onnx::OpSchemaRegistry::DomainToVersionRange
 // Shapes from --input, by the name of the input.
 using GivenShapes = std::unordered_map<std::string, const InputShape*>;
 
-// The inputs of the model that are no initializers. Their names are added to `names`.
+// The inputs of the model that are not initializers. Their names are added to `names`.
 std::vector<const onnx::ValueInfoProto*> FindInputs(const GraphProto& graph, OnnxValueNames* names) {
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& value : graph.input()) {
@@ -62,7 +62,7 @@ void Bind(const onnx::ValueInfoProto& value, const InputShape& shape,
           std::unordered_map<std::string, std::int64_t>* symbols) {
   const auto place = [&] { return fmt::format("input \"{}\"", value.name()); };
   if (value.type().value_case() != TypeProto::kTensorType) {
-    RefuseOnnx(place() + ": is no tensor, so --input sets no shape of it");
+    RefuseOnnx(place() + ": is not a tensor, so --input cannot set its shape");
   }
   if (!value.type().tensor_type().has_shape()) return;
   const auto& dims = value.type().tensor_type().shape().dim();
@@ -201,7 +201,7 @@ Readers FindReaders(std::size_t first, const std::deque<OnnxNode>& nodes, const 
         if (writer == names.writers.end()) {
           if (values.FindType(name) != nullptr) continue;
           RefuseOnnx(
-              fmt::format("{}: its input \"{}\" is nowhere (no node writes it, and it is no input or initializer)",
+              fmt::format("{}: its input \"{}\" is nowhere (no node writes it, and it is not an input or initializer)",
                           NodePlace(nodes[i], i), name));
         }
         if (writer->second < first) continue;
@@ -344,7 +344,7 @@ void ParseText(const std::string& text, onnx::ModelProto* proto) {
   constexpr int kDeepestText = 100;
   parser.SetRecursionLimit(kDeepestText);
   if (!parser.ParseFromString(text, read.get())) {
-    RefuseOnnx(fmt::format("is no ONNX model in protobuf's text format ({})", errors.first()));
+    RefuseOnnx(fmt::format("is not an ONNX model in protobuf's text format ({})", errors.first()));
   }
   if (!proto->ParseFromString(read->SerializeAsString())) throw std::runtime_error("its messages are too long");
 }

@@ -26,7 +26,7 @@ std::optional<std::size_t> AxisIn(std::int64_t axis, std::size_t rank) {
 ValueDims StridesOf(const ValueDims& dims) {
   ValueDims strides(dims.size(), 1);
   for (std::size_t i = dims.size(); i-- > 1;) {
-    // Only a tensor without elements has strides beyond all bounds, and none of its positions is asked for.
+    // Only a tensor without elements has strides beyond all bounds, and none of its positions is read.
     if (__builtin_mul_overflow(strides[i], dims[i], &strides[i - 1])) strides[i - 1] = 0;
   }
   return strides;

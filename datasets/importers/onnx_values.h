@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostKnownNumbers = 64;
 bool IsOnnxInteger(std::int32_t element);  // booleans included
 bool IsOnnxNumber(std::int32_t element);   // floating-point types
 
-// Elements; nullopt if that is no number of elements that a tensor has.
+// The number of elements; nullopt if no tensor has that many.
 std::optional<std::int64_t> OnnxElements(const std::vector<std::int64_t>& dims);
 
 // The shape of two shapes that are broadcast to each other; nullopt if they do not fit.

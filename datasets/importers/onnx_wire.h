@@ -8,8 +8,8 @@
 namespace emplace::datasets {
 
 // The ModelProto without the content of large tensors, whose shapes stay: a model of any size becomes a text in
-// proportion to its nodes. Reads as a stream. Throws InputError, its place "byte N", where the file is no such message
-// or is cut.
+// proportion to its nodes. Reads as a stream. Throws InputError, its place "byte N", where the file is not such a
+// message or is cut.
 std::string CondensedOnnx(std::istream& in);
 
 // Whether the fields at its start are those of a ModelProto, also in protobuf's text format.

@@ -23,7 +23,7 @@ namespace emplace::datasets {
 // - Parameters are persistent bytes of the forward op; the backward op is colocated with it. The file says nothing of
 //   parameter gradients and optimiser state: nothing is added for them.
 // - Times are of the device kind kPipeDreamGpuKind. The file does not name its GPU; there is none for CPUs.
-// - The forward time of an `Input` node is how long loading the data took, up to 93 % of a whole profile. It is no
+// - The forward time of an `Input` node is how long loading the data took, up to 93 % of a whole profile. It is not
 //   computation: the op takes 0, and a note says what was left out.
 // - stage_id is the partition that PipeDream's planner chose, not a property of the graph: left out, with a note.
 // There is no cluster in the file.

@@ -88,7 +88,7 @@ constexpr std::string_view kCopying[] = {"to",        "_to_copy",     "contiguou
                                          "item",      "zero_",        "pin_memory",     "_pin_memory",
                                          "reshape",   "flatten",      "slice_backward", "select_backward",
                                          "new_full",  "scalar_tensor"};
-// Those that may move data between the host and a device.
+// Operators that may move data between the host and a device.
 constexpr std::string_view kCrossing[] = {"to", "_to_copy", "copy_", "item", "_local_scalar_dense", "pin_memory"};
 // Ops with kernels of their own beside those of recorded parts.
 constexpr std::string_view kWholeOps[] = {"convolution_backward", "native_layer_norm_backward"};
@@ -680,7 +680,7 @@ EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   joined.micros.assign(trace.nodes.size(), -1);
   joined.device_kind = KindOfGpu(times.gpus.empty() ? "" : times.gpus.begin()->second);
   // Device time of each op range of the Kineto trace, by event.
-  const TraceStep step = AtPlace("--times", [&] { return RebuildStep({times}, "all"); });
+  const TraceStep step = WithLocation("--times", [&] { return RebuildStep({times}, "all"); });
   std::unordered_map<std::uint32_t, double> micros_of;
   for (const TraceStep::Activity& activity : step.activities) {
     const std::uint32_t source = step.ops[activity.last].source;
@@ -716,7 +716,7 @@ EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   if (2 * by_id >= trace.nodes.size()) return joined;
   joined.micros.assign(trace.nodes.size(), -1);
   joined.joined = 0;
-  // The trace holds the step so many times: what most of the nodes say.
+  // How many times the trace holds the step: what most of the nodes say.
   std::map<std::size_t, std::size_t> votes;
   for (const auto& [name, list] : nodes) {
     const auto found = by_name.find(name);
@@ -756,9 +756,9 @@ Imported ImportPyTorchEt(std::span<const ImportSource> sources, const ImportOpti
   std::optional<KinetoTrace> times;
   if (!options.times.empty()) {
     const ImportSource file(options.times);
-    times = AtPlace(options.times, [&] { return ReadKinetoTrace(file); });
+    times = WithLocation(options.times, [&] { return ReadKinetoTrace(file); });
   }
-  return AtPlace(source.name(), [&] {
+  return WithLocation(source.name(), [&] {
     const auto in = source.Open(InputKind::kPyTorchTrace);
     return MakeEtGraph(ReadEtTrace(*in), times ? &*times : nullptr, options.min_attributed_percent);
   });

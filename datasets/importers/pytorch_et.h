@@ -62,7 +62,7 @@ struct EtTrace {
   }
 };
 
-// Throws InputError, its place in the file, on what is no such trace, and on ids that repeat.
+// Throws InputError, its place in the file, on what is not such a trace, and on ids that repeat.
 EtTrace ReadEtTrace(std::istream& in);
 
 // The inputs that a schema marks as written to, such as `self` of "add_(Tensor(a!) self, Tensor other)": positions

@@ -123,7 +123,7 @@ class InputSpool {
   }
 
   [[noreturn]] static void RefuseSize(std::uint64_t most) {
-    throw InputError("", "holds more than " + std::to_string(most) + " bytes (at most so many, uncompressed)");
+    throw InputError("", "holds more than " + std::to_string(most) + " bytes (at most this many, uncompressed)");
   }
 
  private:
@@ -188,7 +188,7 @@ ImportSource::ImportSource(const std::string& path) : name_(path) {
     in = std::make_unique<SpoolStream>(spool_, kHeadBytes);
   }
   head_.resize(kHeadBytes);
-  AtPlace(path, [&] { return &in->read(head_.data(), static_cast<std::streamsize>(kHeadBytes)); });
+  WithLocation(path, [&] { return &in->read(head_.data(), static_cast<std::streamsize>(kHeadBytes)); });
   head_.resize(static_cast<std::size_t>(in->gcount()));
 }
 
@@ -200,7 +200,7 @@ std::unique_ptr<std::istream> ImportSource::Open(InputKind kind) const {
 
 const std::string& ImportSource::Content(InputKind kind) const {
   if (content_) return *content_;
-  content_ = AtPlace(
+  content_ = WithLocation(
       name_, [&] { return spool_ ? spool_->TakeAll(LimitsOf(kind).bytes) : ReadRest(*OpenForReading(name_, kind)); });
   spool_.reset();
   return *content_;
@@ -233,8 +233,8 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
     throw InputError(option, "is for traces of ranks (format chakra, not " + std::string(importer.name) + ")");
   }
   if (!options.training.empty() && !importer.takes_training) {
-    throw InputError("--training",
-                     "cannot be used (the format " + std::string(importer.name) + " is no forward graph of a network)");
+    throw InputError("--training", "cannot be used (the format " + std::string(importer.name) +
+                                       " is not a forward graph of a network)");
   }
   Imported imported = importer.import(sources, options);
   CheckTexts(imported, sources.front().name());

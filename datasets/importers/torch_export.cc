@@ -466,7 +466,7 @@ bool LooksLikeTorchExport(std::string_view head) { return head.starts_with("PK\x
 
 Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOptions& options) {
   const ImportSource& source = sources.front();
-  return AtPlace(source.name(), [&]() -> Imported {
+  return WithLocation(source.name(), [&]() -> Imported {
     const ExportProgram program = ReadExportProgram(source, options.inputs);
     const bool training = !options.training.empty();
     ProgramConverter converter(program, "torch-export", training);

@@ -112,7 +112,7 @@ RankCalls FindCalls(const KinetoTrace& trace, const TraceStepMark* mark) {
     }
   }
   if (mark == nullptr) return calls;
-  // The thread goes on to the end of its step.
+  // The thread runs until the end of its step.
   RankThread& thread = calls.threads[mark->thread];
   thread.is_used = true;
   if (thread.busy.empty() || thread.busy.back().end < mark->end) thread.busy.push_back({mark->end, mark->end});

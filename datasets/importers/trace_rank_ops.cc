@@ -263,7 +263,7 @@ std::vector<std::uint32_t> Targets(const MeasuredRank& rank, const RankCall& cal
   return targets;
 }
 
-// The activity whose start made room in the queue for a launch that took long; kNoTraceId if it was no such launch.
+// The activity whose start made room in the queue for a launch that took long; kNoTraceId if it was not such a launch.
 std::uint32_t RoomMaker(const MeasuredRank& rank, const RankCall& call) {
   const TraceEvent& event = rank.EventOf(call);
   if (call.activities.empty() || event.end - event.start < kLongLaunch) return kNoTraceId;

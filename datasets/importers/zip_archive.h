@@ -12,13 +12,13 @@ struct zip;
 
 namespace emplace::datasets {
 
-// A zip file, read with libzip. Of a file on disk only what is asked for is read: archives hold weights of any size.
+// A zip file, read with libzip. Only the requested parts of a file on disk are read: archives hold weights of any size.
 // Errors are InputErrors; they do not name the file.
 class ZipArchive {
  public:
   static constexpr std::size_t kMaxEntries = 1'000'000;
 
-  // `source` must outlive it. Throws InputError if it is no zip, is cut off, or has more entries than kMaxEntries.
+  // `source` must outlive it. Throws InputError if it is not a zip, is cut off, or has more entries than kMaxEntries.
   explicit ZipArchive(const ImportSource& source);
   ~ZipArchive();
   ZipArchive(const ZipArchive&) = delete;

@@ -114,7 +114,7 @@ SyntheticGraph MakeLayered(OptionReader& reader, std::string name) {
   std::int64_t max_inputs = 3;
   reader.Read("ops", &ops, 1, kMostOps, "ops");
   reader.Read("width", &width, 1, kMostOps, "mean number of ops in a layer");
-  reader.Read("max_inputs", &max_inputs, 1, 100, "an op reads up to so many of the two layers before");
+  reader.Read("max_inputs", &max_inputs, 1, 100, "an op reads up to this many of the two layers before");
   reader.Finish();
   Rng rng = ShapeRng(options);
   Sketch sketch;
@@ -192,7 +192,7 @@ SyntheticGraph MakeButterfly(OptionReader& reader, std::string name) {
   reader.Read("points", &points, 2, 65'536, "points of the transform, a power of two");
   reader.Finish();
   const std::size_t count = Size(points);
-  if (!std::has_single_bit(count)) throw InputError(name, "points is no power of two");
+  if (!std::has_single_bit(count)) throw InputError(name, "points is not a power of two");
   Sketch sketch;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < count; ++i) sketch.Add({});

@@ -93,8 +93,8 @@ SketchOptions SketchOptions::Read(OptionReader& reader) {
   reader.Read("zero_percent", &options.zero_percent, 0, 100, "ops that take no time");
   reader.Read("control_percent", &options.control_percent, 0, 100, "edges that send no data");
   reader.Read("colocate_percent", &options.colocate_percent, 0, 100, "ops on the device of an op shortly before");
-  reader.Read("persistent_kb", &options.persistent_kb, 0, kMostKb, "an op holds up to so much, thousand bytes");
-  reader.Read("temp_kb", &options.temp_kb, 0, kMostKb, "an op holds up to so much while it runs, thousand bytes");
+  reader.Read("persistent_kb", &options.persistent_kb, 0, kMostKb, "an op holds up to this much, thousand bytes");
+  reader.Read("temp_kb", &options.temp_kb, 0, kMostKb, "an op holds up to this much while it runs, thousand bytes");
   reader.Read("missing_percent", &options.missing_percent, 0, 100, "ops without a time on one device kind");
   std::string speeds = "equal";
   reader.Read("speeds", &speeds, {"equal", "related", "unrelated"}, "how times differ between device kinds");

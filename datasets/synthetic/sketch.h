@@ -29,8 +29,8 @@ struct SketchOptions {
   std::int64_t zero_percent = 0;      // ops that take no time
   std::int64_t control_percent = 0;   // edges that send no data
   std::int64_t colocate_percent = 0;  // ops that share the device of an op shortly before
-  std::int64_t persistent_kb = 0;     // an op holds up to so much for the whole step
-  std::int64_t temp_kb = 0;           // and up to so much while it runs
+  std::int64_t persistent_kb = 0;     // an op holds up to this much for the whole step
+  std::int64_t temp_kb = 0;           // and up to this much while it runs
   std::int64_t missing_percent = 0;   // ops that have no time on one of the kinds; not with equal speeds
   Speeds speeds = Speeds::kEqual;
   bool training = false;  // a backward op for each op, and an update for each that holds memory

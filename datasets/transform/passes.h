@@ -21,7 +21,7 @@ void DivideExperts(std::int64_t parts, RankPlan* plan);
 
 // Adds up gradients over replicas, and over parts where they have the same weights.
 struct ReductionOptions {
-  double bucket_bytes = 0;  // a bucket is full with so many
+  double bucket_bytes = 0;  // a bucket is full with this many
   bool shard_optimizer = false;
 };
 void ReduceGradients(const Ranks& ranks, const ReductionOptions& options, RankPlan* plan);

@@ -89,7 +89,7 @@ class Recomputer {
     if (!any) throw InputError("", fmt::format("{} finds no blocks to run again (models gpt and bert)", which_));
   }
 
-  // Of a gradient op: the group of the op that it is of. "gradients/NAME/KIND" is of NAME.
+  // For a gradient op, the group of the op that it belongs to: "gradients/NAME/KIND" belongs to NAME.
   std::string_view GroupOfGradient(const RankOp& op) const {
     std::string_view name = op.name;
     if (op.pass != Pass::kBackward || !name.starts_with(kGradients)) return {};

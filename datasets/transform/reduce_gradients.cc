@@ -26,7 +26,7 @@ constexpr std::string_view kSparse = "sparse_";
 
 bool IsSparse(const RankOp& op) { return op.kind.starts_with(kSparse); }
 
-// Of a variable, its gradient and, if sparse, the gradient's row numbers.
+// Whether the op is an optimizer's: it reads a variable, its gradient and, if sparse, the gradient's row numbers.
 bool IsOptimizer(const RankOp& op) {
   std::string_view kind = op.kind;
   if (IsSparse(op)) kind.remove_prefix(kSparse.size());
@@ -87,7 +87,8 @@ class Reducer {
   };
   using Key = std::tuple<Members, DType>;
 
-  // Those that need a sum over ranks, in the order in which they are made: by the longest chain of ops behind them.
+  // The gradients that need a sum over ranks, in the order in which they are made: by the longest chain of ops behind
+  // them.
   void FindGradients() {
     readers_ = plan_.Readers();
     std::vector<std::uint32_t> depth(plan_.ops.size());

@@ -82,7 +82,7 @@ class Splitter {
 
  private:
   RankOp& op() { return plan_.ops[at_]; }
-  // Of what is added there are whole tensors only.
+  // Ops that were added have whole tensors only.
   Layout LayoutOf(OutputPosition position) const {
     return position.op < num_ops_ ? layouts_[position.op][position.output] : kWhole;
   }
@@ -107,7 +107,7 @@ class Splitter {
       if (op.name.find("/experts/") == std::string::npos) continue;
       throw InputError("", "a mixture of experts is not split (divide its experts instead)");
     }
-    if (!qkv || !inner || !heads) throw InputError("", "the graph is none of the models gpt and bert");
+    if (!qkv || !inner || !heads) throw InputError("", "the graph is not one of the models gpt and bert");
     CheckDivides("heads", *heads);
     CheckDivides("the inner width of the MLP", *inner);
   }
@@ -180,7 +180,7 @@ class Splitter {
     Refuse();
   }
 
-  // The catalogue checks the rest when it is asked for FLOP.
+  // The catalogue checks the rest when it computes FLOP.
   void CheckCounts(std::string_view kind) {
     const bool is_update = IsOneOf(kind, {"sgd", "momentum", "rmsprop", "adam"});
     const bool has_two =

@@ -40,16 +40,16 @@ Graph Transform(const Graph& graph, const TransformOptions& options) {
   RankPlan plan(graph);
   const Ranks ranks = {
       .replicas = options.data_parallel, .tensor = options.tensor_parallel, .expert = options.expert_parallel};
-  if (!options.recompute.empty()) AtPlace("recompute", [&] { Recompute(options.recompute, &plan); });
+  if (!options.recompute.empty()) WithLocation("recompute", [&] { Recompute(options.recompute, &plan); });
   if (ranks.tensor > 1) {
-    AtPlace("tensor_parallel", [&] {
+    WithLocation("tensor_parallel", [&] {
       SplitTensors(ranks.tensor, &plan);
       plan.SetFlop();
     });
   }
-  if (ranks.expert > 1) AtPlace("expert_parallel", [&] { DivideExperts(ranks.expert, &plan); });
+  if (ranks.expert > 1) WithLocation("expert_parallel", [&] { DivideExperts(ranks.expert, &plan); });
   if (ranks.replicas > 1 || ranks.expert > 1) {
-    AtPlace("data_parallel", [&] {
+    WithLocation("data_parallel", [&] {
       ReduceGradients(
           ranks, {.bucket_bytes = options.bucket_mib * kMebibyte, .shard_optimizer = options.shard_optimizer}, &plan);
       plan.SetFlop();

@@ -14,13 +14,13 @@ struct TransformOptions {
   // from its input; "selective": scores, softmax, dropout and context of each attention (Korthikanti et al. 2022,
   // "Reducing activation recomputation in large Transformer models", 5); or names of layers with commas, those in full.
   std::string recompute = {};
-  // Attention, MLP, embeddings and logits of `gpt` and `bert` are split between so many ranks (Shoeybi et al. 2019,
+  // Attention, MLP, embeddings and logits of `gpt` and `bert` are split between this many ranks (Shoeybi et al. 2019,
   // "Megatron-LM", 3).
   std::int64_t tensor_parallel = 1;
-  // The experts of `gpt` are divided between so many ranks, each with a batch of its own (Lepikhin et al. 2020,
+  // The experts of `gpt` are divided between this many ranks, each with a batch of its own (Lepikhin et al. 2020,
   // "GShard", 3).
   std::int64_t expert_parallel = 1;
-  // So many replicas, each with a batch of its own; gradients are added up in buckets (Li et al. 2020, "PyTorch
+  // This many replicas, each with a batch of its own; gradients are summed in buckets (Li et al. 2020, "PyTorch
   // Distributed", 3.2), and with shard_optimizer each replica updates a share (Rajbhandari et al. 2020, "ZeRO", stage
   // 1).
   std::int64_t data_parallel = 1;

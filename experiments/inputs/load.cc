@@ -49,7 +49,7 @@ Graph LoadGraph(const GraphSource& source) {
     GraphSource before = source;
     before.transform = {};
     const Graph graph = LoadGraph(before);
-    return AtPlace("transform", [&] { return datasets::Transform(graph, source.transform); });
+    return WithLocation("transform", [&] { return datasets::Transform(graph, source.transform); });
   }
   if (!source.dataset.empty()) {
     return datasets::MakeFamilyMember(datasets::FindFamily(source.dataset), source.seed, source.index).graph;
@@ -79,7 +79,7 @@ Cluster LoadWholeCluster(const ClusterChoice& choice) {
 
 namespace {
 
-// Nobody who asks for 0 GPUs expects a step on the CPU, which is another machine.
+// A request for 0 GPUs does not mean a step on the CPU, which is another machine.
 void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
   std::vector<std::string> cpus;
   for (const Device& device : cluster.devices()) {
@@ -94,9 +94,9 @@ void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
 
 Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix) {
   const auto place = [&prefix](const char* field) { return prefix + field; };
-  if (!choice.devices.empty()) cluster = AtPlace(place("devices"), [&] { return cluster.Keep(choice.devices); });
+  if (!choice.devices.empty()) cluster = WithLocation(place("devices"), [&] { return cluster.Keep(choice.devices); });
   if (choice.gpus) {
-    cluster = AtPlace(place("gpus"), [&] {
+    cluster = WithLocation(place("gpus"), [&] {
       if (*choice.gpus == 0 && choice.devices.empty()) RefuseNoAccelerators(cluster, prefix + "devices");
       return cluster.KeepAccelerators(*choice.gpus);
     });
@@ -152,9 +152,10 @@ CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   if (!choice.tf32.empty() && choice.model != "roofline")
     throw InputError("tf32", "is of the cost model roofline alone (costs roofline)");
   if (!choice.model.empty() || choice.profile.empty()) {
-    models.model = choice.tf32.empty()
-                       ? AtPlace(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
-                       : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "tf32")});
+    models.model =
+        choice.tf32.empty()
+            ? WithLocation(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
+            : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "tf32")});
   }
   if (!choice.profile.empty()) {
     models.fallback = std::move(models.model);
@@ -167,14 +168,14 @@ CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
 void CheckKinds(const CostModels& models, const Cluster& cluster, const std::string& place) {
   if (models.fallback != nullptr) return;
   for (const Device& device : cluster.devices()) {
-    AtPlace(place, [&] { models.model->CheckKind(cluster, device.kind); });
+    WithLocation(place, [&] { models.model->CheckKind(cluster, device.kind); });
   }
 }
 
 CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels& models,
                     const std::string& graph_place, const std::string& cluster_place) {
   CheckKinds(models, cluster, cluster_place);
-  return AtPlace(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
+  return WithLocation(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 
 const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed) {

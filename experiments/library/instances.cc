@@ -93,7 +93,7 @@ Tier FindTier(std::string_view name) {
 }
 
 std::vector<LibraryInstance> ReadLibraryInstances(std::istream& in, const std::string& file) {
-  return AtPlace(file, [&in] {
+  return WithLocation(file, [&in] {
     const JsonValue root = ParseYaml(in, InputKind::kPublished);
     const JsonNode node(root);
     CheckSchema(node, kLibrarySchema);
@@ -156,7 +156,7 @@ Cluster LoadInstanceCluster(const LibraryInstance& instance) {
 }
 
 LibraryProblem LoadInstance(const LibraryInstance& instance) {
-  return AtPlace("instance " + instance.name, [&instance] {
+  return WithLocation("instance " + instance.name, [&instance] {
     datasets::SyntheticGraph made;
     const LibraryGraph& recipe = instance.graph;
     if (!recipe.synthetic.empty()) {

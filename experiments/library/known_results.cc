@@ -78,7 +78,7 @@ ResultStatus StatusOf(std::int64_t step_time_ns, std::int64_t lower_bound_ns) {
 }
 
 std::vector<KnownResult> ReadKnownResults(std::istream& in, const std::string& file) {
-  return AtPlace(file, [&in] {
+  return WithLocation(file, [&in] {
     const JsonValue root = ParseYaml(in, InputKind::kPublished);
     const JsonNode node(root);
     CheckSchema(node, kBestKnownSchema);
@@ -128,7 +128,7 @@ PlacementVerdict Judge(const LibraryProblem& problem, const Placement& placement
 }
 
 const LibraryInstance& InstanceOfPlacement(std::istream& in, const std::string& file) {
-  return AtPlace(file, [&in]() -> std::reference_wrapper<const LibraryInstance> {
+  return WithLocation(file, [&in]() -> std::reference_wrapper<const LibraryInstance> {
     const JsonValue root = ParseJson(in, {}, JsonLimitsOf(InputKind::kMeasurement));
     CheckSchema(JsonNode(root), "emplace.placement");
     const std::string graph = TextOfMember(root, "graph");

@@ -80,7 +80,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 
 def long_figures(minute: Runs) -> dict[str, Value]:
-    """Of the runs with many evaluations: the best agent's ratio, and what trials cost."""
+    """The best agent's ratio in the runs with many evaluations, and what trials cost."""
     budget = minute.budgets[-1]
     costs = [minute.trials(label, budget).mean(lambda trial: trial.cpu_seconds) for label in minute.agents]
     cheapest, costliest = extremes(costs)
@@ -161,7 +161,7 @@ def kind_sentences(runs: Runs) -> list[str]:
 
 
 def level_sentences(runs: Runs) -> list[str]:
-    """Of annealing, which runs on ops and on groups."""
+    """Sentences about annealing, which runs on ops and on groups."""
     budgets = {runs.middle, runs.budgets[-1]}
     found = [each for each in runs.ops_or_groups if each.first == "annealing on ops" and each.budget in budgets]
     parts = [f"{change(each)} with {each.budget:,}" for each in found]
@@ -169,7 +169,7 @@ def level_sentences(runs: Runs) -> list[str]:
 
 
 def learned_sentences(runs: Runs) -> list[str]:
-    """Of Post and Placeto against annealing and the walk, then how many of all that learn beat the walk."""
+    """Post and Placeto against annealing and the walk, then how many of all that learn beat the walk."""
     budgets = [budget for budget in dict.fromkeys((runs.middle, runs.budgets[-1])) if budget >= LEARNS_FROM]
     lines = []
     for label in (each for each in runs.learning(runs.budgets[-1]) if runs.agents[each] in ("post", "placeto")):
@@ -189,7 +189,7 @@ def learned_sentences(runs: Runs) -> list[str]:
 
 
 def against_the_walk(runs: Runs, budget: int) -> tuple[list[Comparison], list[str]]:
-    """Of all that learn and have the comparison, and the names of those that are ahead."""
+    """The comparisons of all that learn with the walk, and the names of those that are ahead."""
     walks = [each for label in runs.learning(budget) if (each := runs.learned(budget, label, "random walk"))]
     return walks, [full_name(runs, each.first) for each in walks if each.word == "faster than"]
 
@@ -230,7 +230,7 @@ def advice_table(runs: Runs) -> list[str]:
 
 
 def claim_table(runs: Runs) -> list[str]:
-    """Of Post with the largest budget, on networks."""
+    """The claims about Post with the largest budget, on networks."""
     budget = runs.budgets[-1]
     found = []
     for claim in CLAIMS:

@@ -37,7 +37,7 @@ STEP = 50  # episodes for a point of the picture
 
 
 def claims(source: Source) -> list[Claim]:
-    """Of figure 8 and of the abstract."""
+    """The claims of figure 8 and of the abstract."""
     archive = source.archive("placeto")
 
     def claim(name: str, text: str, value: Callable[[Trial], float | None]) -> Claim:

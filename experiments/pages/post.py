@@ -177,7 +177,7 @@ def rates(drawn: dict[tuple[str, str, int], float]) -> dict[str, float]:
 
 
 def drawn_at(trial: Trial, samples: int) -> float:
-    """Mean step time of the update that ends with so many samples, ms."""
+    """Mean step time of the update that ends with this many samples, ms."""
     return next(e["mean_step_time_us"] for e in trial.episodes if e["evaluations"] == samples) / 1000
 
 
@@ -206,7 +206,7 @@ def parts_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
 
 
 def mean_table(means: dict[tuple[str, str], float | None], trials: dict[str, Trials], report: Report) -> list[str]:
-    """Of agents that found a placement that fits in all rows with all seeds, the fastest first."""
+    """The agents that found a placement that fits in all rows with all seeds, the fastest first."""
     lacking = {trial.label for of_row in trials.values() for trial in of_row if trial.best is None}
     everywhere = [agent for agent in AGENTS if agent not in lacking and all(means[row, agent] for row in ROWS)]
     agents = sorted(everywhere, key=lambda agent: fmean(means[row, agent] for row in ROWS))

@@ -22,7 +22,7 @@ CURVES = {"simulator": Style("simulated rewards", "#0072b2"), "hardware": Style(
 
 
 def claims(runs: NamedTrials, long: NamedTrials) -> list[Claim]:
-    """Of the paper's placer, for as long as it needs to learn, and of Placeto: with simulated rewards as with real ones.
+    """Claims about the paper's placer, for as long as it needs to learn, and Placeto: simulated against real rewards.
     Curves are of simulated step times, so that the simulator's error does not count. The best placement is measured."""
     found = []
     for agent, ran in (("RNN", long), ("Placeto", runs)):
@@ -68,8 +68,8 @@ def learned(trial: Trial) -> float:
 
 
 def curve(trial: Trial) -> list[tuple[int, float]]:
-    """Of each episode its last evaluation and its simulated step time, ms: the mean of what is drawn, or where it ends if an
-    episode changes one placement. Of placements that ran, simulated times are known too."""
+    """For each episode its last evaluation and simulated step time, ms: the mean of what is drawn, or the end if an
+    episode changes one placement. Simulated times are known for placements that ran, too."""
     simulated = {check["evaluation"]: check["simulated_us"] for check in trial.timing["hardware"]["checks"]}
     points, first = [], 0
     for episode in trial.episodes:
@@ -151,7 +151,7 @@ def best_after(count: int) -> Callable[[Trial], float]:
 
 
 def errors(runs: NamedTrials, prefix: str) -> dict[str, Value]:
-    """Of all rewards that were measured: how far the simulated ones are from them."""
+    """How far the simulated rewards are from the measured ones, over all rewards that were measured."""
     checks = [check for trial in runs.trials for check in trial.timing["hardware"]["checks"]]
     ratios = [check["simulated_us"] / check["measured_us"] for check in checks]
     absolute = sorted(100 * abs(ratio - 1) for ratio in ratios)

@@ -212,7 +212,7 @@ def scaled_table(checks: Checks) -> list[str]:
 
 
 def step_error(check: _Check) -> str:
-    """Of the step with the predicted times; nothing for an Execution Trace."""
+    """The error of the step with the predicted times; nothing for an Execution Trace."""
     step = check.get("step")
     return f"{100 * (step['simulated_us'] / step['measured_us'] - 1):+.2f}" if step else ""
 

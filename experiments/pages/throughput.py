@@ -39,7 +39,7 @@ class Cuts:
             if row["method"] == SEARCH:
                 self.evaluations.add(int(row["evaluations"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(f"throughput.csv: {self.name}: is no row of tools/throughput_table ({error})") from error
+            raise BadInput(f"throughput.csv: {self.name}: is not a row of tools/throughput_table ({error})") from error
 
     def of(self, method: str) -> float | None:
         """The load of a method; of a search that of its best seed. None: there is none."""
@@ -47,7 +47,7 @@ class Cuts:
 
     @property
     def worst(self) -> float:
-        """Of the seeds of the search."""
+        """The worst load among the seeds of the search."""
         return max(self.loads[SEARCH])
 
     def below(self, method: str) -> float | None:

@@ -14,10 +14,10 @@ WALK = "random walk"
 # What the rule chose with 1,000 evaluations, and the paper's rate with its T and C.
 CHOSEN = {"coloc_rl": "T 10, C 5, rate 0.0003", "hierarchical": "T 1, C 1, rate 0.001"}
 PAPER = "T 10, C 5, rate 0.1"
-# Of Post, and what it is made of: the default.
+# Post and the methods that it combines, each with its default setting.
 METHODS = {"policy gradient": "rate 1", "PPO": "rate 1", "cross-entropy": "elite 0.1", "Post": "rate 1"}
 
-# Of an agent: each setting's ratios by family, and their mean.
+# An agent's settings: each setting's ratios by family, and their mean.
 Settings = dict[str, dict[str, list[float]]]
 
 
@@ -138,7 +138,7 @@ def of_families(trials: Trials) -> list[float]:
 
 
 def best_and_paper(rows: dict[str, list[float]]) -> tuple[str, str]:
-    """Of an agent: the setting with the smallest mean, and the paper's."""
+    """An agent's setting with the smallest mean, and the paper's."""
     best = min(rows, key=lambda setting: (rows[setting][-1], setting))
     return best, next(setting for setting in rows if setting.startswith("paper"))
 

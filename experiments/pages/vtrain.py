@@ -55,7 +55,7 @@ def measured_all_reduces(path: Path) -> dict[int, float]:
         with open(path, newline="", encoding="utf-8") as file:
             return {int(row[0]): float(row[3]) / 1000 for row in list(csv.reader(file))[1:]}
     except (OSError, ValueError, IndexError) as error:
-        raise BadInput(f"{path}: is no table of all-reduces of vTrain ({error})") from error
+        raise BadInput(f"{path}: is not a table of all-reduces of vTrain ({error})") from error
 
 
 def predicted_all_reduces(program: str, gpus: int, sizes: list[int]) -> list[float]:
@@ -89,7 +89,7 @@ def predicted_all_reduces(program: str, gpus: int, sizes: list[int]) -> list[flo
 
 
 def all_reduce_errors(program: str, folder: Path, gpus: int) -> dict[int, float]:
-    """Of predicted times, %, by the bytes of a message."""
+    """The errors of predicted times, %, by the bytes of a message."""
     measured = measured_all_reduces(folder / f"trace_a100_AR_GPU{gpus}_1M_1024M_LUT")
     predicted = predicted_all_reduces(program, gpus, list(measured))
     return {size: 100 * (says / is_ - 1) for (size, is_), says in zip(measured.items(), predicted)}

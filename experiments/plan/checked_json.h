@@ -15,7 +15,7 @@ namespace emplace::experiments {
 inline constexpr std::string_view kChecksumKey = "checksum";
 
 void AddChecksum(JsonObject* members);
-// Throws InputError if the checksum of `root` is wrong, or missing and `required`. `advice` tells the user what to do.
+// Throws InputError if the checksum of `root` is wrong, or missing and `required`. `advice` says what the user can do.
 void CheckChecksum(const JsonNode& root, bool required, std::string_view advice);
 
 // The ID of the trial that a spec describes.

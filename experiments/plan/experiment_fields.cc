@@ -32,7 +32,7 @@ constexpr std::int64_t kLargestSeed = std::numeric_limits<std::int64_t>::max();
 template <typename Find>
 std::string ReadNameOf(const JsonNode& node, Find find) {
   const std::string text = node.NonEmptyText();
-  return AtPlace(node.Place(), [&] { return std::string(find(text).name); });
+  return WithLocation(node.Place(), [&] { return std::string(find(text).name); });
 }
 
 std::string ReadWord(const JsonNode& node, const std::vector<std::string_view>& known) {
@@ -130,7 +130,7 @@ GraphSource ReadModel(const JsonNode& node) {
 
 std::string ReadInstance(const JsonNode& node) {
   const std::string& name = node.Text("an instance of `emplace library list`");
-  return AtPlace(node.Place(), [&] { return FindInstance(name).name; });
+  return WithLocation(node.Place(), [&] { return FindInstance(name).name; });
 }
 
 GraphChoice ReadGraphs(const JsonNode& node, bool complete) {

@@ -22,7 +22,7 @@ profiler::HardwareOptions HardwareOptionsOf(const agents::SearchSettings& settin
 
 void CheckRealDevices(const Cluster& cluster) {
   for (const Device& device : cluster.devices()) {
-    const std::string kind = AtPlace("cluster", [&] { return profiler::TorchHardware().KindOf(device.name); });
+    const std::string kind = WithLocation("cluster", [&] { return profiler::TorchHardware().KindOf(device.name); });
     if (kind != device.kind) {
       throw InputError("cluster",
                        fmt::format("device {} is of kind {}, the real one is {}", device.name, device.kind, kind));
@@ -34,7 +34,7 @@ ClusterHardware::ClusterHardware(const Graph& graph, const Cluster& cluster, con
   CheckRealDevices(cluster);
   std::vector<profiler::HardwareDevice*> used;
   for (const Device& device : cluster.devices()) {
-    devices_.push_back(AtPlace("cluster", [&] { return profiler::TorchHardware().Open(device.name); }));
+    devices_.push_back(WithLocation("cluster", [&] { return profiler::TorchHardware().Open(device.name); }));
     used.push_back(devices_.back().get());
   }
   runner_ = std::make_unique<profiler::HardwareRunner>(graph, cluster, std::move(used), options);

@@ -48,7 +48,7 @@ std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& 
 namespace {
 
 agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const TrialChoice& choice) {
-  return AtPlace("graph", [&]() -> agents::SearchProblem {
+  return WithLocation("graph", [&]() -> agents::SearchProblem {
     const LibraryInstance& instance = FindInstance(graph.instance);
     if (graph.fingerprint != instance.hash) {
       throw InputError("instance", fmt::format("{} has another hash than when the trial was planned (sweep again: that "
@@ -69,9 +69,10 @@ agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const Tria
 
 agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
   if (!graph.instance.empty()) return LoadProblemOfInstance(graph, choice);
-  Graph loaded = AtPlace("graph", [&] { return KeptGraph(graph); });
-  Cluster cluster = AtPlace("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
-  CostTable costs = AtPlace("costs", [&] {
+  Graph loaded = WithLocation("graph", [&] { return KeptGraph(graph); });
+  Cluster cluster =
+      WithLocation("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
+  CostTable costs = WithLocation("costs", [&] {
     return MakeCosts(loaded, cluster, LoadCostModels(choice.costs_choice()),
                      graph.file.empty() ? "graph " + loaded.name() : graph.file, "cluster " + cluster.name());
   });
@@ -90,7 +91,7 @@ std::uint64_t SeedOf(const TrialChoice& choice) {
   drawn.Add(fmt::format("{}", choice.seed));
   for (GraphSource graph : choice.graphs()) {
     graph.groups.reset();
-    if (!graph.file.empty()) graph.file = "file";  // its fingerprint tells it, so that the folder does not matter
+    if (!graph.file.empty()) graph.file = "file";  // the fingerprint identifies it, so that the folder does not matter
     drawn.Add(JsonText({FieldsToJson(graph)}));
   }
   return drawn.value();

@@ -12,7 +12,7 @@ namespace emplace::experiments {
 
 namespace {
 
-// Those that a spec begins with; the others follow in the order of AllSettings().
+// The settings that a spec begins with; the others follow in the order of AllSettings().
 constexpr std::string_view kFirstKeys[] = {"schema",   "version",     "experiment", "graph",
                                            "together", "transfer",    "grouping",   "cluster",
                                            "engine",   "collectives", "costs",      "profile_fingerprint"};

@@ -31,7 +31,7 @@ struct TrialChoice : agents::SearchSettings {
   std::string costs;  // a cost model, or kProfilePrefix and a file
   std::string profile_fingerprint;
 
-  // Those that are no settings.
+  // Those that are not settings.
   static void Fields(auto& visit, auto& self) {
     constexpr std::string_view kList = "a list of at least one graph";
     visit("experiment", self.experiment, {.optional = true});

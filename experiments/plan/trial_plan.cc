@@ -110,15 +110,15 @@ class Planner {
   }
 
   std::vector<ChosenGraph> Choose(const GraphChoice& choice, const std::string& place) {
-    if (!choice.dataset.empty()) return AtPlace(place, [&] { return OfFamily(choice); });
+    if (!choice.dataset.empty()) return WithLocation(place, [&] { return OfFamily(choice); });
     std::vector<ChosenGraph> graphs;
     for (const std::string& name : choice.instances) graphs.push_back(OfInstance(name));
     for (const GraphSource& model : choice.models) {
-      graphs.push_back(AtPlace(place, [&] { return OfModel(model, choice.transform); }));
+      graphs.push_back(WithLocation(place, [&] { return OfModel(model, choice.transform); }));
     }
     for (std::size_t i = 0; i < choice.files.size(); ++i) {
-      graphs.push_back(
-          AtPlace(fmt::format("{}.files[{}]", place, i), [&] { return OfFile(choice.files[i], choice.transform); }));
+      graphs.push_back(WithLocation(fmt::format("{}.files[{}]", place, i),
+                                    [&] { return OfFile(choice.files[i], choice.transform); }));
     }
     return graphs;
   }
@@ -129,9 +129,9 @@ class Planner {
     const std::string place = written.file.empty() ? "cluster.name" : "cluster.file";
     if (!written.file.empty()) {
       choice.file = ResolvePath(written.file, experiment_.path);
-      choice.fingerprint = AtPlace(place, [&] { return Fingerprinted(choice.file); });
+      choice.fingerprint = WithLocation(place, [&] { return Fingerprinted(choice.file); });
     }
-    Cluster cluster = AtPlace(place, [&] { return LoadWholeCluster(choice); });
+    Cluster cluster = WithLocation(place, [&] { return LoadWholeCluster(choice); });
     choice.name = cluster.name().empty() ? std::filesystem::path(choice.file).stem().string() : cluster.name();
     cluster = KeepChosen(std::move(cluster), choice, "cluster.");
     if (cluster.num_devices() == 0) throw InputError("cluster.gpus", "leaves no device (at least one)");
@@ -197,7 +197,7 @@ class Planner {
     if (cell.costs.profile.empty()) return;
     const std::string path = ResolvePath(cell.costs.profile, experiment_.path);
     choice->costs = std::string(kProfilePrefix) + path;
-    choice->profile_fingerprint = AtPlace("costs", [&] { return Fingerprinted(path); });
+    choice->profile_fingerprint = WithLocation("costs", [&] { return Fingerprinted(path); });
   }
 
   void PlanCell(const ExperimentCell& cell, std::size_t number) {
@@ -246,7 +246,7 @@ class Planner {
     }
   }
 
-  // Whether the agent takes each graph with its budget: every graph is asked, since one may be smaller than others.
+  // Whether the agent takes each graph with its budget: every graph is checked, since one may be smaller than others.
   void CheckGroups(const ExperimentCell& cell, const std::vector<ChosenGraph>& graphs, const TrialChoice& choice) {
     if (agents::IsPythonAgent(cell.agent)) return;  // it cannot be asked
     for (const ChosenGraph& graph : graphs) {
@@ -282,7 +282,7 @@ class Planner {
 
   // Sets up the first problem of each kind, as a trial would.
   void CheckProblem(const ExperimentCell& cell, const PlannedTrial& trial) {
-    if (cell.torch_device != "cpu") AtPlace("torch_device", [&] { agents::CheckTorchDevice(cell.torch_device); });
+    if (cell.torch_device != "cpu") WithLocation("torch_device", [&] { agents::CheckTorchDevice(cell.torch_device); });
     const GraphSource first = trial.choice.graphs().front();
     GraphSource alone = first;
     alone.groups.reset();
@@ -293,9 +293,9 @@ class Planner {
     if (!checked_.insert(kind).second) return;
     const agents::SearchProblem problem = LoadProblem(first, trial.choice);
     const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
-    const Simulator simulator = AtPlace(
+    const Simulator simulator = WithLocation(
         "engine", [&] { return Simulator(problem.graph, problem.cluster, problem.costs, {.engine = cell.engine}); });
-    const auto environment = AtPlace("cluster", [&] {
+    const auto environment = WithLocation("cluster", [&] {
       return std::make_unique<agents::Environment>(problem.graph, problem.cluster, problem.costs,
                                                    agents::MakeGrouping(problem, entry), simulator);
     });
@@ -320,7 +320,7 @@ class Planner {
     const auto stop = [end] { return std::chrono::steady_clock::now() > end; };
     Rng rng(0);
     std::unique_ptr<agents::Agent> agent;
-    AtPlace("agent", [&] {
+    WithLocation("agent", [&] {
       agent = agents::MakeAgent(cell.agent, cell.agent_options, {.evaluations = budget, .num_graphs = 1, .stop = stop});
       try {
         agent->Propose(environment, agents::Mode::kExplore, rng);

@@ -96,7 +96,7 @@ std::string CertaintySentence(const PairedTest& test) {
 }
 
 // The agents after the next best that do not differ significantly from the first.
-std::vector<std::string> NotToldApart(const Comparison& comparison) {
+std::vector<std::string> NotDistinguished(const Comparison& comparison) {
   std::vector<std::string> names;
   const std::vector<std::string> leaders = Leaders(comparison);
   const ComparedAgent* const next = NextBest(comparison);
@@ -388,7 +388,7 @@ AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparis
     return block;
   }
   if (comparison->unfinished > 0) {
-    add(fmt::format("{} of these agents {} not finished, so this is no final answer.",
+    add(fmt::format("{} of these agents {} not finished, so this is not a final answer.",
                     Counted(comparison->unfinished, "trial"), comparison->unfinished == 1 ? "is" : "are"));
   }
   add(WinnerSentence(*comparison));
@@ -396,7 +396,7 @@ AnswerBlock MakeAnswer(const std::string& question, const std::optional<Comparis
   std::vector<std::string> more;
   if (settings && !is_about_settings) more.push_back(SettingSentence(*settings));
   if (std::string control = ControlSentence(*comparison); !control.empty()) more.push_back(std::move(control));
-  if (const auto names = NotToldApart(*comparison); !names.empty()) {
+  if (const auto names = NotDistinguished(*comparison); !names.empty()) {
     more.push_back(fmt::format("No test separates it from {}.", Enumerated(names)));
   }
   more.push_back(MethodSentence(*comparison, fmt::format("{} {}", block.answer, fmt::join(more, " "))));

@@ -179,7 +179,7 @@ class PageMaker {
     return table;
   }
 
-  // Of ops with equal slack, those that take longest come first.
+  // Among ops with equal slack, those that take longest come first.
   TableBlock Slack() const {
     std::vector<OpId> ops;
     for (std::size_t i = 0; i < graph_.num_ops(); ++i) ops.push_back(MakeId<OpId>(i));

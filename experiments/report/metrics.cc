@@ -47,7 +47,7 @@ std::optional<double> InitialEntropy(const GraphRecord& record) {
   return record.episodes.front().entropy;
 }
 
-// Of the last episode, if it is an argmax episode, which evaluates the policy.
+// The improvement in the last episode, if that is an argmax episode, which evaluates the policy.
 std::optional<double> FinalImprovement(const GraphRecord& record) {
   if (record.episodes.empty() || !record.episodes.back().argmax) return std::nullopt;
   return ImprovementPercent(record.single_device_micros, record.episodes.back().final_micros);
@@ -155,7 +155,7 @@ Scores SearchSeconds(const TrialRecord& trial) {
 Scores SimulatorSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::simulator_seconds); }
 Scores WallSeconds(const TrialRecord& trial) { return OfTheTrial(trial, &TimingRecord::wall_seconds); }
 
-// Of the best placement. Its simulated time is the best only if the simulator gave the rewards.
+// The measured time of the best placement. Its simulated time is the best only if the simulator gave the rewards.
 Scores HardwareTimes(const TrialRecord& trial) {
   if (!trial.timing || !trial.timing->hardware || !trial.timing->hardware->best_micros) return {};
   return {{trial.graphs[0].graph, {*trial.timing->hardware->best_micros, 1}}};

@@ -28,8 +28,8 @@ struct PairedTest {
   Estimate difference;         // better minus worse: mean over pairs; resamples graphs, then their pairs
   WilcoxonResult over_pairs;   // pairs of one graph are dependent: interpret it together with over_graphs
   WilcoxonResult over_graphs;  // of each graph's mean difference
-  // Of each problem's mean difference: a problem is a graph in a column of the grid, so networks of one name with
-  // different settings are different problems.
+  // The test over each problem's mean difference: a problem is a graph in a column of the grid, so networks of one name
+  // with different settings are different problems.
   std::size_t problems = 0;
   WilcoxonResult over_problems;
   double adjusted_pairs = 1;  // p-values after Holm's correction over all tests of the list

@@ -64,7 +64,7 @@ PublishedFigure ReadPublishedFigure(const JsonNode& node) {
   return figure;
 }
 
-// Of the spec itself.
+// The value at `key` in the spec itself.
 std::string TextAt(const JsonValue& spec, const std::string& key) {
   const JsonValue* value = FindPath(spec, key);
   if (value != nullptr) return PlainText(*value);

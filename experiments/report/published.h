@@ -46,7 +46,7 @@ PublishedFigures LoadPublished(const std::string& name_or_file);
 
 // The value at a key path of the trial's spec as text, or of num_devices; "" if there is none.
 std::string MatchText(const TrialRecord& trial, const std::string& key);
-// The same of a trial that has not run: its number of devices is that of its cluster.
+// The same for a trial that has not run: its number of devices is its cluster's.
 std::string MatchText(const JsonValue& spec, const std::string& key);
 
 // Whether the trial satisfies all conditions of the figure.

@@ -15,7 +15,7 @@ std::string CaptionOf(const ReproducedTable& table);
 Table MethodTable(const ReproducedTable& table);
 // A sentence for each of the table's orders.
 std::vector<std::string> OrderTexts(const ReproducedTable& table);
-// Of several tables: a line for each order, and one for all pairs of each metric.
+// How several tables agree: a line for each order, and one for all pairs of each metric.
 Table AgreementTable(const std::vector<ReproducedTable>& tables);
 // Everything in the form of CSV: a line for each method of each table.
 Table ReproductionCsv(const std::vector<ReproducedTable>& tables);

@@ -30,7 +30,7 @@ Duration Scaled(Duration time, Duration communication) {
   return communication + Duration(std::llround(kFaster * static_cast<double>((time - communication).count())));
 }
 
-// The cluster with links of so many times the bandwidth and the latency.
+// The cluster with links of this many times the bandwidth and the latency.
 Cluster WithScaledLinks(const Cluster& cluster, double bandwidth, double latency) {
   const auto with_costs = [&](const Cluster& scaled) { return scaled.WithCollectiveCosts(cluster.collective_costs()); };
   const auto scale = [&](auto link) {

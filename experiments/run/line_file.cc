@@ -16,7 +16,7 @@ LineFile::LineFile(const std::string& path)
   if (fd_ < 0) error_ = errno;
   struct stat info {};
   if (fd_ < 0 || ::fstat(fd_, &info) != 0 || !S_ISFIFO(info.st_mode)) return;
-  // A pipe named as the file would take lines that nobody reads, and then wait.
+  // A pipe named as the file would block once its buffer is full, as nothing reads it.
   ::close(std::exchange(fd_, -1));
   error_ = ENXIO;
 }

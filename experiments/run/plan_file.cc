@@ -99,7 +99,7 @@ PlanFile::PlanFile(const std::string& experiment_folder) : folder_(experiment_fo
     rest.remove_prefix(std::min(end + 1, rest.size()));
     return line;
   };
-  AtPlace(path, [&] {
+  WithLocation(path, [&] {
     const JsonValue root = ParseJson(take_line());
     const JsonNode node(root);
     CheckSchema(node, "emplace.plan");
@@ -112,7 +112,7 @@ PlanFile::PlanFile(const std::string& experiment_folder) : folder_(experiment_fo
     }
     while (!rest.empty()) {
       trials_.push_back(
-          AtPlace(fmt::format("line {}", trials_.size() + 2), [&] { return ReadTrialLine(take_line()); }));
+          WithLocation(fmt::format("line {}", trials_.size() + 2), [&] { return ReadTrialLine(take_line()); }));
     }
     const std::int64_t trials = fields.Get("trials", "the number of lines that follow").Integer(0, kMaxJsonInteger);
     if (std::cmp_not_equal(trials, trials_.size())) {

@@ -24,7 +24,7 @@ struct PlannedSweep {
 
 // Reads and plans. Writes nothing. Throws InputError, also if `runs` cannot be a folder.
 PlannedSweep PlanSweep(const std::string& experiment_file, const std::string& runs);
-// The same of an experiment's text; `name` is what errors call it.
+// The same for an experiment's text; `name` is what errors call it.
 PlannedSweep PlanSweep(std::istream& experiment, const std::string& name, const std::string& runs);
 
 // Some of the trials of a sweep, in the folders that they have in all of it.

@@ -229,7 +229,7 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
 // A process that was lost while it ran the trial counts; too many fail the trial.
 void CountLoss(const std::string& folder, const TrialClaim& claim) {
   if (const auto& holder = claim.taken_from(); holder && !holder->instance.empty()) {
-    RecordCrash(folder, {.host = holder->host, .lost = true, .how = "gave no more sign", .log = ""});
+    RecordCrash(folder, {.host = holder->host, .lost = true, .how = "stopped responding", .log = ""});
   }
 }
 

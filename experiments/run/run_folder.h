@@ -55,7 +55,7 @@ struct TrialRunOptions {
 };
 // Runs the trial of a folder unless it is finished, and resumes from its checkpoint if it has one. trial.json is
 // byte-identical however often the trial was interrupted. Throws InputError only if the folder cannot be written, and
-// WriteError if the file system is full or broken, which is no failure of the trial.
+// WriteError if the file system is full or broken, which is not a failure of the trial.
 TrialOutcome RunTrialFolder(const std::string& trial_folder, const TrialRunOptions& options = {});
 
 // The file that says how two runs of one trial differed, one line for each of their files.

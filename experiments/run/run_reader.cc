@@ -128,7 +128,7 @@ TrialRecord ReadFinishedTrial(const std::string& folder) {
     }
   };
   const JsonValue root = parsed();
-  TrialRecord trial = AtPlace(file, [&] {
+  TrialRecord trial = WithLocation(file, [&] {
     TrialRecord record = ReadTrialRecord(JsonNode(root));
     if (record.id != named.filename().string()) {
       throw InputError("trial", fmt::format("is {}, but the folder {}", record.id, named.filename().string()));

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The time left is extrapolated from so many finished trials, evenly spread over the plan.
+// The time left is extrapolated from this many finished trials, evenly spread over the plan.
 constexpr std::size_t kMostTimed = 200;
 constexpr std::chrono::milliseconds kClockKept(1000);
 constexpr std::string_view kNotStarted = "not started";

@@ -62,9 +62,9 @@ class SweepRun {
 
   PoolResult RunTrials(SweepView* view) {
     std::vector<TrialJob> jobs = Unfinished(view);
-    view->Say(fmt::format("{}; {} finished already, {} to run in {}", SizeText(sweep_), view->finished(), jobs.size(),
-                          Counted(std::min(processes_, std::max<std::size_t>(jobs.size(), 1)), "process")));
-    if (!note_.empty()) view->Say(note_);
+    view->Print(fmt::format("{}; {} finished already, {} to run in {}", SizeText(sweep_), view->finished(), jobs.size(),
+                            Counted(std::min(processes_, std::max<std::size_t>(jobs.size(), 1)), "process")));
+    if (!note_.empty()) view->Print(note_);
     TrialPool pool({.processes = processes_});
     const PoolResult result =
         pool.Run(std::move(jobs), {.before_start =
@@ -72,7 +72,7 @@ class SweepRun {
                                          PrepareTrialFolder(job.folder, JsonText(sweep_.plan.trials[job.number].spec));
                                        },
                                    .on_end = [&](const TrialEnd& end) { Ended(end, view); },
-                                   .on_note = [&](const std::string& note) { view->Say(note); },
+                                   .on_note = [&](const std::string& note) { view->Print(note); },
                                    .on_wait = [&](std::size_t running) { view->Draw(running); }});
     stopped_by_ = pool.stopped_by();
     return result;
@@ -107,7 +107,7 @@ class SweepRun {
       return;
     }
     if (end.differs) differing_.push_back(folder);
-    if (!end.said.empty()) view->Say(end.said.substr(0, end.said.find_last_not_of('\n') + 1));
+    if (!end.said.empty()) view->Print(end.said.substr(0, end.said.find_last_not_of('\n') + 1));
     view->Finish(trial, SummariseTrial(folder));
   }
 

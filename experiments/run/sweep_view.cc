@@ -63,7 +63,7 @@ SweepView::SweepView(const ExperimentSpec& experiment, const TrialPlan& plan, st
   for (const PlannedTrial& trial : plan.trials) work_left_ += trial.work;
 }
 
-void SweepView::Say(const std::string& lines) { PrintMessages(lines); }
+void SweepView::Print(const std::string& lines) { PrintMessages(lines); }
 
 void SweepView::SkipFinished(const PlannedTrial& trial) {
   ++finished_;

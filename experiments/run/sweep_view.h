@@ -33,7 +33,7 @@ class SweepView {
   void SkipFinished(const PlannedTrial& trial);
   void Finish(const PlannedTrial& trial, const TrialSummary& summary);
   void Fail(const PlannedTrial& trial, const std::string& error);
-  void Say(const std::string& lines);
+  void Print(const std::string& lines);
   void Draw(std::size_t running);
 
   std::size_t finished() const { return finished_; }

@@ -132,7 +132,7 @@ std::optional<ClaimSight> ReadClaim(const std::string& path) {
   if (fd < 0) return std::nullopt;
   ClaimSight sight;
   struct stat info {};
-  // A pipe or a device in its place is nobody's claim: one that has expired.
+  // A pipe or a device in its place is not a claim of any worker: it counts as expired.
   if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) sight.renewed_unix_s = SecondsOf(info.st_mtim);
   sight.text.resize(kMostClaimBytes);
   const ssize_t count = ::read(fd, sight.text.data(), sight.text.size());

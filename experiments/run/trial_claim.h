@@ -66,7 +66,7 @@ void RemoveLeftClaims(const std::string& finished_trial_folder);
 
 class TrialClaim {
  public:
-  // Takes the claim of a trial, if nobody holds it; null otherwise. Throws WriteError.
+  // Takes the claim of a trial, if it is free; null otherwise. Throws WriteError.
   static std::unique_ptr<TrialClaim> Take(const std::string& trial_folder, std::chrono::milliseconds lease);
   ~TrialClaim();  // releases the claim, unless it was lost
   TrialClaim(const TrialClaim&) = delete;

@@ -10,12 +10,12 @@ namespace emplace::experiments {
 // A process that ran a trial and ended without a result: crashes.jsonl has a line for each.
 struct TrialCrash {
   std::string host = {};
-  bool lost = false;     // its worker or its machine was lost too: nobody saw it end
+  bool lost = false;     // its worker or its machine was lost too, so its end was not observed
   std::string how = {};  // "ended by signal 11 (Segmentation fault)"
   std::string log = {};  // the last part of its standard error
 };
 
-// So many crashes fail a trial. Losses say little about the trial, so that it takes more of them.
+// A trial fails after this many crashes. Losses say little about the trial, so more of them are allowed.
 inline constexpr std::size_t kMostCrashes = 3;
 inline constexpr std::size_t kMostLosses = 20;
 

@@ -108,7 +108,7 @@ void TrialPool::Delay(TrialJob job, std::chrono::milliseconds last) {
 
 bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
   const Clock::time_point started = Clock::now();
-  // Of 100,000 trials most may be finished; signals are looked at between.
+  // Most of 100,000 trials may be finished, so the loop stops now and then to let signals be handled.
   while (Clock::now() - started < kLookEvery) {
     const auto due =
         std::find_if(delayed_.begin(), delayed_.end(), [&](const Delayed& d) { return d.not_before <= started; });

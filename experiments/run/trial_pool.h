@@ -42,7 +42,7 @@ struct PoolOptions {
 struct PoolEvents {
   std::function<void(const TrialJob&)> before_start;  // makes the folder, unless it is there
   std::function<void(const TrialEnd&)> on_end;        // each trial that ended
-  std::function<void(const std::string&)> on_note;    // a trial that goes on: crashed, or lost its claim
+  std::function<void(const std::string&)> on_note;    // a trial that will continue: it crashed, or lost its claim
   std::function<void(std::size_t running)> on_wait;   // about ten times a second
 };
 
@@ -107,7 +107,7 @@ class TrialPool {
   std::deque<TrialJob> ready_;
   std::vector<Delayed> delayed_;
   std::vector<Slot> slots_;
-  bool interrupted_ = false;  // a runner was asked to stop by someone else
+  bool interrupted_ = false;  // a runner was asked to stop by another process
   int stopped_by_ = 0;        // 0: no signal yet
   bool any_done_ = false;
   std::size_t crashes_in_a_row_ = 0;

@@ -110,7 +110,7 @@ struct GraphRecord {
   std::string warning = {};                           // of many such evaluations; "": none
   std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending; archives may lack it
   std::vector<EpisodeTrace> episodes = {};            // of learning agents
-  bool finished = true;  // not in the file: whoever makes a record of a search that goes on says so
+  bool finished = true;  // not in the file; set by the maker of a record of a running search
 
   static void Fields(auto& visit, auto& self) {
     AboutGraph(visit, self);

@@ -90,7 +90,7 @@ std::vector<std::string> SbatchLines(const std::vector<std::string>& words) {
   std::vector<std::string> lines;
   for (const std::string& word : words) {
     if (Printable(word) != word || word.find_first_of("\n#") != std::string::npos) {
-      throw InputError("slurm", fmt::format("{} is no option of sbatch (printable text without #)", Quoted(word)));
+      throw InputError("slurm", fmt::format("{} is not an option of sbatch (printable text without #)", Quoted(word)));
     }
     if (word.starts_with('-') && word != "-" && word != "--") {
       lines.push_back(SbatchQuoted(word));

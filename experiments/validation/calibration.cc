@@ -76,7 +76,7 @@ struct Run {
   double busy_seconds = 0;  // of op times, to which a scale applies
 };
 
-// Of the last device: an accelerator, if there is one. 0: no limit.
+// The memory of the last device, which is an accelerator if there is one. 0: no limit.
 double Capacity(const Cluster& cluster) {
   const auto& memory = cluster.devices().back().memory;
   return memory ? static_cast<double>(memory->count) : 0;

@@ -24,7 +24,7 @@ struct RooflineRow {
   std::size_t kernels = 0;  // of the trace; of an Execution Trace, which does not hold them, the calls
   double measured = 0;
   double roofline = 0;
-  // Of the calls' |roofline / measured - 1|.
+  // Statistics of the calls' |roofline / measured - 1|.
   double mean_error = 0;
   double median_error = 0;
   double p90_error = 0;

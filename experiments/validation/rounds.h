@@ -29,10 +29,10 @@ struct Rounds {
   std::vector<double> reference;           // all steps of the reference, in order
 };
 
-// What a visit tells: the step time of a placement, or of the reference (nullopt); nullopt if it does not fit.
+// The result of a visit: the step time of a placement, or of the reference (nullopt); nullopt if it does not fit.
 using VisitPlacement = std::function<std::optional<double>(std::optional<std::size_t> placement)>;
 
-// Visits `num_placements` placements. One that does not fit is not visited again. `goes_on` is asked after each round.
+// Visits `num_placements` placements. One that does not fit is not visited again. `goes_on` is called after each round.
 // Returns nullopt if the reference does not fit.
 std::optional<Rounds> MeasureInRounds(std::size_t num_placements, const RoundsOptions& options,
                                       const VisitPlacement& visit, const std::function<bool()>& goes_on);
@@ -51,7 +51,7 @@ struct MeanOfRounds {
 // Requires: at least one value.
 MeanOfRounds MeanOver(std::vector<double> values);
 
-// Of each visit, the step time that it would have had if the machine had been all the time as it was on average.
+// The step time that each visit would have had if the machine had always run at its average speed.
 std::vector<double> SteadyMicros(const Rounds& rounds, std::size_t placement);
 
 // How many times as fast as the reference a placement is: reference / step, round by round.

@@ -41,7 +41,7 @@ std::vector<double> Scaled(std::vector<double> values, double scale) {
   return values;
 }
 
-// Of each column.
+// The trimmed mean of each column.
 std::vector<double> TrimmedMeans(const std::vector<std::vector<double>>& rows) {
   std::vector<double> means(rows.front().size());
   std::vector<double> column(rows.size());

@@ -111,12 +111,13 @@ struct ValidationSummary {
   std::size_t disturbed_steps = 0;  // counted steps during which other processes disturbed a device
   std::string load_advice;          // what to do about other programs on the cores meanwhile; "": nothing
   std::string clock_advice;         // which devices were slower than they can be, and why; "": none
-  // Of placements that were measured in rounds.
+  // Results for placements that were measured in rounds.
   std::string reference;                  // "everything on cpu:0"
   double reference_micros = 0;            // its step time, trimmed mean
   double simulated_reference_micros = 0;  // 0: it does not fit in the simulator
   std::size_t rounds = 0;
-  // Of odd rounds as predictions of even ones: no simulator can be nearer to the machine than it is to itself.
+  // The errors of odd rounds as predictions of even ones: no simulator can predict the machine better than it repeats
+  // itself.
   std::optional<StepErrors> ceiling;
   std::optional<StepErrors> rerun;  // what an earlier run says of this one (rerun.h), if one was given
   std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first
@@ -139,8 +140,8 @@ class Validator {
       : graph_(graph), cluster_(cluster), costs_(costs), simulator_(simulator), hardware_(hardware) {}
 
   ValidationCase Check(const std::string& label, const Placement& placement) const;
-  // Each placement once in each of some rounds, between steps of `reference` (rounds.h). `goes_on` is asked after each
-  // round; `on_visit` is told how many visits are done and what the last one took, in µs. Throws InputError if the
+  // Each placement once in each of some rounds, between steps of `reference` (rounds.h). `goes_on` is called after each
+  // round; `on_visit` gets the number of visits done and the time of the last one, in µs. Throws InputError if the
   // reference does not fit on the hardware.
   CheckedInRounds CheckInRounds(std::span<const SampledPlacement> placements, const SampledPlacement& reference,
                                 const RoundsOptions& options, const std::function<bool()>& goes_on,

@@ -43,7 +43,8 @@ using SetRecord = CUpti_ActivityMemset4;
 using CallRecord = CUpti_ActivityAPI;
 
 #if CUPTI_API_VERSION >= 130000
-// That what is read lies at the same place in all of them. Their headers have the older ones too from CUDA 13 on.
+// Checks that the fields read are at the same offset in all of them. Their headers have the older ones too from CUDA 13
+// on.
 template <typename A, typename B>
 constexpr bool kLieAlike = offsetof(A, start) == offsetof(B, start) && offsetof(A, end) == offsetof(B, end) &&
                            offsetof(A, deviceId) == offsetof(B, deviceId) &&

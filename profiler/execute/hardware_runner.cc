@@ -146,8 +146,8 @@ class HardwareRunner::Machine {
     OpSampler::Times op_times;  // sampled right after it, where asked for
   };
 
-  // As many as count, in order: run until so many are calm, or until there is no patience left with those that are not;
-  // then the least disturbed.
+  // The runs that count, in order: the step runs until enough of them are undisturbed or patience_seconds are used up;
+  // then the least disturbed count.
   std::vector<RunOfStep> RunSteps() {
     double patience_micros = 1e6 * options_.patience_seconds;
     std::vector<RunOfStep> runs;
@@ -178,7 +178,7 @@ class HardwareRunner::Machine {
     return runs;
   }
 
-  // All devices that have ops. Without patience it is not needed.
+  // Probes all devices that have ops, unless patience_seconds is 0.
   void Probe() {
     if (!Watches()) return;
     const std::vector<std::size_t> used = Used();
@@ -188,7 +188,7 @@ class HardwareRunner::Machine {
     for (const std::size_t d : used) workers_[d]->thread.Wait();
   }
 
-  // Of the device that was slowed most.
+  // The slowdown of the device that was slowed most.
   double SlowdownOfStep() const {
     double most = 1;
     for (const std::size_t d : Used()) most = std::max(most, workers_[d]->probe.Slowdown());
@@ -246,7 +246,7 @@ class HardwareRunner::Machine {
   const std::vector<OpRecipe> recipes_;
   std::mutex mutex_;  // one placement at a time
 
-  // Of the placement.
+  // What is prepared for the placement.
   PlacedProgram program_;
   std::vector<PreparedOp> prepared_;  // by OpId
   std::optional<StepRun> step_;       // while it is measured

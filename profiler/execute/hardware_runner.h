@@ -51,10 +51,10 @@ struct HardwareStep {
 // last use. The same interface as the simulator's, and the same meaning of every field: step time is the end of the
 // last op, peak memory counts tensors, copies, temporaries and persistent bytes as the graph states them.
 //
-// A device that runs behind the host, as a GPU does, is asked in one more step, which does not count, when it began and
-// ended each op: the timeline is that step's. (Where LibTorch is older than 2.5, it has the times at which ops were
+// For a device that runs behind the host, as a GPU does, one more step, which does not count, records when each op
+// began and ended: the timeline is that step's. (Where LibTorch is older than 2.5, it has the times at which ops were
 // given to such a device.) What a control edge holds back on another device starts when the GPU is done, not when it
-// was told.
+// was launched.
 //
 // A placement that runs out of a device's memory, be it the cluster's number or the real one, does not fit; that is a
 // result. Other failures are errors.

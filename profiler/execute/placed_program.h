@@ -24,16 +24,16 @@ struct PlacedProgram {
   struct Copy {
     std::uint32_t from = 0;  // slots
     std::uint32_t to = 0;
-    std::vector<OpId> readers;  // told when it arrives; ascending
+    std::vector<OpId> readers;  // notified when it arrives; ascending
   };
   struct Step {
     DeviceId device{};
-    std::uint32_t waits = 0;             // for so many producers, copies and control edges
+    std::uint32_t waits = 0;             // for this many producers, copies and control edges
     std::vector<std::uint32_t> inputs;   // slots, in the order of the op's inputs, repeats included
     std::vector<std::uint32_t> frees;    // the same without repeats
     std::vector<std::uint32_t> outputs;  // slots
     std::vector<std::uint32_t> copies;   // sent when it is done, in this order
-    std::vector<OpId> next_here;         // told when it is done; ascending
+    std::vector<OpId> next_here;         // notified when it is done; ascending
     std::vector<OpId> next_elsewhere;    // by control edges
   };
   std::vector<Slot> slots;

@@ -80,7 +80,7 @@ class StepRun {
   void Reset();
   void Work(std::size_t d);  // the device's thread
   void Copy(std::size_t d);  // its copier
-  void Fail();               // remembers the first failure and lets every thread end
+  void Fail();               // keeps the first failure and lets every thread end
   void Execute(OpId id);
   void Finish(OpId id, std::vector<TensorHandle> outputs);  // hands on what the op made
   void Send(std::uint32_t copy);

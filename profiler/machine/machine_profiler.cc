@@ -174,7 +174,7 @@ class MachineProfiler {
     result_.clocks.Add(measured.clock);
   }
 
-  // Of the first two CPUs of a kind.
+  // Measures the contention between the first two CPUs of a kind.
   void MeasureNeighbours(std::span<HardwareDevice* const> devices) {
     for (std::size_t i = 0; i < devices.size(); ++i) {
       for (std::size_t k = i + 1; k < devices.size(); ++k) {
@@ -185,7 +185,7 @@ class MachineProfiler {
     }
   }
 
-  // Of the ops of the graph of which the profile does not know it.
+  // Measures the contention of those ops of the graph for which the profile has none.
   void MeasureContentionOn(HardwareDevice& device, HardwareDevice& neighbour, Profile::DeviceEntry* entry) {
     const std::map<std::string, std::size_t> known = EntriesByName(entry->kind);
     std::vector<ProfileTask> all = TimedTasks(graph_, profile_, entry->kind);
@@ -217,7 +217,8 @@ class MachineProfiler {
         });
   }
 
-  // Of every ordered pair of devices between whose kinds the profile has none, or has some between other devices only.
+  // Measures the link of every ordered pair of devices for whose kinds the profile has none, or only other devices'
+  // links.
   void MeasureLinks(std::span<HardwareDevice* const> devices) {
     std::vector<DevicePair> pairs;
     for (HardwareDevice* const from : devices) {

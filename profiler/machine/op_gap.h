@@ -10,7 +10,7 @@ namespace emplace::profiler {
 // steps of it. For a device that is never behind (a CPU); a GPU's gaps are seen in its activities (correlate.h).
 double MeasureOpGap(HardwareDevice& device);
 
-// The same of a device that runs behind its host, in µs: by how much longer the host is busy with an op of that chain
+// The same for a device that runs behind its host, in µs: by how much longer the host is busy with an op of that chain
 // than with the op's call alone, which its profiled time includes.
 double MeasureHostGap(HardwareDevice& device);
 

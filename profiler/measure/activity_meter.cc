@@ -40,7 +40,7 @@ void ActivityMeter::Abandon() {
   try {
     session_.Stop();
   } catch (const ActivityError&) {
-    // What it would have told counts for nothing anyway.
+    // Its records would not count anyway.
   }
 }
 

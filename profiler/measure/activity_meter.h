@@ -28,8 +28,8 @@ class ActivityMeter : public OpMeter {
               std::vector<TensorHandle>* outputs) override;
   std::map<std::size_t, Measured> End() override;
   void Abandon() override;
-  // Of a chain of small ops that the device is given while it is busy with large ones, so that the host is ahead: ops
-  // of a profile are often over before the next is launched, which says nothing of the device.
+  // The gaps in a chain of small ops that is queued while the device is busy with large ones, so the host is ahead: ops
+  // of a profile are often over before the next is launched, which shows nothing about the device.
   std::vector<double> MeasureGaps() override;
 
  private:

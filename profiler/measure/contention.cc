@@ -92,7 +92,7 @@ struct Samples {
   bool IsWhole() const { return micros.size() >= wanted; }
 };
 
-// One factor for each task. `on_turn` is told which part of the samples is there.
+// One factor for each task. `on_turn` gets the share of the samples that are taken.
 std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDevice& device, DeviceThread& thread,
                                  Neighbour& neighbour, const ContentionOptions& options, const Clock& clock,
                                  const std::function<void(double)>& on_turn) {

@@ -35,7 +35,7 @@ class DisturbanceWatch {
   // `micros`: what a probe took at `now`. Times may not go back. At least 1; over kCalmSlowdown the core is disturbed.
   double Slowdown(double micros, Time now);
 
-  // Of all probes, and what was known before; none if there were none.
+  // The fastest of all probes and of what was known before; none if there were none.
   std::optional<double> fastest_micros() const { return fastest_known_; }
 
   static constexpr std::chrono::seconds kMemory{60};

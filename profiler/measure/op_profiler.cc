@@ -46,8 +46,8 @@ class ClockMeter : public OpMeter {
   double last_ = 0;
 };
 
-// How much others slow the device, and how much longer it is waited for: a batch may use its ops' share of what is
-// left, so that those that come first leave patience to the others, and are soon done.
+// How much other programs slow the device, and how much longer to wait for it. A batch may use its ops' share of the
+// time that is left, so that the first batches do not use up all of it.
 class Disturbance {
  public:
   Disturbance(HardwareDevice& device, const OpProfilerOptions& options)
@@ -81,7 +81,7 @@ class Disturbance {
 // Tasks that are measured in turn.
 class Batch {
  public:
-  // `on_progress` is told which part of the first round of samples is there.
+  // `on_progress` gets the share of the first round of samples that is taken.
   Batch(std::span<const ProfileTask> tasks, HardwareDevice& device, OpMeter& meter, const OpProfilerOptions& options,
         Disturbance& disturbance, std::function<void(double)> on_progress)
       : tasks_(tasks),
@@ -206,7 +206,7 @@ class Batch {
   }
 
   // Now and then a GPU's records cannot be trusted: a time is missing, or the clock was set. Such a round counts for
-  // nothing and is run again. More than that is no accident.
+  // nothing and is run again. More than that is not an accident.
   void Round(const std::vector<std::size_t>& members) {
     for (std::size_t attempt = 1;; ++attempt) {
       clock_.Begin(device_);

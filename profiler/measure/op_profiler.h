@@ -44,7 +44,7 @@ std::vector<ProfileTask> MissingOps(const Graph& graph, const Profile& profile, 
 
 // How many samples of `micros` each `seconds` are enough for: at most `most`, at least `fewest` or `most`.
 std::size_t SamplesWithin(double seconds, double micros, std::size_t fewest, std::size_t most);
-// Of the inputs and outputs of an op.
+// The total size of the inputs and outputs of an op.
 std::int64_t BytesOf(const OpRecipe& recipe);
 // Tasks from the first on whose tensors fit in `memory` together: at least one, at most 4096.
 std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory);
@@ -107,9 +107,9 @@ struct OpProfilerResult {
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are
 // taken in turn, so that a disturbance spreads over many ops instead of spoiling one, and so that code and weights are
 // as cold as within a step (LeaveAsInAStep). Samples before or after which a probe shows that the device is disturbed
-// (disturbance.h) are taken again, as long as there is patience, of which every op has the same share but for what
-// those before it left; those that count are the least disturbed. Temporary
-// memory is what one run allocates at most beyond its outputs. On a device that runs behind the host (a GPU) no sample
+// (disturbance.h) are taken again until patience_seconds are used up, of which every op has an equal share, plus what
+// the ops before it did not use; the least disturbed samples count. Temporary
+// memory is the most that one run allocates beyond its outputs. On a device that runs behind the host (a GPU) no sample
 // is shorter than what the host's call takes (median of nine on one core, the device idle): in a row of small ops that
 // is what one after the other takes, however soon the device is done with each. A round whose records cannot be trusted
 // is run again, three times at most in all. `on_batch` is called with what is complete since its last call, now and

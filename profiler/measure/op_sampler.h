@@ -26,7 +26,8 @@ namespace emplace::profiler {
 // tensors just before they are sampled.
 class OpSampler {
  public:
-  // Often: at least every so many-th op of its device. On average so few have run since the last one alike.
+  // An op is frequent if it is at least every n-th of its device, n being this, so that on average fewer than n ops
+  // have run since the last one of its kind.
   static constexpr std::size_t kOften = 24;
 
   // `recipes`: by OpId. `devices`: as the placement numbers them; those without ops may be null. Keeps `recipes` and
@@ -49,7 +50,7 @@ class OpSampler {
 
   // What the last samples of all devices say.
   Times Last() const;
-  // Of each op the median over some rounds of samples, which Last() gave. Requires: at least one round.
+  // The median of each op over rounds of samples that Last() returned. Requires: at least one round.
   static Times MedianTimes(std::span<const Times> rounds);
 
  private:

@@ -72,7 +72,7 @@ void SampleLog::Read() {
   std::string text = ReadWholeFile(path_, InputKind::kMeasurement);
   const std::size_t whole = text.rfind('\n');
   if (whole == std::string::npos && !head_.starts_with(text)) {
-    throw InputError(path_, "line 1: is no file of samples (remove it)");
+    throw InputError(path_, "line 1: is not a file of samples (remove it)");
   }
   text.resize(whole == std::string::npos ? 0 : whole + 1);
   std::size_t number = 1;

@@ -14,7 +14,7 @@
 
 namespace emplace::profiler {
 
-// LibTorch tells the time between two points of a stream of any accelerator from this version on.
+// LibTorch measures the time between two points of a stream of any accelerator from this version on.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 5)
 #define EMPLACE_STREAMS_TELL_TIME 1
 #endif
@@ -31,7 +31,7 @@ class Accelerator : public TorchDevice {
 
   void Attach() override;
   void AttachCopier() override;
-  // What a kernel did wrong is told here, or by whatever is called next.
+  // Errors of kernels are reported here, or by the next call.
   void Synchronize() override;
   std::vector<double> Values(const TensorHandle& tensor) override;
   std::optional<DeviceClock> Clock() const override;

@@ -78,7 +78,7 @@ class Reader {
     return type->kind() == c10::TypeKind::OptionalType ? type->expectRef<c10::OptionalType>().getElementType() : type;
   }
 
-  // Of "%I".
+  // The number I of an input that `value` names as "%I".
   std::size_t InputNumber(const c10::Argument& argument, const nlohmann::json& value) const {
     if (value.is_string()) {
       for (std::size_t i = 0; i < recipe_.num_inputs(); ++i) {
@@ -200,7 +200,7 @@ std::vector<Slot> SlotsOf(const RecipeView& recipe, const c10::FunctionSchema& s
   return slots;
 }
 
-// The tensors that an operator returned. Those that it was told not to compute are undefined and left out.
+// The tensors that an operator returned. Tensors that it was not to compute are undefined and left out.
 void Collect(const c10::IValue& value, std::vector<at::Tensor>* outputs) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) outputs->push_back(value.toTensor());

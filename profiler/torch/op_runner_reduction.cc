@@ -244,7 +244,7 @@ OpFunction LayerNormGrad(const RecipeView& recipe) {
   for (const std::size_t i : {1U, 2U}) recipe.ExpectSame(recipe.out(i), recipe.in(4), "as long as a row");
   rows.push_back(1);  // as ATen has them
   return [rows, width = dy.back()](TensorSpan in, auto* out) {
-    // Those of 16 bits are f32 on GPUs, and as wide as x on CPUs. The offset counts only by its shape.
+    // Statistics of 16-bit rows are f32 on GPUs, and as wide as x on CPUs. Only the shape of the offset matters.
     const c10::ScalarType type = in[0].is_cuda() ? in[2].scalar_type() : in[0].scalar_type();
     auto [dx, dscale, doffset] =
         at::native_layer_norm_backward(in[0], in[1], {width}, in[2].reshape(rows).to(type),

@@ -45,7 +45,7 @@ struct TensorArray {
 // Numbers the memory of tensors.
 class TensorArrays {
  public:
-  // Throws InputError, its place `op`, on a tensor that is no dense one.
+  // Throws InputError, its place `op`, on a tensor that is not dense.
   TensorArray Locate(const at::Tensor& tensor, const std::string& op);
   // The results of a call, and which of them it writes in place.
   std::vector<TensorArray> OutputsOf(const at::RecordFunction& function, const OperatorInfo& info);

@@ -16,7 +16,7 @@ namespace emplace::profiler {
 DType DTypeOf(c10::ScalarType type, const std::string& place);
 
 // Attr `args` of a call, as op_runner.h describes it, all arguments of `schema` included: {"args":["%0",1]}. `input`
-// gives the number of the op's input that holds a defined tensor; it is asked in the order of the arguments. Throws
+// gives the number of the op's input that holds a defined tensor; it is called in the order of the arguments. Throws
 // InputError(op) for what cannot be written down.
 std::string ArgumentsText(const std::string& op, const c10::FunctionSchema& schema,
                           std::span<const c10::IValue> arguments,

@@ -94,7 +94,7 @@ def path(name: str, value: Any, *, may_be_empty: bool = False) -> Any:
     if _is_unicode(given):
         return given
     try:
-        return os.fsencode(given)  # a name that is no Unicode
+        return os.fsencode(given)  # a name that is not Unicode
     except UnicodeEncodeError:
         refuse(name, value, "a path that the file system can have")
 
@@ -109,7 +109,7 @@ def settings(name: str, value: Any) -> dict[str, str]:
 
 
 def integers(name: str, values: Any, low: int = -2**63, high: int = 2**63 - 1) -> Any:
-    """An array of int64 in C order. Fractions, truth values and texts are no integers."""
+    """An array of int64 in C order. Fractions, truth values and texts are not integers."""
     array = _array(name, values, "iu", "integers")
     if array.size > 0 and not (low <= int(array.min()) and int(array.max()) <= high):
         bad = int(array.min()) if int(array.min()) < low else int(array.max())

@@ -83,7 +83,7 @@ def whole(device):
     """A device's number; fractions are none."""
     number = int(device)
     if number != device:
-        raise ValueError(f"{device} is no device's number")
+        raise ValueError(f"{device} is not the number of a device")
     return number
 
 
@@ -132,7 +132,7 @@ class Host:
         try:
             self.proposed = [devices_of(placement) for placement in itertools.islice(iter(placements), most)]
         except (TypeError, ValueError) as error:
-            raise TypeError(f"propose returned a {type(placements).__name__} that is no list of placements, each a "
+            raise TypeError(f"propose returned a {type(placements).__name__} that is not a list of placements, each a "
                             f"device for each group ({error})") from None
         return {"placements": self.proposed}
 

@@ -136,7 +136,7 @@ class Graph:
 
     @property
     def op_names(self) -> list[str]:
-        """Of all ops, by number."""
+        """The names of all ops, by number."""
         return self._graph.op_names
 
     @property

@@ -88,8 +88,8 @@ bool BatchEvaluator::CanRun(std::span<const DeviceId> devices) const {
 }
 
 void BatchEvaluator::Refuse(std::size_t row, std::vector<DeviceId> devices) const {
-  AtPlace(fmt::format("placements[{}]", row),
-          [&] { CheckPlacement(Placement(std::move(devices)), graph_, cluster_, costs_); });
+  WithLocation(fmt::format("placements[{}]", row),
+               [&] { CheckPlacement(Placement(std::move(devices)), graph_, cluster_, costs_); });
   EMPLACE_CHECK(false);  // CanRun and CheckPlacement disagree
   std::abort();
 }

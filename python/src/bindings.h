@@ -27,7 +27,7 @@ struct PlacedGraph {
   std::string place;
 };
 
-// The same of a cluster: its file or shipped name, else "cluster NAME".
+// The same for a cluster: its file or shipped name, else "cluster NAME".
 struct PlacedCluster {
   Cluster cluster;
   std::string place;

@@ -14,7 +14,7 @@ py::array CheckedOutput(const py::object& out, const py::dtype& dtype, const std
   for (const py::ssize_t extent : shape) wanted += fmt::format("{}{}", wanted.back() == '(' ? "" : ", ", extent);
   wanted += shape.size() == 1 ? ",)" : ")";
   const bool is_array = py::isinstance<py::array>(out);
-  if (!is_array) throw InputError(name, "is no array (" + wanted + ")");
+  if (!is_array) throw InputError(name, "is not an array (" + wanted + ")");
   auto array = py::reinterpret_borrow<py::array>(out);
   bool fits = array.dtype().is(dtype) && array.writeable() && (array.flags() & py::array::c_style) != 0 &&
               static_cast<std::size_t>(array.ndim()) == shape.size();

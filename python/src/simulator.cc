@@ -40,7 +40,7 @@ std::unique_ptr<NamedSimulator> MakeNamedSimulator(const PlacedGraph& graph, con
   if (costs.table.num_ops() != graph.graph.num_ops()) {
     throw InputError("costs", "are of another graph (Costs of this graph and cluster)");
   }
-  return AtPlace(cluster.place, [&] {
+  return WithLocation(cluster.place, [&] {
     return std::make_unique<NamedSimulator>(NamedSimulator{
         .shared = std::make_shared<const BatchEvaluator>(graph.graph, cluster.cluster, costs.table,
                                                          SimOptions{.engine = engine, .collectives = collectives}),
@@ -165,7 +165,7 @@ py::array_t<std::int16_t> LoadPlacementFile(const NamedSimulator& self, const st
   const BatchEvaluator& evaluator = self.evaluator();
   const Placement placement =
       ReadPlacement(*OpenForReading(path, InputKind::kPlacement), path, evaluator.graph(), evaluator.cluster());
-  AtPlace(path, [&] { CheckPlacement(placement, evaluator.graph(), evaluator.cluster(), evaluator.costs()); });
+  WithLocation(path, [&] { CheckPlacement(placement, evaluator.graph(), evaluator.cluster(), evaluator.costs()); });
   return PlacementToArray(placement);
 }
 

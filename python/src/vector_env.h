@@ -60,7 +60,7 @@ class VectorEnv {
   // while autoreset is disabled.
   void Step(std::span<const std::int64_t> actions);
 
-  // Of the last Reset or Step. The arrays stay where they are.
+  // The observations of the last Reset or Step. The arrays are not reallocated.
   // [num_envs, num_groups, num_features]: see docs/python.md.
   const std::vector<float>& nodes() const { return nodes_; }
   const std::vector<float>& final_nodes() const { return final_nodes_; }  // of environments with ended()

@@ -24,9 +24,9 @@ class InputError : public std::runtime_error {
   InputError In(const std::string& file) const { return InputError(file, what()); }
 };
 
-// What `function` returns; its InputError is said to be at `place`.
+// Returns what `function` returns; an InputError from it gets `place` in front.
 template <typename Function>
-auto AtPlace(const std::string& place, Function function) {
+auto WithLocation(const std::string& place, Function function) {
   try {
     return function();
   } catch (const InputError& error) {

@@ -150,7 +150,7 @@ class ReadBuffer : public std::streambuf {
   }
 
   [[noreturn]] void RefuseSize() const {
-    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most so many, uncompressed)");
+    throw InputError("", "holds more than " + std::to_string(most_) + " bytes (at most this many, uncompressed)");
   }
 
   static bool StartsMember(const char* at) { return at[0] == '\x1f' && at[1] == '\x8b'; }
@@ -414,7 +414,7 @@ std::unique_ptr<std::istream> Open(const std::string& path, std::uint64_t most, 
 
 std::string ReadAll(const std::string& path, std::uint64_t most, bool only_regular) {
   const std::unique_ptr<std::istream> in = Open(path, most, only_regular);
-  return AtPlace(path, [&] { return ReadRest(*in); });
+  return WithLocation(path, [&] { return ReadRest(*in); });
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class Fingerprint {
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
 
-// Of one text. Every change of one byte changes it: each step is a bijection of what came before.
+// The fingerprint of one text. Every change of one byte changes it: each step is a bijection of what came before.
 inline std::uint64_t FingerprintOf(std::string_view text) {
   Fingerprint fingerprint;
   fingerprint.Add(text);

@@ -1,5 +1,5 @@
 // Reads JSON with RapidJSON's event parser, block by block: traces of PyTorch's profiler have gigabytes.
-// Its own definition of the first wants NDEBUG, and without it a character costs several calls.
+// RapidJSON defines the first only under NDEBUG; without it each character costs several calls.
 #define RAPIDJSON_FORCEINLINE __attribute__((always_inline))
 #define RAPIDJSON_ASSERT(x) EMPLACE_DCHECK(x)
 
@@ -24,8 +24,8 @@
 namespace emplace {
 namespace {
 
-// The bytes of a document on their way to the parser, as its concept "Stream" wants them. Two blocks are held, so that
-// what an error tells of can still be seen.
+// The bytes of a document on their way to the parser, as its concept "Stream" requires. Two blocks are kept, so that
+// an error can quote the text around it.
 class JsonStream {
  public:
   using Ch = char;

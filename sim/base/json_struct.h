@@ -206,7 +206,7 @@ void ReadField(const JsonNode& node, const FieldRule& rule, T* value) {
     const auto read = [&] {
       return rule.own_place.empty() ? ReadFields<T>(node) : ReadFields<T>(JsonNode(node.value()));
     };
-    *value = AtPlace(std::string(rule.own_place), read);
+    *value = WithLocation(std::string(rule.own_place), read);
   } else if constexpr (kIsVector<T>) {
     ReadList(node, rule, value);
   } else if constexpr (kIsPair<T>) {

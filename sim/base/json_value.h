@@ -43,7 +43,8 @@ const JsonValue* FindPath(const JsonValue& root, std::string_view path);
 
 // Puts a value together from the events of a parser. Throws InputError, its place a path such as "ops[3].inputs[0]", on
 // a duplicate key, on more than kMaxDepth levels (so that nothing that recurses over a value can run out of stack), and
-// on more than so many values at a time (each takes 40 bytes or more: two bytes of a file would, in a list of digits).
+// on more than this many values at a time (each takes 40 bytes or more: two bytes of a file would, in a list of
+// digits).
 class JsonBuilder {
  public:
   static constexpr std::size_t kMaxDepth = kMostLevels;
@@ -89,7 +90,7 @@ class JsonBuilder {
   std::size_t max_values_ = kMaxValues;
   std::size_t num_values_ = 0;  // held, those of streamed elements not
   std::vector<Frame> frames_;
-  // Of the lists and objects that are open: these are put together at their end, when their sizes are known.
+  // The values of the lists and objects that are open; each is built at its end, when its size is known.
   JsonList elements_;
   JsonObject members_;
   JsonValue result_;

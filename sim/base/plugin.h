@@ -14,8 +14,8 @@ struct Plugin {
 };
 
 // The address of the symbol. The library is looked for beside the program or the library that this code is in, in the
-// folder lib/emplace of the installation, and where it was built. It stays loaded. Throws InputError if it is nowhere,
-// cannot be loaded, or lacks the symbol (it is of another version).
+// folder lib/emplace of the installation, and where it was built. It stays loaded. Throws InputError if it is not
+// found, cannot be loaded, or lacks the symbol (it is of another version).
 void* LoadPlugin(const Plugin& part);
 
 }  // namespace emplace

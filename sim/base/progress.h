@@ -17,7 +17,7 @@ struct ProgressState {
   std::size_t done = 0;
   std::size_t total = 0;                    // 0: unknown
   std::string things = {};                  // "evaluations"
-  std::optional<double> per_second = {};    // none: not told
+  std::optional<double> per_second = {};    // none: unknown
   std::optional<double> seconds_left = {};  // none: those that per_second gives
   std::string note = {};                    // "best 12.3 ms"; "": none
 };
@@ -30,7 +30,7 @@ std::string WithThousands(std::uint64_t count);  // "1,234,567"
 // What ends sooner has no progress.
 inline constexpr std::chrono::milliseconds kFirstProgress{2000};
 
-// Shows on standard error how far a task is: a bar on a terminal, otherwise a line now and then. The clock only decides
+// Shows on standard error how far a task is: a bar on a terminal, otherwise an occasional line. The clock only decides
 // when to print; it does not affect results.
 class Progress {
  public:

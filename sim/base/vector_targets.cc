@@ -93,7 +93,7 @@ void ChooseVectorTarget(VectorTarget target) {
     if (other > target) better |= HighwayTarget(other);
   }
   hwy::DisableTargets(better);
-  // At once: Highway 1.0.3 forgets what is disabled when it is next asked for what is supported.
+  // This follows at once, because in Highway 1.0.3 the next query of supported targets resets the disabled ones.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 

@@ -19,7 +19,7 @@ enum class VectorTarget : std::uint8_t {
 // "baseline", "avx2", "avx512".
 std::string_view VectorTargetName(VectorTarget target);
 
-// Those that this processor has, the best one last.
+// The targets that this processor supports, the best one last.
 std::vector<VectorTarget> SupportedVectorTargets();
 
 // The one that runs: the best, until one of the next functions chooses another.

@@ -23,7 +23,7 @@
 namespace emplace {
 namespace {
 
-// Of a trace that shows when things ran: its ops are those of its threads and streams.
+// Whether the graph is from a trace that shows when things ran: its ops are those of threads and streams.
 bool IsOfTrace(const Graph& graph) { return graph.metadata().find("\"source\":\"kineto\"") != std::string::npos; }
 constexpr std::string_view kTraceStays =
     "run the graph of this Kineto trace on its own threads and streams (the cluster of import --cluster-out), or place "
@@ -134,7 +134,7 @@ bool HasRates(const DeviceKind* device) {
   return device != nullptr && device->peak.count > 0 && device->memory_bandwidth.count > 0;
 }
 
-// Ops of measured traces that are no calls of operators (datasets/importers/kineto.h, chakra.h).
+// Ops of measured traces that are not calls of operators (datasets/importers/kineto.h, chakra.h).
 constexpr std::string_view kHostKinds[] = {"host", "wait", "metadata", "meeting"};
 constexpr std::string_view kNetworkKinds[] = {"arrival", "collective", "backlog"};  // what is left of the step before
 // Ops of which a trace says how much they do, and not what (datasets/importers/chakra.h).
@@ -158,8 +158,8 @@ std::optional<double> TransferMicros(const Graph& graph, OpId op, const DeviceKi
   return graph.op(op).kind_times.front().micros;
 }
 
-// Of a kind `memcpy` or `memset` of a trace: the bytes that its device's memory reads and writes; nullopt if they come
-// from elsewhere or go there.
+// For an op of kind `memcpy` or `memset` of a trace, the bytes that its device's memory reads and writes; nullopt if
+// they come from elsewhere or go there.
 std::optional<double> BytesWithinDevice(const Op& op) {
   const auto attrs = nlohmann::json::parse(op.attrs, nullptr, /*allow_exceptions=*/false);
   if (!attrs.is_object() || !attrs.contains("copied_bytes") || !attrs["copied_bytes"].is_number()) return std::nullopt;
@@ -206,7 +206,7 @@ class RooflineCostModel : public CostModel {
 
   std::string WhyNoTime(const Graph& graph, OpId op) const override {
     const std::string_view kind = graph.op(op).kind;
-    // A trace has times for its own devices alone: to send its user back to the measured ones would help nobody.
+    // A trace has times for its own devices only, so advising its user to take the measured ones would not help.
     const std::string_view instead =
         IsOfTrace(graph) ? kTraceStays : "give time_us and name the costs measured, or give a profile";
     if (IsNetworkKind(kind) && graph.op(op).kind_times.empty()) {

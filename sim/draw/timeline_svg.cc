@@ -82,7 +82,7 @@ class Bar {
   }
 
  private:
-  // A line at its end tells a piece from the next one of the same colour.
+  // A line at its end separates a piece from the next one of the same colour.
   static void PrintLabel(std::ostream& out, const Piece& piece, double y, double height) {
     const double width = piece.end - piece.begin;
     if (width >= 3) {

@@ -18,7 +18,7 @@ namespace {
 // Words of a row that are in cache together, about.
 constexpr std::size_t kCacheLine = 15;
 
-// Of words that are aligned to their own size only.
+// Loads from words that are aligned only to their own size.
 std::int64_t Load64(const std::uint32_t* words) {
   std::int64_t value = 0;
   std::memcpy(&value, words, sizeof(value));
@@ -27,7 +27,7 @@ std::int64_t Load64(const std::uint32_t* words) {
 void Store64(std::int64_t value, std::uint32_t* words) { std::memcpy(words, &value, sizeof(value)); }
 
 // What a run reports beside the step time. Null: not asked for.
-struct Told {
+struct RunOutputs {
   double* start_micros = nullptr;  // [num_ops]
   Timeline* timeline = nullptr;
 };
@@ -36,14 +36,14 @@ struct Told {
 // 0 serves every model. kPairs: one channel per ordered pair of devices, and kMany: more than 64 devices, which also
 // serves fewer; without lanes, kPairs is not looked at. kMemory: keep what memory is allocated and freed.
 //
-// A step takes as long as its surprises: whether an input was the last, how many devices read a tensor, how many
-// tensors an op makes are coin tosses that no branch predictor wins. So with lanes all tensors of an op are handled
+// Mispredicted branches dominate the time of a run: whether an input was the last, how many devices read a tensor, and
+// how many tensors an op makes are hard to predict. So with lanes all tensors of an op are handled
 // together: one loop over the readers finds the destinations of all, every tensor is sent to every lane as far as times
 // go, and a destination that does not read it takes no time of the channel.
 template <typename Key, std::size_t kLanes, bool kPairs, bool kMany, bool kMemory>
 class Run {
  public:
-  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Keyed<Key>& keyed, const Told& told)
+  Run(const Model& model, RunWorkspace& workspace, RunWorkspace::Keyed<Key>& keyed, const RunOutputs& outputs)
       : model_(model),
         w_(workspace),
         key_(model),
@@ -64,7 +64,7 @@ class Run {
         tensors_(keyed.memory.tensors.data()),
         block_(4 + model.lanes()),
         changes_(keyed.memory.changes.data()),
-        told_(told) {}
+        outputs_(outputs) {}
 
   // The step time in ns. Inline, so that what this object holds need not be in memory.
   [[gnu::always_inline]] std::int64_t Simulate(std::span<const DeviceId> placement) {
@@ -209,7 +209,7 @@ class Run {
     }
     const std::int64_t end = start + time;
     state.free = end + (state.op_gap & -static_cast<std::int64_t>(time != 0));
-    // From when on an op of this device may use the outputs: of one that is fed, be issued.
+    // When an op of this device may use the outputs, or be issued if the device has an issue lane.
     std::int64_t usable = end;
     if constexpr (kLanes == 0) {
       if (is_fed) {
@@ -218,14 +218,14 @@ class Run {
       }
     }
     UpdateNextStart(device);
-    if (told_.start_micros != nullptr) told_.start_micros[op] = MicrosFromDuration(Duration(start));
+    if (outputs_.start_micros != nullptr) outputs_.start_micros[op] = MicrosFromDuration(Duration(start));
     if constexpr (kMemory) word = StartMemory(word, device, start, end);
     if constexpr (kLanes == 0) {
-      if (told_.timeline != nullptr) {
-        told_.timeline->ops.push_back({MakeId<OpId>(op), MakeId<DeviceId>(device), MicrosFromDuration(Duration(start)),
-                                       MicrosFromDuration(Duration(end)),
-                                       MicrosFromDuration(Duration(is_fed ? issue_start : 0)),
-                                       MicrosFromDuration(Duration(is_fed ? issue_end : 0))});
+      if (outputs_.timeline != nullptr) {
+        outputs_.timeline->ops.push_back({MakeId<OpId>(op), MakeId<DeviceId>(device),
+                                          MicrosFromDuration(Duration(start)), MicrosFromDuration(Duration(end)),
+                                          MicrosFromDuration(Duration(is_fed ? issue_start : 0)),
+                                          MicrosFromDuration(Duration(is_fed ? issue_end : 0))});
       }
     }
 
@@ -394,7 +394,7 @@ class Run {
 
   std::uint32_t* BlockOf(std::size_t tensor) const { return tensors_ + tensor * (kLanes != 0 ? 4 + kLanes : block_); }
 
-  // Of arrival_ and of a chunk's destinations.
+  // An index into arrival_ and into a chunk's destinations.
   std::size_t Place(std::uint32_t reader) const {
     return (reader >> Model::kSlotShift) * Model::kFewDevices + device_of_[reader & Model::kOpMask];
   }
@@ -432,7 +432,7 @@ class Run {
     return own >= 0 ? own : model_.issue[device].host_time;
   }
 
-  // Of an op that is issued, on a device that is fed and whose `free` is when it would be without a lane.
+  // Records an op issued on a device with an issue lane, whose `free` is still when it would be free without the lane.
   void Launched(std::size_t device, std::int64_t time, std::int64_t issue_end, std::int64_t end) {
     const Model::Issue& issue = model_.issue[device];
     w_.stream_free[device] = std::exchange(devices_[device].free, issue_end);
@@ -470,7 +470,7 @@ class Run {
     return !model_.sends_itself.empty() && model_.sends_itself[device] != 0;
   }
 
-  // Of channel_free_. The channel of a device to itself is that of one that sends by itself.
+  // An index into channel_free_. A device that sends by itself uses the channel from itself to itself.
   std::size_t Channel(std::size_t from, std::size_t to) const {
     if (!model_.channel_per_pair) return from;
     return from * d_ + (SendsItself(from) ? from : to);
@@ -512,10 +512,10 @@ class Run {
       arrival_[to] = arrival;
       last_arrival_ = std::max(last_arrival_, arrival);
       if constexpr (kMemory) Log(key_.Make(start, to), model_.read_tensors[tensor].bytes);
-      if (told_.timeline != nullptr) {
-        told_.timeline->transfers.push_back({MakeId<TensorId>(model_.read_tensors[tensor].id), MakeId<DeviceId>(from),
-                                             MakeId<DeviceId>(to), MicrosFromDuration(Duration(start)),
-                                             MicrosFromDuration(Duration(arrival))});
+      if (outputs_.timeline != nullptr) {
+        outputs_.timeline->transfers.push_back(
+            {MakeId<TensorId>(model_.read_tensors[tensor].id), MakeId<DeviceId>(from), MakeId<DeviceId>(to),
+             MicrosFromDuration(Duration(start)), MicrosFromDuration(Duration(arrival))});
       }
     }
   }
@@ -529,7 +529,7 @@ class Run {
   // Whether changes of no bytes are kept.
   bool KeepsEmpty() const {
     if constexpr (kLanes != 0) return false;
-    return told_.timeline != nullptr;
+    return outputs_.timeline != nullptr;
   }
 
   // Keeps a change if `counts`, a bit. Those of no bytes are only kept for a timeline.
@@ -561,7 +561,7 @@ class Run {
     return behind;
   }
 
-  // Of a tensor just sent; its readers are still to be counted. `is_read_here`: by ops of its own device.
+  // Records a tensor just sent, whose readers are not counted yet. `is_read_here`: ops of its own device read it.
   [[gnu::always_inline]] void KeepHome(std::uint32_t tensor, std::size_t device, std::int64_t end, std::int64_t last,
                                        std::uint64_t is_read_here) {
     std::uint32_t* const block = BlockOf(tensor);
@@ -595,7 +595,7 @@ class Run {
   std::uint32_t* const tensors_;  // MemoryRecord::tensors
   const std::size_t block_;       // words of each
   Change<Key>* const changes_;
-  const Told told_;
+  const RunOutputs outputs_;
   const DeviceId* placement_ = nullptr;
   // With lanes: the smallest of next_start_. When an op starts, it is that of the other devices, and each new start
   // lowers it. Searching next_start_ for it afterwards would wait for the last of these to be written and read again.
@@ -608,30 +608,32 @@ class Run {
 };
 
 template <bool kMemory, std::size_t kLanes>
-std::int64_t SimulatePlain(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w, const Told& told) {
+std::int64_t SimulatePlain(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w,
+                           const RunOutputs& outputs) {
   if (model.channel_per_pair) {
-    return Run<Packed, kLanes, true, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+    return Run<Packed, kLanes, true, false, kMemory>(model, w, w.packed, outputs).Simulate(placement);
   }
-  return Run<Packed, kLanes, false, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+  return Run<Packed, kLanes, false, false, kMemory>(model, w, w.packed, outputs).Simulate(placement);
 }
 
 template <bool kMemory>
-std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w, const Told& told) {
-  if (!model.FitsPacked()) return Run<Wide, 0, false, true, kMemory>(model, w, w.wide, told).Simulate(placement);
-  if (model.is_plain() && told.timeline == nullptr) {
+std::int64_t Simulate(const Model& model, std::span<const DeviceId> placement, RunWorkspace& w,
+                      const RunOutputs& outputs) {
+  if (!model.FitsPacked()) return Run<Wide, 0, false, true, kMemory>(model, w, w.wide, outputs).Simulate(placement);
+  if (model.is_plain() && outputs.timeline == nullptr) {
     switch (model.lanes()) {
       case 2:
-        return SimulatePlain<kMemory, 2>(model, placement, w, told);
+        return SimulatePlain<kMemory, 2>(model, placement, w, outputs);
       case 4:
-        return SimulatePlain<kMemory, 4>(model, placement, w, told);
+        return SimulatePlain<kMemory, 4>(model, placement, w, outputs);
       default:
-        return SimulatePlain<kMemory, 8>(model, placement, w, told);
+        return SimulatePlain<kMemory, 8>(model, placement, w, outputs);
     }
   }
   if (model.num_devices > 64) {
-    return Run<Packed, 0, false, true, kMemory>(model, w, w.packed, told).Simulate(placement);
+    return Run<Packed, 0, false, true, kMemory>(model, w, w.packed, outputs).Simulate(placement);
   }
-  return Run<Packed, 0, false, false, kMemory>(model, w, w.packed, told).Simulate(placement);
+  return Run<Packed, 0, false, false, kMemory>(model, w, w.packed, outputs).Simulate(placement);
 }
 
 class FifoEngine : public Simulator::Engine {
@@ -651,12 +653,12 @@ class FifoEngine : public Simulator::Engine {
     result->start_micros.resize(options_.start_times ? model_.num_ops : 0);
     result->peak_memory.clear();
     result->fits_memory = true;
-    const Told told{options_.start_times ? result->start_micros.data() : nullptr, timeline};
-    const std::int64_t step_time =
-        options_.peak_memory ? Simulate<true>(model_, placement, w, told) : Simulate<false>(model_, placement, w, told);
+    const RunOutputs outputs{options_.start_times ? result->start_micros.data() : nullptr, timeline};
+    const std::int64_t step_time = options_.peak_memory ? Simulate<true>(model_, placement, w, outputs)
+                                                        : Simulate<false>(model_, placement, w, outputs);
     result->step_time_micros = MicrosFromDuration(Duration(step_time));
     if (timeline != nullptr) {
-      // Those that start together come by device, and those of one device as they ran.
+      // Ops that start together are in order of devices, and those of one device as they ran.
       timeline->issued.clear();
       for (const Timeline::OpRun& run : timeline->ops) {
         if (!model_.issue.empty() && model_.issue[Index(run.device)].lane != Model::Issue::kNone) {

@@ -99,7 +99,7 @@ void SearchCloseBuckets(std::span<const Change<Key>> changes, const KeyFormat<Ke
     if (bucket != memory.last_bucket[d]) memory.in_use[d] = buckets[bucket].net;
     memory.last_bucket[d] = bucket;
     memory.in_use[d] += close[i].bytes;
-    // All changes of an instant are in when time goes on.
+    // All changes of an instant are in when time advances.
     const bool is_last = i + 1 == count || close[i + 1].when != close[i].when;
     if (is_last) memory.peaks[d] = std::max(memory.peaks[d], memory.in_use[d]);
   }

@@ -36,14 +36,14 @@ struct Model {
   // (time_words 1), else two, low first; kNoTime in all its words: the op cannot run there.
   //   the number of its inputs that must be produced: (tensor, reader) pairs and control edges that end here
   //   the shape of its first chunk
-  //   the first of its tensors that someone reads, in read_tensors
+  //   the first of its tensors that have readers, in read_tensors
   //   its time on each kind of device
   //   if memory is followed: bytes that are allocated at its start (its temporary ones and its outputs), bytes that are
   //   freed at its end (its temporary ones and its outputs without readers), two words each; the number of tensors that
   //   it reads, these tensors, filled up to a multiple of kInputBlock with the one behind the last of all
   //   for each chunk: its shape, but not of the first one; for each tensor its transfer time at each rate; its readers
   //   if ops wait for it without reading (kWaiting in the first shape): their number, these ops
-  // A chunk is up to kChunkTensors of the tensors that someone reads; an op without any has one empty chunk. A shape is
+  // A chunk is up to kChunkTensors of the tensors that have readers; an op without any has one empty chunk. A shape is
   // (readers << kReadersShift) | (tensors << kTensorsShift) | kMoreChunks | kWaiting. A reader is
   // (position of the tensor in the chunk << kSlotShift) | op; they come by tensor. The producer's own id, at position
   // kChunkTensors, fills the list up to blocks of kReaderBlock, at least one, which makes loops over it predictable.
@@ -85,7 +85,7 @@ struct Model {
     std::size_t max_queued = 0;    // 0: no limit
     std::size_t first_queued = 0;  // of the device in RunWorkspace::queued
   };
-  std::vector<Issue> issue;             // [num_devices]; empty where no device is fed
+  std::vector<Issue> issue;             // [num_devices]; empty where no device has a lane
   std::vector<std::int64_t> host_time;  // [num_kinds][num_ops]; -1: the device's; empty like issue
   std::size_t max_queued = 0;           // of all devices together
   bool is_extended() const { return !contention.empty() || !sends_itself.empty() || !issue.empty(); }
@@ -117,7 +117,7 @@ struct Model {
            id_bits() == kPlainIdBits && FitsPacked();
   }
 
-  // The tensors that someone reads, by producer and output index.
+  // The tensors that have readers, by producer and output index.
   struct ReadTensor {
     std::int64_t bytes = 0;
     std::uint32_t id = 0;
@@ -186,7 +186,7 @@ struct KeyFormat {
 // The memory of a run: see fifo_memory.cc.
 template <typename Key>
 struct MemoryRecord {
-  // Of each tensor that someone reads, and of one more: when the last copy of it arrives (0: there is none) and its
+  // For each tensor that is read, and for one more: when the last copy of it arrives (0: there is none) and its
   // bytes, two words each; for each device (Model::lanes()) the number of its readers there that have not started, from
   // the producer's start on, with kAtHome on the producer's own device.
   static constexpr std::uint32_t kAtHome = 1U << 31;
@@ -234,7 +234,8 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<std::uint64_t> destinations;  // bit set of devices, scratch of one tensor
   std::vector<std::uint32_t> now_ready;     // [num_ops + 1], scratch of one op
   std::vector<std::int64_t> busy_until;     // [num_devices], without gaps; empty where nothing contends
-  // Of devices that are fed; DeviceState::free is then when the next op may be issued. Empty where none is.
+  // State of devices with an issue lane, whose DeviceState::free is when the next op may be issued. Empty without
+  // lanes.
   std::vector<std::int64_t> stream_free;  // [num_devices]
   std::vector<std::int64_t> queued;       // the ends of the last max_queued launched ops of each device, a ring
   std::vector<std::size_t> next_queued;   // [num_devices]: the oldest in the ring

@@ -89,7 +89,7 @@ class Run {
       timeline->ops.back().issue_start_micros = micros(devices_.issue_start(op));
       timeline->ops.back().issue_end_micros = micros(devices_.issue_end(op));
     }
-    // Those that start together come by device, as fifo tells them.
+    // Ops that start together are in order of devices, as in fifo.
     std::stable_sort(timeline->ops.begin(), timeline->ops.end(), [](const auto& a, const auto& b) {
       return std::pair(a.start_micros, a.device) < std::pair(b.start_micros, b.device);
     });

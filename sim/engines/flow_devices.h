@@ -63,7 +63,7 @@ class FlowDevices {
     devices_[device].is_asked = true;
     ask_.push(device);
   }
-  // The device, by number, that is asked next; none: nothing changed.
+  // The device, by number, that is handled next; none: nothing changed.
   std::optional<std::uint32_t> NextAsked() {
     if (ask_.empty()) return std::nullopt;
     const std::uint32_t device = ask_.top();
@@ -171,7 +171,7 @@ class FlowDevices {
   std::vector<DeviceState> devices_;
   MinHeap<std::uint32_t> ask_;                         // devices for which something changed now
   std::vector<std::int64_t> lane_free_;                // [number of lanes]
-  std::vector<std::int64_t> issue_start_, issue_end_;  // [num_ops] where a device is fed
+  std::vector<std::int64_t> issue_start_, issue_end_;  // [num_ops] where a device has a lane
 };
 
 }  // namespace emplace::flow

@@ -188,7 +188,7 @@ class MemoryLog {
     for (std::size_t i = 0; i < changes_.size(); ++i) {
       const Change& change = changes_[i];
       in_use[change.device] += change.bytes;
-      // All changes of an instant are in when time goes on.
+      // All changes of an instant are in when time advances.
       const bool goes_on =
           i + 1 == changes_.size() || changes_[i + 1].device != change.device || changes_[i + 1].time != change.time;
       if (goes_on) tell(change.device, change.time, in_use[change.device]);

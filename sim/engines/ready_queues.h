@@ -25,8 +25,8 @@ Insertion<Entry> FarInsertion() {
     *end = entry;
   };
 }
-// That of the chosen instruction set (vector_targets.h), for entries below 2^63. It has a branch for each kFar entries,
-// because the place is unpredictable.
+// The insertion for the chosen instruction set (vector_targets.h), for entries below 2^63. It has a branch for each
+// kFar entries, because the place is unpredictable.
 template <>
 Insertion<std::uint64_t> FarInsertion();
 

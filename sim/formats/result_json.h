@@ -40,7 +40,7 @@ struct StepReport {
     double bubble_percent = 0;
     double exposed_communication_micros = 0;
     double max_load_micros = 0;
-    // Of micro-batches without end: S26.
+    // The steady state, with an endless supply of micro-batches: S26.
     struct SteadyRow {
       double micros_per_micro_batch = 0;
       std::string bottleneck;
@@ -62,8 +62,8 @@ struct StepReport {
   std::size_t tensors_sent = 0;  // (tensor, destination) pairs
   std::size_t fallback_ops = 0;  // ops whose time came from the named fallback cost model
   std::optional<ScheduleRow> schedule = {};
-  // The same objective with everything on one accelerator, where that takes least and fits; none: not asked, or
-  // nowhere.
+  // The same objective with everything on one accelerator, where that takes least and fits; none: not computed, or
+  // it fits nowhere.
   std::optional<double> one_device_micros = {};
 };
 

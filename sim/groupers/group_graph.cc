@@ -12,7 +12,7 @@ namespace emplace {
 namespace {
 
 constexpr std::uint64_t kAnyKind = ~std::uint64_t{0};
-// So many neighbours are sorted anew each time; more are kept in order.
+// Up to this many neighbours are sorted each time; more are kept in order.
 constexpr std::size_t kMostSorted = 64;
 
 // The device kinds where an op has a time, as bits. Of more than 64 kinds, those behind the 64th share a bit.

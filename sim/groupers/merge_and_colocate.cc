@@ -22,7 +22,7 @@ class Merger {
     }
   }
 
-  // The labels when `target` groups are left. The next call's target is smaller, and goes on from there.
+  // The labels when `target` groups are left. The next call's target is smaller, and continues from there.
   std::vector<std::size_t> RunTo(std::size_t target) {
     target_ = target;
     MergeWhilePossible();

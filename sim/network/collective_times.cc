@@ -16,7 +16,7 @@ using Pair = std::pair<DeviceId, DeviceId>;
 // Faster links are NVLink, or as good: a PCIe 5.0 x16 port has 63 GB/s.
 constexpr double kNvlinkGbPerS = 100;
 
-// Of one protocol and algorithm, NCCL 2.11's tuning model: baseLat, hwLat by link, and the share of the bandwidth.
+// NCCL 2.11's tuning model for one protocol and algorithm: baseLat, hwLat by link, and the share of the bandwidth.
 struct Row {
   double base_micros;
   std::array<double, 3> hop_micros;  // NVLink, PCI, network

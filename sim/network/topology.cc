@@ -101,7 +101,7 @@ std::vector<Topology::Reached> Topology::Reach(Vertex from) const {
       for (const std::uint32_t link : links_from_[vertex]) {
         Reached& there = reached[links_[link].to];
         const double bandwidth = std::min(reached[vertex].bandwidth, links_[link].bandwidth_gb_per_s);
-        // Of parallel links the widest, though the way before them is narrower.
+        // The widest of parallel links is taken even if the way before them is narrower.
         const bool is_wider_part = there.hops == hops && bandwidth == there.bandwidth &&
                                    links_[there.by].from == vertex &&
                                    links_[link].bandwidth_gb_per_s > links_[there.by].bandwidth_gb_per_s;

@@ -25,7 +25,7 @@ struct AtenTensor {
 struct AtenArgument {
   std::vector<AtenTensor> tensors;
   bool is_list = false;  // of tensors
-  // Of values: one or several whole numbers, or one or several flags; neither where it is something else or not known.
+  // For values: one or several whole numbers, or one or several flags; neither where it is something else or not known.
   std::optional<std::vector<std::int64_t>> integers;
   std::vector<bool> flags;
 };
@@ -57,7 +57,7 @@ struct AtenCall {
 
 AtenCall ReadAtenCall(const Graph& graph, OpId op);
 
-// Of a name as in AtenCall: namespaces and overloads away. `in_place` (may be null) gets whether "_" was cut off.
+// The name as in AtenCall, without namespace and overload. `in_place` (may be null) gets whether "_" was cut off.
 std::string AtenNameOf(std::string_view kind, bool* in_place);
 
 }  // namespace emplace

@@ -85,7 +85,7 @@ Shape Broadcast(const Shape& a, const Shape& b) {
   return shape;
 }
 
-// The result of an element-wise operator: all tensors spread over each other, in the widest type of those that are no
+// The result of an element-wise operator: all tensors spread over each other, in the widest type of those that are not
 // scalars.
 AtenTensor Spread(const AtenCall& call) {
   AtenTensor result;
@@ -395,7 +395,7 @@ Effort Attention(const AtenCall& call, const AtenRule& rule) {
   const AtenTensor& v = Ranked(call, first + 2, 3);
   const std::size_t rank = q.shape.size();
   const bool heads_last = rule.b > 0;
-  // Of packed sequences, [tokens, heads, D], each query sees at most the longest.
+  // In packed sequences, [tokens, heads, D], each query sees at most the longest one.
   double keys = Size(k.shape[k.shape.size() - (heads_last ? 3 : 2)]);
   if (heads_last && rank == 3) {
     const auto longest = call.integers(first + 6);
@@ -444,7 +444,7 @@ Effort Fused(const AtenCall& call, const AtenRule& rule) {
       first = Sum(argument.tensors, true);
       elements = Sum(argument.tensors, false);
     }
-    // The steps of all parameters, one number each, are no lists of parameters.
+    // The steps of all parameters, one number each, are not lists of parameters.
     bytes += Sum(argument.tensors, true);
   }
   if (first == 0) Misses("list of tensors in argument 0");
@@ -718,7 +718,7 @@ const AtenRule* RuleFor(std::string_view name) {
   return alike ? forward : nullptr;
 }
 
-// The type of the factors: of the first tensor of floats that is no scalar.
+// The type of the factors: of the first tensor of floats that is not a scalar.
 DType FactorsOf(const AtenCall& call, OpClass op_class) {
   if (op_class == OpClass::kMatrixProduct || op_class == OpClass::kConvolution || op_class == OpClass::kAttention ||
       op_class == OpClass::kRecurrent) {

@@ -16,7 +16,7 @@ constexpr OpClass kOnnxElementwise = OpClass::kElementwise;
 constexpr OpClass kOnnxReduction = OpClass::kReduction;
 constexpr OpClass kOnnxCopy = OpClass::kCopy;
 
-// So many FLOP for each element of the first output.
+// This many FLOP for each element of the first output.
 template <OpClass kClass, int kFlopPerElement>
 OpWork OnnxPerOutput(const Graph& graph, OpId op) {
   const OpView view(graph, op);
@@ -190,7 +190,7 @@ OpWork OnnxRecurrent(const Graph& graph, OpId op) {
   return MakeWork(OpClass::kMatrixProduct, 2 * rows * (Elements(view.in(1)) + Elements(view.in(2))), view.AllBytes());
 }
 
-// So many FLOP for each number in the window.
+// This many FLOP for each number in the window.
 template <int kFlop>
 OpWork OnnxPool(const Graph& graph, OpId op) {
   const OpView view(graph, op);
@@ -222,7 +222,7 @@ OpWork OnnxEinsum(const Graph& graph, OpId op) {
   return MakeWork(OpClass::kMatrixProduct, products, view.AllBytes());
 }
 
-// So many FLOP for each element of the output.
+// This many FLOP for each element of the output.
 template <int kFlop>
 OpWork OnnxGather(const Graph& graph, OpId op) {
   const OpView view(graph, op);

@@ -35,7 +35,7 @@ std::vector<PipelineRole> PipelineRoles(const PlacedGraph& placed);
 struct StageChoice {
   std::vector<DeviceId> device_of_rank = {};
   std::vector<std::size_t> stages = {};
-  // Of graphs whose devices form teams and replicas, every device has ranks and stages of its own.
+  // In graphs whose devices form teams and replicas, every device has ranks and stages of its own.
   std::vector<std::size_t> rank_of_stage = {};
   std::vector<std::size_t> schedule_rank = {};       // by rank: whose list of the schedule it runs
   std::vector<std::size_t> schedule_stage = {};      // by stage: which of the schedule it is

@@ -28,14 +28,14 @@ struct PlacedPipeline {
   std::vector<OpId> final_ops;      // by their positions in the model
 };
 
-// How many devices have stages: those with forward ops that are no sources. Of teams and replicas (docs/model.md, S21):
-// the teams of one pipeline. Throws InputError where pipelines have different numbers of teams.
+// How many devices have stages: those with forward ops that are not sources. Of teams and replicas (docs/model.md,
+// S21): the teams of one pipeline. Throws InputError where pipelines have different numbers of teams.
 std::size_t CountStageDevices(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                               const Placement& placement);
 
 // Takes the stages from the placement (docs/model.md, S1 to S9 and S21 to S25). `rank_of_stage` says how many there are
 // and which belong to one device; `wanted` is who says so, for messages: "interleaved:2", a file. Throws InputError
-// where the placement is no pipeline, or has other stages. Requires: the placement passes CheckPlacement.
+// where the placement is not a pipeline, or has other stages. Requires: the placement passes CheckPlacement.
 PlacedPipeline MakePlacedPipeline(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                   const Placement& placement, const std::vector<std::size_t>& rank_of_stage,
                                   const std::string& wanted);

@@ -227,7 +227,7 @@ class ActionTable {
  public:
   ActionTable(const PipelineSchedule& schedule, const Places& places);
 
-  // Of a kind; the parts of a backward are in the whole one where there is no other.
+  // The place of the action of this kind; the parts of a backward are in the whole one where there is no other.
   std::optional<ActionPlace> Find(std::size_t stage, ActionKind kind, std::size_t micro_batch) const {
     const std::optional<ActionPlace>& found = At(stage, kind, micro_batch);
     if (found || (kind != kBackwardInput && kind != kBackwardWeight)) return found;
@@ -314,7 +314,7 @@ std::vector<ActionPlace> WaitsFor(const PipelineSchedule& schedule, const Action
   return waits;
 }
 
-// Throws InputError that tells the circle in which the first actions of ranks that have not run wait for one another.
+// Throws InputError that names the cycle in which the first actions of ranks that have not run wait for one another.
 [[noreturn]] void TellDeadlock(const PipelineSchedule& schedule, const ActionTable& table, const Places& places,
                                const std::vector<std::size_t>& done) {
   std::size_t rank = 0;

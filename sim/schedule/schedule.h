@@ -61,7 +61,7 @@ ScheduleName ParseScheduleName(std::string_view text, const std::string& place);
 
 // The rank of each stage. Requires: ranks > 0.
 std::vector<std::size_t> RankOfStage(const ScheduleName& name, std::size_t ranks);
-// Throws InputError("") where the schedule does not exist for so many micro-batches, or has over kMaxActions actions.
+// Throws InputError("") where the schedule does not exist for this many micro-batches, or has over kMaxActions actions.
 // Requires: ranks > 0, micro_batches > 0.
 PipelineSchedule MakeSchedule(const ScheduleName& name, std::size_t ranks, std::size_t micro_batches);
 

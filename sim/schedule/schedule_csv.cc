@@ -54,7 +54,7 @@ std::optional<PipelineAction> ReadCell(std::string_view cell, const std::string&
   std::string_view text = cell;
   if (text.empty()) return std::nullopt;
   if (text.front() == '(') refuse(" runs actions at once (one action in a cell)");
-  constexpr const char* kAllowed = " is no action (stage, F, B, I or W, and micro-batch, as in 0F3)";
+  constexpr const char* kAllowed = " is not an action (stage, F, B, I or W, and micro-batch, as in 0F3)";
   const std::optional<std::uint32_t> stage = TakeNumber(&text);
   if (!stage) refuse(kAllowed);
   const std::string_view word = text.substr(0, std::min(text.find_first_of("0123456789"), text.size()));
@@ -147,7 +147,7 @@ PipelineSchedule Read(std::istream& in) {
 }  // namespace
 
 PipelineSchedule ReadScheduleCsv(std::istream& in, const std::string& file) {
-  return AtPlace(file, [&] { return Read(in); });
+  return WithLocation(file, [&] { return Read(in); });
 }
 
 void WriteScheduleCsv(std::ostream& out, const PipelineSchedule& schedule) {

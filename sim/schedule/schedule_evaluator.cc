@@ -17,14 +17,15 @@ ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster,
                                      const Placement& placement, const ScheduleChoice& choice,
                                      const SchedulePlaces& places) {
   ScheduledStep step;
-  const std::size_t ranks = AtPlace(places.graph, [&] { return CountStageDevices(graph, cluster, costs, placement); });
-  step.schedule = AtPlace(places.schedule, [&] {
+  const std::size_t ranks =
+      WithLocation(places.graph, [&] { return CountStageDevices(graph, cluster, costs, placement); });
+  step.schedule = WithLocation(places.schedule, [&] {
     return choice.given ? *choice.given : MakeSchedule(ParseScheduleName(choice.name, ""), ranks, choice.micro_batches);
   });
-  step.pipeline = AtPlace(places.placement, [&] {
+  step.pipeline = WithLocation(places.placement, [&] {
     return MakePlacedPipeline(graph, cluster, costs, placement, RankOfStage(step.schedule), choice.name);
   });
-  step.result = AtPlace(places.schedule, [&] { return SimulateSchedule(step.schedule, step.pipeline.model); });
+  step.result = WithLocation(places.schedule, [&] { return SimulateSchedule(step.schedule, step.pipeline.model); });
   return step;
 }
 
@@ -63,7 +64,7 @@ StepResult ScheduleEvaluator::Run(const Placement& placement) const {
       const std::optional<Bytes>& memory = cluster_.device(device).memory;
       result.fits_memory = result.fits_memory && (!memory || peak <= *memory);
     }
-  } catch (const InputError&) {  // says in words why it is no pipeline, which a search does not ask
+  } catch (const InputError&) {  // says in words why it is not a pipeline, which a search does not ask
     result = {};
     result.step_time_micros = cannot_run_micros_;
     result.runs = false;

@@ -22,7 +22,7 @@ struct ScheduleChoice {
   std::size_t micro_batches = 1;               // of a schedule by name
   std::optional<PipelineSchedule> given = {};  // of a file; none: the schedule by name, for the placement's devices
 
-  // How many stages so many devices have, and which.
+  // How many stages this many devices have, and which.
   std::vector<std::size_t> StageRanks(std::size_t ranks) const;
 };
 
@@ -38,15 +38,15 @@ struct SchedulePlaces {
   std::string placement;
   std::string schedule;
 };
-// Throws InputError where the placement is no pipeline for the schedule, and where there is no schedule for so many
-// devices. Each rank has an issue lane of its own, also where the cluster says that devices share one.
+// Throws InputError where the placement is not a pipeline for the schedule, and where there is no schedule for this
+// many devices. Each rank has an issue lane of its own, also where the cluster says that devices share one.
 ScheduledStep SimulatePlacedSchedule(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                      const Placement& placement, const ScheduleChoice& choice,
                                      const SchedulePlaces& places = {});
 
 // Answers with the time of a pipelined step (docs/model.md, S1 to S20), of a graph that is one micro-batch. A placement
-// that is no pipeline for the schedule cannot run: StepResult::runs is false, and the step time is longer than all ops
-// of all micro-batches take on their slowest device.
+// that is not a pipeline for the schedule cannot run: StepResult::runs is false, and the step time is longer than all
+// ops of all micro-batches take on their slowest device.
 class ScheduleEvaluator : public Evaluator {
  public:
   // Keeps references to the first three. Throws InputError on an unknown name.

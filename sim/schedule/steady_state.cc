@@ -223,8 +223,8 @@ void Repetition::AddSources() {
 }
 
 std::optional<SteadyState::Circle> Repetition::LongestCircle(std::size_t phase) const {
-  // An action may wait for one of a later micro-batch, but Boost's algorithm wants no negative repetitions. So each
-  // node counts its repetitions from a number of its own: circles keep their sums.
+  // An action may wait for one of a later micro-batch, but Boost's algorithm does not accept negative repetitions. So
+  // each node counts its repetitions from a number of its own: circles keep their sums.
   std::vector<std::int64_t> offset(nodes_.size(), 0);
   for (bool moved = true; moved;) {
     moved = false;

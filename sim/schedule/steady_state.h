@@ -12,9 +12,9 @@
 
 namespace emplace {
 
-// How a schedule goes on where micro-batches have no end: docs/model.md, S26. All lists repeat themselves, and so do
-// all times. What each repetition takes is the largest ratio of time to micro-batches of all circles of waiting:
-// Baccelli, Cohen, Olsder and Quadrat 1992, Synchronization and Linearity, theorem 3.28.
+// The steady state of a schedule with an endless supply of micro-batches: docs/model.md, S26. All lists repeat
+// themselves, and so do all times. What each repetition takes is the largest ratio of time to micro-batches of all
+// circles of waiting: Baccelli, Cohen, Olsder and Quadrat 1992, Synchronization and Linearity, theorem 3.28.
 struct SteadyState {
   // An action, or a message, that waits for the one before it.
   struct Step {
@@ -35,7 +35,7 @@ struct SteadyState {
   double MicrosPerMicroBatch() const;
 };
 
-// Throws InputError("") where ranks are so many that a schedule has no steady part within kMaxActions actions.
+// Throws InputError("") where there are so many ranks that a schedule has no steady part within kMaxActions actions.
 // Requires: RankOfStage(name, ranks) is that of the model's pipelines.
 SteadyState FindSteadyState(const ScheduleName& name, std::size_t ranks, const PipelineModel& model);
 

@@ -21,7 +21,7 @@ struct Teams {
   std::vector<std::size_t> pipeline_of_team;
 };
 
-// Of a graph without collectives each device with forward ops is a team, and all teams are one pipeline. Throws
+// In a graph without collectives, each device with forward ops is a team, and all teams are one pipeline. Throws
 // InputError where a send and a receive are part of a pass: stages send by themselves.
 Teams FindTeams(const PlacedGraph& placed, const std::vector<PipelineRole>& roles);
 

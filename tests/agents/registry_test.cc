@@ -168,7 +168,7 @@ TEST_P(AgentContractTest, ItsRowIsComplete) {
   EXPECT_NO_THROW(FindGrouper(GetParam().grouping));
 }
 
-// Those whose searches take seconds are lengthy.
+// The agents to test; those whose searches take seconds are lengthy.
 std::vector<agents::AgentEntry> AgentEntries(bool lengthy) {
   std::vector<agents::AgentEntry> chosen;
   for (const agents::AgentEntry& agent : agents::AllAgents()) {

@@ -106,7 +106,7 @@ void FewAndMany(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(64)->Arg(1000)->Unit(benchmark::kMillisecond)->Iterations(1);
 }
 
-// Of 64 MB, and of 1 GB: what reading the file and making the graph of its ops cost together.
+// Files of 64 MB and of 1 GB: what reading the file and making the graph of its ops cost together.
 template <std::string (*kMake)(std::uint64_t bytes)>
 void Import(benchmark::State& state) {
   const auto bytes = static_cast<std::uint64_t>(state.range(0)) * 1'000'000;

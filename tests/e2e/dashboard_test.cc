@@ -103,7 +103,7 @@ sweep:
     if (host.empty()) host = "127.0.0.1:" + std::to_string(port_);
     return Ask(method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + headers + "\r\n");
   }
-  // Of trials in the order of their IDs.
+  // The ID of the trial with this number, in the order of IDs.
   std::string TrialId(int number) const {
     const std::string out =
         Shell("ls runs/walk | grep -E '^[0-9a-f]{16}$' | sed -n " + std::to_string(number) + "p").out;

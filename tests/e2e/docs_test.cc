@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/testing/comments.h"
@@ -67,7 +68,7 @@ std::vector<std::string> Pages() {
   return pages;
 }
 
-// Those of the pages that have commands marked as slow, or those that have none.
+// The pages that have commands marked as slow, or the pages that have none.
 std::vector<std::string> PagesWithSlowCommands(bool slow) {
   std::vector<std::string> pages;
   for (const std::string& page : Pages()) {
@@ -240,6 +241,38 @@ bool IsInTheTree(const std::string& name, const std::string& source) {
     return MatchesName(name, file) || MatchesName(beside, file) ||
            (bare && MatchesName(name, fs::path(file).filename()));
   });
+}
+
+// Whether the line has a comment or a docstring that begins with "Of".
+bool HasCommentThatBeginsWithOf(std::string_view line) {
+  for (std::size_t at = line.find("Of "); at != std::string_view::npos; at = line.find("Of ", at + 1)) {
+    const std::size_t before = line.substr(0, at).find_last_not_of(' ');
+    const std::string_view head = before == std::string_view::npos ? "" : line.substr(0, before + 1);
+    for (const std::string_view marker : {"//", "/*", "#", "\"\"\""}) {
+      if (head.ends_with(marker)) return true;
+    }
+  }
+  return false;
+}
+
+TEST(DocsTest, NoCommentBeginsWithOf) {
+  EXPECT_TRUE(
+      HasCommentThatBeginsWithOf("int x;  //"
+                                 " Of y."));
+  EXPECT_TRUE(
+      HasCommentThatBeginsWithOf("#"
+                                 " Of y."));
+  EXPECT_FALSE(HasCommentThatBeginsWithOf("  // The y. Of x."));
+  for (const std::string& file : AllFiles()) {
+    static const std::set<std::string> kSources = {".cc", ".h", ".py", ".cmake", ".txt", ".yaml", ".yml", ".sh", ""};
+    if (kSources.count(fs::path(file).extension()) == 0) continue;
+    std::istringstream lines(ReadFromRoot(file));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      if (HasCommentThatBeginsWithOf(line)) ADD_FAILURE() << file << ":" << number << ": " << line;
+    }
+  }
 }
 
 TEST(DocsTest, CommentsNameFilesThatAreThere) {

@@ -66,7 +66,7 @@ TEST_F(ExportTest, BadInputWritesNothing) {
   ExpectRefused(Emplace("export --to astra" + problem + " --out s"),
                 "--to: unknown format \"astra\" (chakra) (see emplace export --help)");
   ExpectRefused(Emplace("export --to chakra" + problem + " --out -"),
-                "--out: \"-\" is no prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
+                "--out: \"-\" is not a prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   EXPECT_EQ(Emplace("export --to chakra" + problem + " --out none/s").status, 2);
   EXPECT_EQ(Emplace("export --to chakra --graph none.json --cluster c.yaml --placement p.json --out s").status, 2);
   EXPECT_EQ(Shell("ls *.et 2>/dev/null").out, "");

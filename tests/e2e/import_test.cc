@@ -82,7 +82,7 @@ TEST_F(ImportTest, TorchExportOptionsAreChecked) {
                 "--optimizer: needs --training (a training step to be made)");
   const Ran ran = Emplace("import " + file + " --input x=8x3x224x224 --input y=1 -o r.json");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_EQ(ran.err, file + ": --input y: is no input of this program (x)\n");
+  EXPECT_EQ(ran.err, file + ": --input y: is not an input of this program (x)\n");
   EXPECT_EQ(Shell("ls r.json 2>/dev/null").out, "");
 }
 
@@ -332,7 +332,7 @@ TEST_F(CasesTest, AWorkloadTakesItsTimesFromTheCluster) {
   const Ran measured = Emplace("simulate " + problem + "--costs measured");
   EXPECT_EQ(measured.status, 2);
   EXPECT_THAT(measured.err, ::testing::HasSubstr("has no time on any device"));
-  // Of one rank alone nobody knows what its collective takes.
+  // The trace of one rank alone does not show what its collective takes.
   ASSERT_EQ(Emplace("import step.0.et -o i.json --cluster dgx-h100 --placement-out ip.json").status, 0);
   EXPECT_THAT(Emplace("simulate " + problem + "--costs roofline").err,
               ::testing::HasSubstr("import the traces of all ranks"));

@@ -92,8 +92,8 @@ TEST_F(PageToolsTest, WhatBecameOfEachFileIsWrittenLengthy) {
                                                "cut.json,,,,[0-9.]+,[0-9]+,[^\n]+\n"
                                                "graph.txt,pipedream,2,,[0-9.]+,[0-9]+,\n"));
   EXPECT_THAT(ran.out, HasSubstr("\n| graph.txt | pipedream | 2 | | "));
-  ExpectRefused(Tool("import_table", "--emplace $emplace none"), "tools/import_table: none: is no folder");
-  ExpectRefused(Tool("import_table", "--emplace ./none data"), "tools/import_table: ./none: is no program");
+  ExpectRefused(Tool("import_table", "--emplace $emplace none"), "tools/import_table: none: is not a folder");
+  ExpectRefused(Tool("import_table", "--emplace ./none data"), "tools/import_table: ./none: is not a program");
   ExpectRefused(Tool("import_table", "--emplace $emplace --csv none/x.csv data"), "none/x.csv: cannot be written");
   const std::string before = Read("import.csv");
   ASSERT_EQ(Shell("mkdir empty").status, 0);
@@ -122,9 +122,10 @@ TEST_F(PageToolsTest, PredictedIterationsComeOutAgainSlow) {
   ExpectRefused(Tool("vtrain_table", "--predictions none.csv " + table), "none.csv: No such file or directory");
   ExpectRefused(Tool("vtrain_table", "--predictions " + table + " " + table), "is not of --predictions-out (columns");
   ASSERT_EQ(Shell("sed '3s/^[0-9]*/0/' " + archived + " > zero.csv").status, 0);
-  ExpectRefused(Tool("vtrain_table", "--predictions zero.csv " + table), "zero.csv: line 3: is no row of ten integers");
+  ExpectRefused(Tool("vtrain_table", "--predictions zero.csv " + table),
+                "zero.csv: line 3: is not a row of ten integers");
   Write("words.csv", "a,b\nc,d\n");
-  ExpectRefused(Tool("vtrain_table", "words.csv"), "words.csv: line 2: is no row of ten integers");
+  ExpectRefused(Tool("vtrain_table", "words.csv"), "words.csv: line 2: is not a row of ten integers");
   EXPECT_EQ(Tool("vtrain_table", "--fit --predictions short.csv " + table).status, 2);
   EXPECT_EQ(Tool("vtrain_table", "--predictions-out none/x.csv " + table).status, 2);
   ASSERT_EQ(Shell("sed '$d' " + archived + " > short.csv").status, 0);

@@ -111,7 +111,7 @@ TEST_F(PlaceTest, UnknownWordsAreRefusedBeforeAnySearchLengthy) {
   expect_refused(Place("random", "-o x.json --engine steam"), "--engine: ", "placeto-reference");
   expect_refused(Place("random", "-o x.json --grouping none"), "--grouping: ", "merge_and_colocate");
   expect_refused(Place("random", "-o x.json --reward none"), "--reward: ", "runtime");
-  expect_refused(Place("random", "-o x.json --set magic=1"), "random", "magic");
+  expect_refused(Place("random", "-o x.json --set magic=1"), "--set: random", "magic");
   expect_refused(Place("annealing", "-o x.json --set magic=1 magic=2"), "--set: ", "twice");
   expect_refused(Place("random", "-o no/x.json"), "no/x.json: ", "no folder");
   expect_refused(Place("random", "-o g.json"), "g.json: ", "another name");

@@ -142,8 +142,8 @@ TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
   EXPECT_FALSE(Exists("prof.json"));
 }
 
-// Killed once a second of samples is in the file beside the profile; so many are asked for that it cannot have ended.
-// The samples are made longer then, to be known again.
+// Killed once a second of samples is in the file beside the profile; the number of samples is so large that it cannot
+// have ended. The samples are made longer then, to be known again.
 TEST_F(ProfileTest, KilledItKeepsItsSamplesLengthy) {
   const std::string command = "profile --devices cpu:0 --graph tiny.json -o prof.json --seconds 60 --samples ";
   Shell("$emplace " + command +
@@ -275,7 +275,7 @@ TEST_F(ValidateTest, BadInputIsOneLineLengthy) {
   const Ran nowhere =
       Emplace("validate --graph tiny.json --random 1 --mostly cuda:7 --devices cpu:0 --profile prof.json");
   EXPECT_EQ(nowhere.status, 2);
-  EXPECT_EQ(nowhere.err, "--mostly: \"cuda:7\" is no device of \"this machine\"\n");
+  EXPECT_EQ(nowhere.err, "--mostly: \"cuda:7\" is not a device of \"this machine\"\n");
   const Ran no_run =
       Emplace("validate --graph tiny.json --random 1 --devices cpu:0 --profile prof.json --rerun-of tiny.json");
   EXPECT_EQ(no_run.status, 2);
@@ -297,7 +297,7 @@ agent: {name: random_walk}
 budget: {evaluations: 6}
 seeds: [1]
 validate_every: 1
-hardware: {warmups: 0, steps: 1}
+hardware: {share: 0.5, warmups: 0, steps: 1}
 sweep:
   reward_source: [simulator, mixed, hardware]
 )";

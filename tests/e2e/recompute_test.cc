@@ -26,7 +26,7 @@ class RecomputeTest : public PythonToolTest {
     return Tool("recompute", arguments, "EMPLACE=$emplace EMPLACE_REFERENCE_DATA='" + data + "' ");
   }
 
-  // Of others' files, those that pages are made of.
+  // Whether the third-party files that pages are made of are there.
   static bool HasPublicFiles() {
     for (const char* project : {"facebookresearch+param", "facebookresearch+HolisticTraceAnalysis", "AMD-AGI+TraceLens",
                                 "VIA-Research+vTrain"}) {
@@ -110,17 +110,18 @@ TEST_F(RecomputeTest, ChangedWordsAreNamedLengthy) {
 }
 
 TEST_F(RecomputeTest, BadInputIsOneLineLengthy) {
-  ExpectRefused(Recompute("nothing"), "nothing: is no page (one of accuracy, ");
+  ExpectRefused(Recompute("nothing"), "nothing: is not a page (one of accuracy, ");
   Write("other.md", "A page of no template.\n");
   ExpectRefused(Recompute("other.md"), "experiments/pages/other.md.j2: cannot be read (No such file or directory)");
-  ExpectRefused(Recompute("post --archives ."), "post.trials.json.xz: is no archive of runs (there is no such file)");
+  ExpectRefused(Recompute("post --archives ."),
+                "post.trials.json.xz: is not an archive of runs (there is no such file)");
   Write("post.trials.json.xz", "no archive");
-  ExpectRefused(Recompute("post --archives ."), "post.trials.json.xz: is no archive of runs (LZMAError: ");
+  ExpectRefused(Recompute("post --archives ."), "post.trials.json.xz: is not an archive of runs (LZMAError: ");
   // An archive of other runs.
   ASSERT_EQ(Shell("cp " + Quoted("experiments/results/sgdp_ops.trials.json.xz") + " post.trials.json.xz").status, 0);
   ExpectRefused(Recompute("post --archives ."),
                 "post: its page has no place for search on ops, sgdp, node ratio (labels");
-  ExpectRefused(Tool("recompute", "post", "EMPLACE=./none "), "./none: is no program");
+  ExpectRefused(Tool("recompute", "post", "EMPLACE=./none "), "./none: is not a program");
 }
 
 TEST_F(RecomputeTest, APageOfOthersFilesSaysThatItNeedsThem) {

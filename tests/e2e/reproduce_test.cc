@@ -63,7 +63,7 @@ version: 1
 networks:
   - {network: "GPT-2, smallest", model: gpt, set: {batch: 1}, parameters: 124.4e+6, source: "Radford et al. 2019"}
 )");
-  const Ran ran = Emplace("reproduce networks --from few.yaml -o table.csv table.md");
+  const Ran ran = Emplace("reproduce models --from few.yaml -o table.csv table.md");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_NE(ran.out.find("124.4"), std::string::npos);
   EXPECT_NE(Read("table.csv").find("\"GPT-2, smallest\",gpt batch=1,1395,,,124.4,124.4,+0.0,"), std::string::npos)
@@ -126,18 +126,18 @@ TEST_F(ReproduceTest, RefusesWhatItDoesNotKnowLengthy) {
   const Ran ran = Emplace("reproduce miracles");
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
-  EXPECT_EQ(ran.err.rfind("unknown comparison \"miracles\" (networks, calibration, families, hierarchical, ", 0), 0U)
+  EXPECT_EQ(ran.err.rfind("unknown comparison \"miracles\" (models, calibration, families, hierarchical, ", 0), 0U)
       << ran.err;
   Write("bad.yaml", "schema: emplace.calibration\nversion: 1\nfigures: 3\n");
   ExpectRefused(Emplace("reproduce calibration --from bad.yaml"),
                 "bad.yaml: figures: is the number 3 (a list of figures)");
-  ExpectRefused(Emplace("reproduce networks --seed 2"), "--seed: is not for networks");
-  ExpectRefused(Emplace("reproduce networks --list"), "--list: is not for networks");
+  ExpectRefused(Emplace("reproduce models --seed 2"), "--seed: is not for models");
+  ExpectRefused(Emplace("reproduce models --list"), "--list: is not for models");
   ExpectRefused(Emplace("reproduce families --jobs 2"), "--jobs: is not for families");
   ExpectRefused(Emplace("reproduce families cifar10"), "cifar10: is not for families");
   ExpectRefused(Emplace("reproduce families --seed 1 2"), "--seed: is given 2 times (once)");
   ExpectRefused(Emplace("reproduce families --from bad.yaml"), "--from: is not for families");
-  ExpectRefused(Emplace("reproduce networks -o table.txt"),
+  ExpectRefused(Emplace("reproduce models -o table.txt"),
                 "table.txt: does not say its format (a name that ends in .csv, .md or .tex)");
 }
 

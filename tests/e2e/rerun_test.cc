@@ -35,10 +35,10 @@ TEST_F(RerunTest, AResultThatDoesNotComeOutIsCountedLengthy) {
 
 TEST_F(RerunTest, BadInputIsOneLineLengthy) {
   ExpectRefused(Tool("rerun", "--archives . none"),
-                "none.trials.json.xz: is no archive of runs (there is no such file)");
+                "none.trials.json.xz: is not an archive of runs (there is no such file)");
   ExpectRefused(Tool("rerun", "--trials 0"), "--trials 0 --jobs 1: 1 or more are expected");
   ExpectRefused(Tool("rerun", "--csv none/x.csv"), "none/x.csv: cannot be written (there is no folder none)");
-  ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=./none "), "./none: is no program");
+  ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=./none "), "./none: is not a program");
   ExpectRefused(Tool("rerun", "hierarchical_start", "EMPLACE=/bin/true "), "/bin/true: plans nothing");
 }
 

@@ -114,7 +114,7 @@ TEST_F(ScheduleCommandTest, WrongAndMissingFilesAreNamed) {
   EXPECT_EQ(Names(), names);
   Write("s.csv", "0F0,0B0\n1F0,1Q0\n");
   ExpectRefused(Simulate("--schedule s.csv"),
-                "s.csv: line 2, cell 2: \"1Q0\" is no action (stage, F, B, I or W, and micro-batch, as in 0F3)");
+                "s.csv: line 2, cell 2: \"1Q0\" is not an action (stage, F, B, I or W, and micro-batch, as in 0F3)");
   Write("s.csv", "0B0,0F0\n1F0,1B0\n");
   ExpectRefused(
       Simulate("--schedule s.csv"),

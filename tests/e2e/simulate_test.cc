@@ -71,7 +71,7 @@ TEST_F(SimulateTest, WithRooflineADeviceKindNeedsRates) {
 
 TEST_F(SimulateTest, ATimelineIsNoOtherPictureThanSvg) {
   ExpectRefused(Simulate("--timeline t.png"),
-                "--timeline: t.png is no timeline (.svg, a picture, or .json, trace events) (see emplace simulate "
+                "--timeline: t.png is not a timeline (.svg, a picture, or .json, trace events) (see emplace simulate "
                 "--help)");
 }
 

@@ -303,8 +303,7 @@ TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWrittenLengthy) {
     EXPECT_EQ(Names(), before);
   };
   refused("version: 1", "version: 2", "x.yaml: version: is the number 2 (1)");
-  refused("[annealing,", "[3, annealing,",
-          "x.yaml: sweep[\"agent.name\"][0]: is the number 3 (an agent)");
+  refused("[annealing,", "[3, annealing,", "x.yaml: sweep[\"agent.name\"][0]: is the number 3 (an agent)");
   refused("gpus: [2, 4]", "gpus: [2, 4, 40]",
           "x.yaml: sweep[\"cluster.gpus\"][2]: cluster post-8k80 has 8 accelerators, not 40");
   refused("model: rnnlm, set: {hidden: 64, steps: 2}", "files: [no.json]",
@@ -317,7 +316,7 @@ TEST_F(SweepTest, BadExperimentsAreRefusedAndNothingIsWrittenLengthy) {
   EXPECT_EQ(Names(), before);
 }
 
-TEST_F(SweepTest, TheCommandForOneTrialIsNotForPeople) {
+TEST_F(SweepTest, TheCommandForOneTrialIsHidden) {
   EXPECT_EQ(Shell("$emplace --help | grep -c '^  trial '").out, "0\n");
   EXPECT_EQ(Emplace("nonsense").err.find("trial"), std::string::npos);
   EXPECT_EQ(Emplace("trial nowhere").status, 2);

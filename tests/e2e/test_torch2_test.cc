@@ -168,7 +168,7 @@ using TestTorch2SlowTest = TestTorch2Test;
 TEST_F(TestTorch2SlowTest, TheSourcesThereAreTheSourcesHereAndWhatWasBuiltStays) {
   MakeRoot();
   Shell("touch root/emplace/gone.cc root/emplace/build/kept && rm bin/tar");
-  // Of the last copy: a file that is unchanged, and one that has another text since.
+  // The last copy has a file that is unchanged, and one whose text has changed since.
   Shell("cp " EMPLACE_TEST_SOURCE_DIR "/../CMakeLists.txt root/emplace && echo old > root/emplace/LICENSE");
   Shell("touch -d 2001-02-03 root/emplace/CMakeLists.txt && touch built");
   Run("root");

@@ -110,7 +110,7 @@ TEST_P(PublishedThroughputTest, SplitsHaveThePublishedLargestLoads) {
   EXPECT_EQ(Millis(linked->max_load_micros), GetParam().optimal_millis);
 }
 
-// The best largest load that multilevel_search finds for these costs in so many evaluations, in us.
+// The best largest load that multilevel_search finds for these costs in this many evaluations, in us.
 double Searched(const PublishedInput& input, std::size_t evaluations) {
   const CostTable times = MeasuredCosts(input.graph, input.cluster);
   const agents::MaxLoadEvaluator evaluator(input.costs);

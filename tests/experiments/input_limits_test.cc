@@ -117,7 +117,7 @@ TEST_F(InputLimitsFileTest, OfALargerFileNothingIsRead) {
     EXPECT_EQ(OpenForReading(path, limits.kind)->peek(), '{') << limits.name;
     fs::resize_file(path, limits.bytes + 1);
     EXPECT_EQ(ErrorOf([&] { OpenForReading(path, limits.kind)->peek(); }),
-              fmt::format("holds more than {} bytes (at most so many, uncompressed)", limits.bytes))
+              fmt::format("holds more than {} bytes (at most this many, uncompressed)", limits.bytes))
         << limits.name;
   }
 }

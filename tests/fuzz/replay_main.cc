@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   if (argc != 3) Refuse(argv[0], "wants a target and one archive (FILE.tar.gz)");
   const emplace::fuzz::Target* target = emplace::fuzz::kTargets;
   while (target->name != nullptr && std::strcmp(target->name, argv[1]) != 0) ++target;
-  if (target->name == nullptr) Refuse(argv[1], "is no target");
+  if (target->name == nullptr) Refuse(argv[1], "is not a target");
   const std::string archive = Unpacked(argv[2]);
   std::size_t inputs = 0;
   for (std::size_t at = 0; at + kBlock <= archive.size() && archive[at] != '\0';) {

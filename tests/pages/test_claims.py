@@ -70,7 +70,7 @@ class EffectTest(unittest.TestCase):
     def test_the_interval_is_of_graphs_and_of_seeds(self):
         of_graphs = effect_of([[[-10.0] * 5] if index % 2 else [[-20.0] * 5] for index in range(20)])
         self.assertAlmostEqual(of_graphs.mean, -15)
-        # Of 20 graphs the deviation of the mean is 5 / sqrt(20).
+        # With 20 graphs the deviation of the mean is 5 / sqrt(20).
         self.assertAlmostEqual(of_graphs.low, -15 - 1.96 * 5 / math.sqrt(20), delta=0.4)
         self.assertAlmostEqual(of_graphs.high, -15 + 1.96 * 5 / math.sqrt(20), delta=0.4)
         of_seeds = effect_of([[[-20.0, -10.0] * 10]])

@@ -17,7 +17,7 @@ class ReadValidationTest(ScratchFolderTest):
         (self.folder / "nmt.validation.json.gz").write_bytes(content)
 
     def refuses(self, reason):
-        with self.assertRaisesRegex(BadInput, "nmt.validation.json.gz: is no emplace.validation .*" + reason):
+        with self.assertRaisesRegex(BadInput, "nmt.validation.json.gz: is not an emplace.validation .*" + reason):
             read_validation(self.folder, "nmt")
 
     def test_a_file_is_read(self):

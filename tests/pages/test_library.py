@@ -62,7 +62,7 @@ class LibraryTest(unittest.TestCase):
     def test_a_row_that_cannot_be_read_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "best_known.yaml").write_text("results:\n  - {broken\n", encoding="utf-8")
-            with self.assertRaisesRegex(BadInput, r"best_known.yaml:2: is no row"):
+            with self.assertRaisesRegex(BadInput, r"best_known.yaml:2: is not a row"):
                 read_library(Path(folder))
             Path(folder, "best_known.yaml").unlink()
             with self.assertRaisesRegex(BadInput, "cannot be read"):
@@ -72,7 +72,7 @@ class LibraryTest(unittest.TestCase):
         for ratio, expected in [(1.5, 1.5), (0.9, 0.9), (11, 10), (None, 10)]:
             self.assertAlmostEqual(best_known_ratio(trial("random on ops", 1, FOUR, ratio=ratio), LIBRARY), expected)
         self.assertEqual(instance_of(trial("random on ops", 1, FOUR), LIBRARY).name, FOUR)
-        with self.assertRaisesRegex(BadInput, "fork-82-equal-4 is no instance"):
+        with self.assertRaisesRegex(BadInput, "fork-82-equal-4 is not an instance"):
             best_known_ratio(trial("random on ops", 1, FOUR), {})
 
 

@@ -15,7 +15,7 @@ from shared.archive import BadInput, Trial, read_trials  # noqa: E402
 from shared.packed import compact, fingerprint, read_packed, unpack, write_packed  # noqa: E402
 
 
-# That of a trial whose folder emplace sweep named 001d1955f05762fe.
+# The spec of a trial whose folder emplace sweep named 001d1955f05762fe.
 SPEC = json.loads(
     '{"schema":"emplace.trial_spec","version":1,"experiment":"placeto","graph":{"model":"inception_v3","set":{"batch":64'
     '}},"grouping":{"name":"merge_and_colocate","groups":64},"cluster":{"name":"p2.8xlarge","devices":["cpu:0","gpu:0",'
@@ -100,7 +100,7 @@ class PackedTest(ScratchFolderTest):
             (lzma.compress(b'{"schema": "emplace.packed_trials", "version": 2, "trials": [{}]}'), "KeyError"),
         ):
             path.write_bytes(content)
-            with self.assertRaisesRegex(BadInput, "a.trials.json.xz: is no archive of runs .*" + reason):
+            with self.assertRaisesRegex(BadInput, "a.trials.json.xz: is not an archive of runs .*" + reason):
                 read_trials(path)
         write_packed(path, {}, [])
         with self.assertRaisesRegex(BadInput, "a.trials.json.xz: holds no trial"):

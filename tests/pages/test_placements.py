@@ -93,7 +93,7 @@ class BestStepTest(ScratchFolderTest):
         self.assertEqual(best_step(source, row, "c", Found([6, 5]), "x").time, 5000)
         with self.assertRaisesRegex(BadInput, "x.json.xz: takes 5.000 ms, and the best of its trials 4.000"):
             best_step(source, row, "c", Found([4, 6]), "x")
-        with self.assertRaisesRegex(BadInput, "y.json.xz: is no placement"):
+        with self.assertRaisesRegex(BadInput, "y.json.xz: is not a placement"):
             best_step(source, row, "c", Found([5]), "y")
 
 

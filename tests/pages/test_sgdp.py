@@ -64,7 +64,7 @@ class FakeSource:
 
 
 def alone(times):
-    """Of each network and agent a trial of each of two seeds. RNNLM with 4 layers does not fit on a single GPU."""
+    """A trial of each network and agent with each of two seeds. RNNLM with 4 layers does not fit on a single GPU."""
     return [
         trial(
             label, GRAPHS[row], times(label), seed, graphs={"start_step_time_us": 90000 if row == "rnnlm4" else 80000}
@@ -84,7 +84,7 @@ class NetworkTest(unittest.TestCase):
 
 
 def together():
-    """Of each of two seeds a trial on all networks."""
+    """A trial on all networks with each of two seeds."""
     return [
         trial(
             BEST,

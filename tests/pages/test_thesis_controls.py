@@ -43,7 +43,7 @@ def trial(label, family, index, seed, best, entropy=0.5, cluster=None):
 
 
 class FakeArchive:
-    """Of each label, by place, the step time in ms on all graphs with all seeds."""
+    """The step time of each label, by place, in ms, on all graphs with all seeds."""
 
     name = "fake"
 

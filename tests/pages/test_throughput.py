@@ -74,7 +74,7 @@ class ThroughputTest(unittest.TestCase):
         self.assertAlmostEqual(figures["experts.least"], 50)
         self.assertAlmostEqual(figures["experts.most"], 60)
         self.assertEqual((figures["seeds"], figures["evaluations"], figures["gnmt.search"]), (2, 9, 16))
-        # Of 17.790, 17.790, 17.778 and ours, 20: theirs is bold. Of 41.746, 187.914 and 39.943 ours is.
+        # Among 17.790, 17.790, 17.778 and ours, 20, theirs is bold. Beside 41.746, 187.914 and 39.943, ours is.
         self.assertEqual(tables["theirs"][2], "| layers: bert24, inference | 17.790 | 17.790 | **17.778** | 20.000 |")
         self.assertEqual(tables["theirs"][3], "| layers: bert24, training | 41.746 | 187.914 | 39.943 | **20.000** |")
 
@@ -86,7 +86,7 @@ class ThroughputTest(unittest.TestCase):
             THROUGHPUT.describe(Rows(throughput=HEADER + text))
 
     def test_other_rows_are_refused(self):
-        with self.assertRaisesRegex(BadInput, "throughput.csv: x: is no row of tools/throughput_table"):
+        with self.assertRaisesRegex(BadInput, "throughput.csv: x: is not a row of tools/throughput_table"):
             cuts("x,expert,,,fast,1")
 
 

@@ -90,10 +90,10 @@ class PlaceTest(AgentCase):
         refused("sample_agents:Nothing", r"sample_agents:Nothing: propose: placements: has 0 placements")
         refused("sample_agents:TooShort", r"propose: placements\[0\]: has 1 devices \(one for each of 8 groups\)")
         refused("sample_agents:Once", r"propose: placements\[0\]\[0\]: is the number 5 \(an integer from 0 to 1\)", "--set", "device=5")
-        refused("sample_agents:Flat", "TypeError: propose returned a list that is no list of placements")
+        refused("sample_agents:Flat", "TypeError: propose returned a list that is not a list of placements")
         refused("sample_agents:Exits", "its process ended with status 3")
         refused("sample_agents:Dies", "its process was ended by signal 9")
-        refused("a b:C", r'--agent: agent "a b:C" is no class of Python')
+        refused("a b:C", r'--agent: agent "a b:C" is not a Python class')
         with open(f"{self.folder}/broken.py", "w", encoding="utf-8") as file:
             file.write("x = 1\nclass A(:\n")
         refused("broken:A", r"broken\.py:2: SyntaxError: invalid syntax")

@@ -1,5 +1,5 @@
-"""Every argument of every public function: what is no number, array, text or path that it takes is an InputError which
-begins with its name."""
+"""Every argument of every public function: a value of the wrong type is an InputError which begins with the
+name of the argument."""
 
 import inspect
 import os

@@ -149,7 +149,7 @@ class EvaluateTest(Case):
         self.assert_refused("out[0]: is another array (a writable C-contiguous array of int64 and shape (2,))",
                             self.simulator.evaluate, placements, out=(np.zeros(3, np.int64), peaks))
         self.assert_refused("out[1]", self.simulator.evaluate, placements, out=(steps, np.zeros((2, 2))))
-        self.assert_refused("out[0]: is no array", self.simulator.evaluate, placements, out=([0, 0], peaks))
+        self.assert_refused("out[0]: is not an array", self.simulator.evaluate, placements, out=([0, 0], peaks))
         steps.flags.writeable = False
         self.assert_refused("out[0]", self.simulator.evaluate, placements, out=(steps, peaks))
 

@@ -69,7 +69,7 @@ TEST(GraphCollectivesTest, WrongGroupsAreRefused) {
               spec.attrs = R"({"group":3})";
               Build({spec});
             }),
-            "ops[0].attrs.group: 3 is no group (a string that is not empty)");
+            "ops[0].attrs.group: 3 is not a group (a nonempty string)");
   EXPECT_EQ(ErrorOf([] {
               Build({Member("a", "recv", "p", {}, {8}), Member("b", "recv", "p", {}, {8})});
             }),

@@ -212,7 +212,7 @@ std::int64_t StepWithDelay(const Problem& problem, const Timeline& timeline, OpI
   std::vector<std::int64_t> end(problem.graph.num_ops(), 0);
   std::vector<std::int64_t> issued(problem.graph.num_ops(), 0);
   std::map<std::pair<TensorId, DeviceId>, std::int64_t> arrival;
-  // Those that lanes issue first, in that order: starts are moved until all others agree.
+  // The ops that lanes issue first come first, in that order: starts are moved until all others agree.
   std::map<OpId, std::size_t> rank;
   for (const OpId op : timeline.issued) rank.emplace(op, rank.size());
   std::vector<Timeline::OpRun> runs = timeline.ops;

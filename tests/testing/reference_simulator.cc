@@ -255,7 +255,7 @@ class Reference {
   const Placement& placement_;
   std::set<OpId> contended_;  // took longer because another device was busy
   std::map<OpId, std::int64_t> start_;
-  std::map<OpId, std::int64_t> issue_start_;  // of ops on devices that are fed
+  std::map<OpId, std::int64_t> issue_start_;  // on devices with an issue lane
   std::map<DeviceId, std::int64_t> device_free_;
   std::map<std::pair<DeviceId, DeviceId>, std::int64_t> channel_free_;
   std::map<std::pair<TensorId, DeviceId>, std::pair<std::int64_t, std::int64_t>> arrival_;  // start, arrival

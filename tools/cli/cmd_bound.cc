@@ -178,7 +178,7 @@ int Run(const BoundCommandOptions& options) {
 
 Command AddBound(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("bound", "Prove a step time that no placement can beat; of a small graph, find the optimum");
+      app.add_subcommand("bound", "Prove a step time that no placement can beat; for a small graph, find the optimum");
   auto options = std::make_shared<BoundCommandOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);

@@ -73,7 +73,7 @@ bool All(const CompareOptions& options) { return options.agents == std::vector<s
 
 void CheckAgents(const CompareOptions& options) {
   if (All(options)) return;
-  for (const std::string& name : options.agents) AtPlace("--agents", [&] { agents::FindAgent(name); });
+  for (const std::string& name : options.agents) WithLocation("--agents", [&] { agents::FindAgent(name); });
 }
 
 // "all": every agent that supports this cluster.
@@ -291,6 +291,13 @@ std::vector<std::string> OneDeviceNotes(const std::vector<Cell>& cells) {
   return notes;
 }
 
+// Which costs a default has chosen; "" if the user named them.
+std::string DefaultCostsLine(const CompareOptions& options, const std::vector<Cell>& cells) {
+  const ProblemOptions& problem = options.problem;
+  if (cells.empty() || !problem.costs.model.empty() || !problem.costs.profile.empty()) return "";
+  return HeadLine(problem.graph.file, problem.cluster.name, problem.settings.engine, cells.front().costs);
+}
+
 enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kLatex, kJson };
 
 Format FormatOf(const std::string& path) {
@@ -304,11 +311,7 @@ Format FormatOf(const std::string& path) {
 void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
   switch (format) {
     case Format::kText:
-      if (!cells.empty()) {
-        const ProblemOptions& problem = options.problem;
-        out << HeadLine(problem.graph.file, problem.cluster.name, problem.settings.engine, cells.front().costs)
-            << "\n\n";
-      }
+      if (const std::string line = DefaultCostsLine(options, cells); !line.empty()) out << line << "\n\n";
       MakeTable(options, cells).PrintText(out);
       for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << note << '\n';
       return;
@@ -410,7 +413,7 @@ int Run(const CompareOptions& options) {
 }  // namespace
 
 Command AddCompare(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("compare", "Let several agents place one graph, and print a table");
+  CLI::App* const command = app.add_subcommand("compare", "Place one graph with several agents, and print a table");
   auto options = std::make_shared<CompareOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);
@@ -420,7 +423,7 @@ Command AddCompare(CLI::App& app) {
       ->transform(IntegerFrom(0));
   command
       ->add_option("--agents", options->agents,
-                   "Who searches, of `emplace list agents`, or agents in Python, MODULE:CLASS (default: all)")
+                   "Agents, of `emplace list agents`, or classes in Python, MODULE:CLASS (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
   AddSearchOptions(*command, &options->problem, {"agent", "set"});
@@ -432,7 +435,7 @@ Command AddCompare(CLI::App& app) {
                    "Write the table to a file too, as the end of its name says: .csv, .md, .tex (LaTeX, with the "
                    "package booktabs) or .json")
       ->type_name("FILE");
-  command->add_option("--placements", options->placements, "Folder, which exists, for each agent's best placement")
+  command->add_option("--placements", options->placements, "Existing folder, for each agent's best placement")
       ->type_name("DIR");
   return {command, [options] { return Run(*options); }};
 }

@@ -42,7 +42,7 @@ Command AddDashboard(CLI::App& app) {
   auto options = std::make_shared<DashboardOptions>();
   command->add_option("RUNS", options->runs, "A folder that `emplace sweep` wrote, or one experiment's folder in it")
       ->required();
-  command->add_option("--port", options->port, "Of 127.0.0.1; 0 is any that is free (default: 0)")
+  command->add_option("--port", options->port, "Port of 127.0.0.1; 0 picks a free one (default: 0)")
       ->type_name("PORT")
       ->transform(IntegerFrom(0, 65535));
   return {command, [options] { return Run(*options); }};

@@ -97,8 +97,9 @@ Command AddDataset(CLI::App& app) {
   command->add_option("family", options->family, "Family, of `emplace list datasets`")->required()->type_name("FAMILY");
   AddSeedOption(*command, &options->seed, "Seed of all draws: the same seed gives the same bytes (default: 1)");
   command
-      ->add_option("-o,--output", options->output,
-                   "Folder to write, made if it is not there: graphs/, groupings/ and dataset.json, the last to appear")
+      ->add_option(
+          "-o,--output", options->output,
+          "Folder to write, created if it does not exist: graphs/, groupings/ and dataset.json, the last to appear")
       ->required()
       ->type_name("DIR");
   return {command, [options] { return Run(*options); }};

@@ -200,7 +200,7 @@ int Run(DiffOptions options) {
 
 Command AddDiff(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("diff", "Say what moved between two placements, and what each move gains");
+      app.add_subcommand("diff", "Show what moved between two placements, and what each move gains");
   auto options = std::make_shared<DiffOptions>();
   command->add_option("--graph", options->problem.graph.file, "graph.json (or the first of three files)")
       ->type_name("FILE");
@@ -208,15 +208,14 @@ Command AddDiff(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   command
       ->add_option("placements", options->placements,
-                   "Two files placement.json: from which, and to which; before them the graph, unless --graph names it")
+                   "Two placement.json files, the old and the new; before them the graph, unless --graph names it")
       ->required()
       ->expected(2, 3)
       ->type_name("FILE");
   command
-      ->add_option(
-          "--by", options->by,
-          "What moves together, of those from one device to one other: pieces, which inputs and control inputs "
-          "join, or layers (default: pieces)")
+      ->add_option("--by", options->by,
+                   "What moves together from one device to another: pieces, which inputs and control inputs "
+                   "join, or layers (default: pieces)")
       ->type_name("WHAT")
       ->check(CLI::Validator(GroupError, "", "what"));
   AddCostOptions(*command, &options->problem);

@@ -247,8 +247,8 @@ int Run(const ExplainOptions& options) {
 }  // namespace
 
 Command AddExplain(CLI::App& app) {
-  CLI::App* const command =
-      app.add_subcommand("explain", "Say where a step goes: critical chain, slack, devices, moves that gain most");
+  CLI::App* const command = app.add_subcommand(
+      "explain", "Explain where a step's time goes: critical chain, slack, devices, moves that gain most");
   auto options = std::make_shared<ExplainOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);

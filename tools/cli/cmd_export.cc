@@ -43,7 +43,7 @@ int Run(const ExportOptions& options) {
   const std::vector<std::string> inputs = {problem.graph.file, problem.cluster.name, options.placement,
                                            problem.costs.profile};
   CheckFiles(inputs, {});
-  if (options.out == "-") throw InputError("--out", "\"-\" is no prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
+  if (options.out == "-") throw InputError("--out", "\"-\" is not a prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   const Graph graph = experiments::LoadGraph(problem.graph);
   Cluster cluster = LoadCluster(problem);
   if (cluster.has_issue_lanes()) {

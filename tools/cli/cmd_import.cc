@@ -161,13 +161,13 @@ Command AddImport(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
       "import", "Turn another project's profile or trace into a graph.json, or a topology into a cluster.yaml");
   auto options = std::make_shared<ImportOptions>();
-  command->add_option("file", options->files, "What to read; of several ranks of one step, all traces")
+  command->add_option("file", options->files, "Files to read; for several ranks of one step, the traces of all")
       ->required()
       ->type_name("FILE");
   command
       ->add_option("--from", options->format, "Format, of `emplace list importers` (default: found from the content)")
       ->type_name("FORMAT");
-  command->add_option("-o,--output", options->output, "graph.json to write; of a topology, cluster.yaml")
+  command->add_option("-o,--output", options->output, "graph.json to write; for a topology, cluster.yaml")
       ->required()
       ->type_name("FILE");
   command->add_option("--cluster-out", options->cluster_output, "cluster.yaml to write, where the format has one")
@@ -189,10 +189,11 @@ Command AddImport(CLI::App& app) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--training", options->training, "Make a training step of a forward graph (torch-export)");
-  command->add_option("--optimizer", options->optimizer, "Of the training step: sgd, momentum, rmsprop or adam")
+  command
+      ->add_option("--optimizer", options->optimizer, "Optimizer of the training step: sgd, momentum, rmsprop or adam")
       ->type_name("NAME")
       ->default_str(std::string(kDefaultOptimizer));
-  command->add_option("--nodes", options->nodes, "How many such nodes there are, joined by their network cards (nccl)")
+  command->add_option("--nodes", options->nodes, "Number of such nodes, joined by their network cards (nccl)")
       ->type_name("N")
       ->capture_default_str()
       ->transform(IntegerFrom(1, datasets::kMostNcclNodes));

@@ -54,7 +54,7 @@ struct Counts {
   }
 };
 
-std::string FlopForPeople(double flop) {
+std::string HumanReadableFlop(double flop) {
   static constexpr const char* kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   std::size_t unit = 0;
   for (; flop >= 1000 && unit + 1 < std::size(kUnits); ++unit) flop /= 1000;
@@ -113,7 +113,7 @@ Summary Summarise(const Graph& graph) {
   return s;
 }
 
-std::string TimesForPeople(const Summary& s) {
+std::string HumanReadableTimes(const Summary& s) {
   const std::string kinds = Listed(s.timed_kinds);
   return fmt::format(
       "for every device kind at once: {} ops; by kind: {}; none: {} ops (inputs and variables, which need "
@@ -130,15 +130,15 @@ void PrintSummary(std::ostream& out, const Graph& graph, const Summary& s) {
       << fmt::format("depth              {} edges on the longest path\n", s.depth)
       << fmt::format("layers             {}\n", s.layers.size())
       << fmt::format("colocated          {} ops tied to others\n", s.tied)
-      << fmt::format("FLOP               {}\n", s.all.flop > 0 ? FlopForPeople(s.all.flop) : "not given (flop)")
+      << fmt::format("FLOP               {}\n", s.all.flop > 0 ? HumanReadableFlop(s.all.flop) : "not given (flop)")
       << fmt::format("persistent memory  {} ({} of it in {} variables)\n", HumanReadable(s.all.persistent),
                      HumanReadable(s.variables.persistent), s.variables.ops)
-      << fmt::format("time_us            {}\n", Printable(TimesForPeople(s)));
+      << fmt::format("time_us            {}\n", Printable(HumanReadableTimes(s)));
   const auto print = [&out](const char* heading, const std::map<std::string_view, Counts>& counts) {
     Table table({heading, "ops", "FLOP", "persistent memory"});
     for (const auto& [name, count] : counts) {
-      table.Add(
-          {std::string(name), std::to_string(count.ops), FlopForPeople(count.flop), HumanReadable(count.persistent)});
+      table.Add({std::string(name), std::to_string(count.ops), HumanReadableFlop(count.flop),
+                 HumanReadable(count.persistent)});
     }
     out << '\n';
     table.PrintText(out);
@@ -179,14 +179,15 @@ struct ClusterSummary {
 
 ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const experiments::CostModels models =
-      experiments::LoadCostModels(experiments::ResolvedCosts(problem.costs, graph, cluster), "costs");
+  const experiments::CostsChoice choice = experiments::ResolvedCosts(problem.costs, graph, cluster);
+  const experiments::CostModels models = experiments::LoadCostModels(choice, "costs");
   experiments::CheckKinds(models, cluster, problem.cluster.name);
   ClusterSummary s;
   s.name = cluster.name();
   s.num_devices = cluster.num_devices();
+  s.costs = experiments::CostsText(choice);
   OpId first{};
-  s.untimed = AtPlace(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
+  s.untimed = WithLocation(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   if (s.untimed > 0) {
     s.first_untimed = graph.op(first).name;
     s.why_untimed = models.model->WhyNoTime(graph, first);
@@ -194,7 +195,7 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   }
   const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
   const CostTable& costs = loaded.table;
-  s.costs = loaded.text;
+
   s.bounds = ComputeBounds(graph, cluster, costs);
   s.best = agents::FindLowerBound(graph, cluster, costs, "fifo");
   return s;
@@ -202,14 +203,14 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
 
 void PrintClusterSummary(std::ostream& out, const ClusterSummary& s) {
   out << fmt::format("\non {} ({} devices)\n", Printable(s.name), s.num_devices)
+      << fmt::format("costs              {}\n", Printable(s.costs))
       << fmt::format("ops without time   {}{}\n", s.untimed,
                      s.untimed > 0 ? " (the first: " + Printable(s.first_untimed) + ")" : "");
   if (s.untimed > 0) {
     out << fmt::format("no bounds          {}\n", s.why_untimed);
     return;
   }
-  out << fmt::format("costs              {}\n", s.costs)
-      << fmt::format("critical path      {}\n", HumanReadableMicros(s.bounds.critical_path_micros))
+  out << fmt::format("critical path      {}\n", HumanReadableMicros(s.bounds.critical_path_micros))
       << fmt::format("work               {}, each op on its fastest device\n",
                      HumanReadableMicros(s.bounds.work_micros))
       << fmt::format("lower bound        {} ({})\n", HumanReadableMicros(s.best.micros), s.best.method);

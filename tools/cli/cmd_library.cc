@@ -104,7 +104,7 @@ void PrintSummary(const std::vector<LibraryInstance>& instances) {
 
 int RunList(const ListOptions& options) {
   std::optional<Tier> only;
-  if (!options.tier.empty()) only = AtPlace("--tier", [&] { return experiments::FindTier(options.tier); });
+  if (!options.tier.empty()) only = WithLocation("--tier", [&] { return experiments::FindTier(options.tier); });
   Json rows = Json::array();
   Table table({"instance", "tier", "ops", "cluster", "best ms", "bound ms", "gap %", "status"});
   for (const LibraryInstance& instance : experiments::LibraryInstances()) {
@@ -222,7 +222,7 @@ int RunCheck(const CheckOptions& options) {
   std::istringstream in(text);
   const Placement placement = ReadPlacement(in, options.placement, problem.graph, problem.cluster);
   const experiments::PlacementVerdict verdict =
-      AtPlace(options.placement, [&] { return experiments::Judge(problem, placement); });
+      WithLocation(options.placement, [&] { return experiments::Judge(problem, placement); });
   const KnownResult* known = experiments::FindKnownResult(instance.name);
   const std::int64_t nanos = verdict.step_time_ns;
   const bool differs = options.step_time_ns && std::cmp_not_equal(*options.step_time_ns, nanos);
@@ -278,7 +278,7 @@ int RunCheck(const CheckOptions& options) {
 }
 
 void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
-  score.add_option("agent", options->agent, "Who searches, of `emplace list agents`")->required()->type_name("AGENT");
+  score.add_option("agent", options->agent, "Agent, of `emplace list agents`")->required()->type_name("AGENT");
   AddSetOption(score, &options->settings);
   score.add_option("--label", options->label, "Its name in tables (default: the agent and what is set)")
       ->type_name("TEXT");
@@ -304,7 +304,7 @@ void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
   score
       .add_option(
           "-o,--output", options->output,
-          "Folder to write, made if it is not there: AGENT/scores.json, AGENT/times.json, and index.html, which "
+          "Folder to write, created if it does not exist: AGENT/scores.json, AGENT/times.json, and index.html, which "
           "shows all searchers of the folder")
       ->required()
       ->type_name("DIR");

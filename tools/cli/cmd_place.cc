@@ -210,7 +210,7 @@ Command AddPlace(CLI::App& app) {
   AddSearchOptions(*command, &options->problem);
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "Resume from this file, if it exists, and save to it now and then")
+                   "Resume from this file, if it exists, and save to it periodically")
       ->type_name("FILE");
   command
       ->add_option("--policy", options->policy,

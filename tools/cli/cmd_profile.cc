@@ -51,7 +51,7 @@ std::string ClusterPath(const ProfileOptions& options) {
   return (std::filesystem::path(options.output).parent_path() / "cluster.yaml").string();
 }
 
-// Of the samples of a run that is stopped; "" where there is no file to put it beside.
+// The path of the samples of a run that is stopped; "" where there is no file to put it beside.
 std::string SamplesPath(const ProfileOptions& options) {
   return options.output == "-" ? "" : options.output + ".samples";
 }
@@ -196,7 +196,7 @@ int Run(const ProfileOptions& options) {
   const profiler::LoadWatch load(open.devices());
   {
     Progress progress("profile");
-    result = AtPlace(options.graph.empty() ? options.torchscript : options.graph, [&] {
+    result = WithLocation(options.graph.empty() ? options.torchscript : options.graph, [&] {
       return profiler::ExtendProfile(
           graph, open.devices(), machine, &profile,
           [&](const Profile& now) {
@@ -245,26 +245,27 @@ Command AddProfile(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("-o,--output", options->output,
-                   "profile.json; one that is there is extended by what it lacks, so that a stopped run resumes")
+                   "profile.json; an existing one is extended by what it lacks, so that a stopped run resumes")
       ->required()
       ->type_name("FILE");
   command
       ->add_option("--cluster-out", options->cluster_output,
                    "The devices and their links as a cluster (default: cluster.yaml beside the profile)")
       ->type_name("FILE");
-  command->add_option("--samples", options->ops.samples, "Of each op, unless --seconds are over first")
+  command->add_option("--samples", options->ops.samples, "Samples of each op, unless --seconds run out first")
       ->type_name("N")
       ->transform(IntegerFrom(3, 100'000))
       ->capture_default_str();
   command
       ->add_option("--seconds", options->ops.seconds,
-                   "On one op, at most; but three samples are always taken, and ops of 90 % of the step have all")
+                   "Seconds to spend on one op at most; three samples are always taken, and the ops that make up 90 % "
+                   "of the step have all")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 3600))
       ->capture_default_str();
   command
       ->add_option("--patience", options->ops.patience_seconds,
-                   "So long, in all, samples are taken again that other programs disturbed on a shared core")
+                   "Seconds in all to repeat samples that other programs disturbed on a shared core")
       ->type_name("S")
       ->transform(NumberFrom(0, 36'000))
       ->capture_default_str();

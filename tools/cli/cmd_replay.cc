@@ -51,7 +51,7 @@ std::string Error(double simulated, double measured) {
 }
 
 // Sums of many times: to a nanosecond.
-std::string SumForPeople(double micros) { return HumanReadableMicros(std::round(micros * 1000) / 1000); }
+std::string HumanReadableSum(double micros) { return HumanReadableMicros(std::round(micros * 1000) / 1000); }
 
 // What the unexplained time consists of; "" if nothing stands out.
 std::string PartsText(const experiments::Replay& replay) {
@@ -62,7 +62,7 @@ std::string PartsText(const experiments::Replay& replay) {
         std::pair(parts.idle, "of GPU idle time that nothing in the trace accounts for"),
         std::pair(parts.gaps, "of short gaps between activities that are not reproduced")}) {
     if (micros < 0.001 * replay.measured_step_time) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", SumForPeople(micros), what);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", HumanReadableSum(micros), what);
   }
   return text;
 }
@@ -82,18 +82,18 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
                      replay.activities == 1 ? "1 GPU activity" : fmt::format("{} GPU activities", replay.activities),
                      fmt::format("{:.1f} %", replay.attributed_percent));
   Table totals({"", "simulated", "measured", "error"});
-  totals.Add({"step time", SumForPeople(replay.step_time), SumForPeople(replay.measured_step_time),
+  totals.Add({"step time", HumanReadableSum(replay.step_time), HumanReadableSum(replay.measured_step_time),
               Error(replay.step_time, replay.measured_step_time)});
-  totals.Add({"GPU busy", SumForPeople(replay.gpu_busy), SumForPeople(replay.measured_gpu_busy),
+  totals.Add({"GPU busy", HumanReadableSum(replay.gpu_busy), HumanReadableSum(replay.measured_gpu_busy),
               Error(replay.gpu_busy, replay.measured_gpu_busy)});
   totals.PrintText(out);
   if (replay.measured_own_busy < replay.measured_gpu_busy) {
     out << fmt::format(
         "of the busy time {} is of the step's own activities, which span {}; the rest was launched before\n",
-        SumForPeople(replay.measured_own_busy), SumForPeople(replay.measured_own_span));
+        HumanReadableSum(replay.measured_own_busy), HumanReadableSum(replay.measured_own_span));
   }
   const auto of_step = [&](double micros) {
-    return fmt::format("{} ({:.2f} % of the step)", SumForPeople(micros),
+    return fmt::format("{} ({:.2f} % of the step)", HumanReadableSum(micros),
                        replay.measured_step_time > 0 ? 100 * micros / replay.measured_step_time : 0);
   };
   out << fmt::format("starts of GPU activities are off by {} in the median, {} at the 90th percentile\n",
@@ -103,7 +103,7 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
   Table streams({"stream", "activities", "busy", "idle for the host", "for launch delays, gaps", "for other streams",
                  "end unexplained"});
   for (const experiments::ReplayStream& stream : replay.streams) {
-    const auto both = [](double a, double b) { return SumForPeople(a) + " / " + SumForPeople(b); };
+    const auto both = [](double a, double b) { return HumanReadableSum(a) + " / " + HumanReadableSum(b); };
     streams.Add({stream.name, std::to_string(stream.activities), both(stream.busy, stream.measured_busy),
                  both(stream.idle[0], stream.measured_idle[0]), both(stream.idle[1], stream.measured_idle[1]),
                  both(stream.idle[2], stream.measured_idle[2]),
@@ -121,7 +121,8 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
     path.Add({std::string(part.kind == ChainKind::kCompute ? imported.graph.op(part.item.op).kind
                           : is_launch                      ? "launch delay"
                                                            : agents::Words(part.kind)),
-              SumForPeople(micros), fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
+              HumanReadableSum(micros),
+              fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
               agents::PartText(imported.graph, part), agents::PlaceText(*imported.cluster, part.item)});
   }
   path.PrintText(out);
@@ -131,15 +132,16 @@ constexpr std::size_t kShownOperators = 12;
 
 void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
   const auto percent = [](double part) { return fmt::format("{:.0f}", 100 * part); };
-  table->Add({Printable(row.name), std::to_string(row.calls), std::to_string(row.kernels), SumForPeople(row.measured),
-              fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0), SumForPeople(row.roofline),
-              fmt::format("{:.2f}", row.Ratio()), percent(row.median_error), percent(row.p90_error)});
+  table->Add({Printable(row.name), std::to_string(row.calls), std::to_string(row.kernels),
+              HumanReadableSum(row.measured), fmt::format("{:.1f}", all > 0 ? 100 * row.measured / all : 0),
+              HumanReadableSum(row.roofline), fmt::format("{:.2f}", row.Ratio()), percent(row.median_error),
+              percent(row.p90_error)});
 }
 
 void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, bool is_scaled) {
   const double all = check.total.measured + check.unknown_time + check.transfers;
   out << fmt::format("{} against measured, on {}; % of {} of device time\n", is_scaled ? "scaled roofline" : "roofline",
-                     check.kind, SumForPeople(all));
+                     check.kind, HumanReadableSum(all));
   const std::vector<std::string> columns = {"class",
                                             "calls",
                                             "kernels",
@@ -164,11 +166,11 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, b
   operators.PrintText(out);
   out << fmt::format("\n|error| of a call, mean: {:.1f} %\n", 100 * check.total.mean_error);
   if (check.step_time) {
-    out << fmt::format("the step with these times: {} simulated, {} measured, {}\n", SumForPeople(*check.step_time),
-                       SumForPeople(*check.measured_step_time), Error(*check.step_time, *check.measured_step_time));
+    out << fmt::format("the step with these times: {} simulated, {} measured, {}\n", HumanReadableSum(*check.step_time),
+                       HumanReadableSum(*check.measured_step_time), Error(*check.step_time, *check.measured_step_time));
   }
   out << fmt::format("not compared: {} of copies from and to the host, and of collectives\n",
-                     SumForPeople(check.transfers));
+                     HumanReadableSum(check.transfers));
   if (check.unknown.empty()) return;
   std::string names;
   for (std::size_t i = 0; i < std::min(kShownOperators, check.unknown.size()); ++i) {
@@ -177,7 +179,7 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, b
   if (check.unknown.size() > kShownOperators) {
     names += fmt::format(" and {} more", check.unknown.size() - kShownOperators);
   }
-  out << fmt::format("not known to roofline: {} of {}\n", SumForPeople(check.unknown_time), names);
+  out << fmt::format("not known to roofline: {} of {}\n", HumanReadableSum(check.unknown_time), names);
 }
 
 int RunRoofline(const ReplayOptions& options) {
@@ -188,14 +190,14 @@ int RunRoofline(const ReplayOptions& options) {
     for (const std::string& file : options.scale_from) {
       sources.push_back(ImportFiles({file}, "", {.min_attributed_percent = options.min_attributed}).imported);
       // For the name of the file that has nothing to compare.
-      AtPlace(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, roofline); });
+      WithLocation(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, roofline); });
     }
     scales = experiments::MeasureRooflineScales(sources, roofline);
   }
   const auto [importer, imported] =
       ImportFiles(options.files, options.format,
                   {.min_attributed_percent = options.min_attributed, .times = options.times, .step = options.step});
-  const experiments::RooflineCheck check = AtPlace(options.files.front(), [&, &step = imported] {
+  const experiments::RooflineCheck check = WithLocation(options.files.front(), [&, &step = imported] {
     return experiments::CheckRoofline(step, roofline, scales ? &*scales : nullptr);
   });
   for (const std::string& note : imported.notes) PrintMessage(fmt::format("{}: {}", options.files.front(), note));
@@ -219,8 +221,8 @@ experiments::Replay MeanOverSteps(const datasets::Imported& imported, const expe
     measured.push_back(replays.back().measured_step_time);
   }
   const auto [least, most] = std::minmax_element(measured.begin(), measured.end());
-  PrintMessage(fmt::format("the mean over {} steps, which take {} to {}", replays.size(), SumForPeople(*least),
-                           SumForPeople(*most)));
+  PrintMessage(fmt::format("the mean over {} steps, which take {} to {}", replays.size(), HumanReadableSum(*least),
+                           HumanReadableSum(*most)));
   return experiments::MeanOf(replays);
 }
 
@@ -273,11 +275,11 @@ Command AddReplay(CLI::App& app) {
   AddMinAttributedOption(*command, &options->min_attributed);
   command
       ->add_option("--max-error", options->max_error,
-                   "Exit with 1 if more of the measured step than so many per cent is not explained (default: 10)")
+                   "Exit with 1 if more than this percentage of the measured step is not explained (default: 10)")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command->add_flag("--roofline", options->roofline,
-                    "Instead: what --costs roofline says of the trace's operators beside what was measured, by class");
+                    "Compare --costs roofline with the measured times of the trace's operators, by class, instead");
   command
       ->add_option("--times", options->times,
                    "With --roofline: Kineto trace with the times of an Execution Trace (pytorch-et)")

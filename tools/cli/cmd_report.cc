@@ -107,7 +107,7 @@ Command AddReport(CLI::App& app) {
       ->type_name("FILE");
   command
       ->add_option("--where", options->where,
-                   "Only trials of which this is so, such as budget.evaluations=1000 or agent.label=annealing; KEY is "
+                   "Only trials for which this holds, such as budget.evaluations=1000 or agent.label=annealing; KEY is "
                    "a key path of spec.json, or num_devices. Several: one of the values of each key")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -179,7 +179,7 @@ const Comparison& FindComparison(const std::string& what) {
                                    fmt::join(experiments::ReproducedExperimentNames(), ", ")));
 }
 
-// Of a comparison that runs nothing.
+// Refuses the options that are only for runs, as a comparison runs nothing.
 void RefuseOptionsOfRows(const ReproduceOptions& options) {
   const std::string is_not = "is not for " + options.what;
   if (!options.row.empty()) throw InputError(options.row, is_not);
@@ -239,7 +239,7 @@ Command AddReproduce(CLI::App& app) {
                    "seeds")
       ->type_name("S")
       ->transform(IntegerFrom(0));
-  command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
+  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command

@@ -46,7 +46,7 @@ StepReport SimulateWithSchedule(const SimulateOptions& options, const ScheduleCh
     const ScheduleName name = ParseScheduleName(choice.name, "");
     const std::size_t ranks = CountStageDevices(graph, cluster, costs, placement);
     const SteadyState steady =
-        AtPlace(place, [&, &pipeline = pipeline] { return FindSteadyState(name, ranks, pipeline.model); });
+        WithLocation(place, [&, &pipeline = pipeline] { return FindSteadyState(name, ranks, pipeline.model); });
     report.schedule->steady_state = {.micros_per_micro_batch = steady.MicrosPerMicroBatch(),
                                      .bottleneck = BottleneckText(steady, cluster, pipeline.devices)};
   }

@@ -51,10 +51,10 @@ JsonObject Answered(const Question& question) {
 }
 
 int Run(const std::string& file) {
-  const JsonValue root = AtPlace(file, [&file] {
+  const JsonValue root = WithLocation(file, [&file] {
     return ParseJson(ReadWholeFile(file, InputKind::kMeasurement), JsonLimitsOf(InputKind::kMeasurement));
   });
-  const auto question = AtPlace(file, [&root] { return ReadFields<Question>(JsonNode(root)); });
+  const auto question = WithLocation(file, [&root] { return ReadFields<Question>(JsonNode(root)); });
   std::cout << JsonText({Answered(question)}) << '\n';
   return kSuccess;
 }

@@ -159,7 +159,7 @@ Command AddStatus(CLI::App& app) {
       app.add_subcommand("status", "Show what runs where, what waits and why, what failed, and the time left");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("RUNS", options->runs, "A folder of runs, or one experiment's folder in it")->required();
-  command->add_flag("--json", options->json, "As JSON, complete (emplace.status)");
+  command->add_flag("--json", options->json, "Print everything as JSON (emplace.status)");
   return {command, [options] { return Run(*options); }};
 }
 

@@ -88,10 +88,10 @@ Command AddSubmit(CLI::App& app) {
   command->add_option("--workers", options->workers, "Number of workers, one job each (default: 1)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 100000));
-  command->add_option("--jobs", options->jobs, "Trials at one time of a worker, each on one core (default: 1)")
+  command->add_option("--jobs", options->jobs, "Trials that a worker runs at once, each on one core (default: 1)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
-  command->add_option("--lease", options->lease_seconds, "As that of `emplace worker` (default: 180)")
+  command->add_option("--lease", options->lease_seconds, "Like --lease of `emplace worker` (default: 180)")
       ->type_name("SECONDS")
       ->transform(NumberFrom(1, 86400));
   command->add_flag("--print", options->print,

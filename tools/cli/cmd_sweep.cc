@@ -124,7 +124,7 @@ void CheckRealDevices(const experiments::PlannedSweep& sweep) {
     const experiments::TrialChoice& choice = sweep.plan.trials[i].choice;
     if (!choice.NeedsHardware() || experiments::IsFinished(sweep.folders[i])) continue;
     if (!checked.insert(JsonText({FieldsToJson(choice.cluster)})).second) continue;
-    AtPlace(sweep.experiment.path, [&] {
+    WithLocation(sweep.experiment.path, [&] {
       experiments::CheckRealDevices(
           experiments::KeepChosen(experiments::LoadWholeCluster(choice.cluster), choice.cluster));
     });
@@ -164,7 +164,7 @@ Command AddSweep(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Folder of runs: what is finished there is kept, stopped trials resume (default: runs)")
       ->type_name("RUNS");
-  command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
+  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command->add_flag("--dry-run", options->dry_run, "List the trials with an estimate of time; run and write nothing");

@@ -141,10 +141,10 @@ Command AddTransform(CLI::App& app) {
   add_ranks("--expert-parallel", &transform.expert_parallel,
             "Ranks between which the experts of gpt are divided; each has a batch of its own");
   add_ranks("--data-parallel", &transform.data_parallel,
-            "Replicas of all that; each has a batch of its own, and gradients are added up");
+            "Replicas of all that; each has a batch of its own, and gradients are summed");
   command
       ->add_option("--bucket-mib", transform.bucket_mib,
-                   "Gradients are added up as soon as so many MiB are there (default 25)")
+                   "Gradients are summed as soon as this many MiB are ready (default 25)")
       ->type_name("MIB")
       ->transform(NumberFrom(0, 1e6));
   command->add_flag("--shard-optimizer", transform.shard_optimizer,

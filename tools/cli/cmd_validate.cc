@@ -62,8 +62,8 @@ struct ValidateOptions {
 Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
   if (options.problem.cluster.name.empty()) {
     const Profile profile = LoadProfile(options.problem.costs.profile);
-    return AtPlace(options.problem.costs.profile,
-                   [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
+    return WithLocation(options.problem.costs.profile,
+                        [&] { return profiler::MachineCluster("this machine", open.Named(), profile); });
   }
   ProblemOptions problem = options.problem;
   problem.cluster.devices = SplitAtCommas(options.devices);
@@ -83,7 +83,7 @@ Cluster ClusterOf(const ValidateOptions& options, const OpenDevices& open) {
 std::optional<DeviceId> DeviceOf(const std::string& name, const Cluster& cluster) {
   if (name.empty()) return std::nullopt;
   if (const std::optional<DeviceId> device = cluster.FindDevice(name)) return device;
-  throw InputError("--mostly", fmt::format("{} is no device of {}", Quoted(name), Quoted(cluster.name())));
+  throw InputError("--mostly", fmt::format("{} is not a device of {}", Quoted(name), Quoted(cluster.name())));
 }
 
 std::vector<experiments::SampledPlacement> Collect(const ValidateOptions& options, const agents::SearchSpec& spec) {
@@ -296,13 +296,13 @@ int Run(ValidateOptions options) {
   }
   if (!options.problem.costs.profile.empty())
     options.hardware.known_probe_micros = ProbeOfCores(options.problem.costs.profile);
-  const auto hardware = AtPlace(options.problem.graph.file, [&] {
+  const auto hardware = WithLocation(options.problem.graph.file, [&] {
     return std::make_unique<profiler::HardwareRunner>(graph, cluster, devices, options.hardware);
   });
   const experiments::Validator validator(graph, cluster, costs, simulator, *hardware);
   std::map<std::string, experiments::EarlierCase> earlier;
   if (!options.rerun_of.empty()) {
-    earlier = AtPlace(options.rerun_of, [&] {
+    earlier = WithLocation(options.rerun_of, [&] {
       return experiments::ReadValidation(*OpenForReading(options.rerun_of, InputKind::kMeasurement));
     });
   }
@@ -312,7 +312,7 @@ int Run(ValidateOptions options) {
   std::vector<experiments::ValidationCase> cases;
   if (in_rounds) {
     const experiments::SampledPlacement reference = Reference(graph, cluster, costs, simulator);
-    experiments::CheckedInRounds checked = AtPlace(
+    experiments::CheckedInRounds checked = WithLocation(
         options.problem.graph.file, [&] { return CheckInRounds(options, validator, placements, reference, stop); });
     summary = validator.Summarise(checked);
     cases = std::move(checked.cases);
@@ -321,7 +321,7 @@ int Run(ValidateOptions options) {
                                Ended(options, stop)));
     }
   } else {
-    cases = AtPlace(options.problem.graph.file, [&] { return CheckEach(validator, placements, stop); });
+    cases = WithLocation(options.problem.graph.file, [&] { return CheckEach(validator, placements, stop); });
     summary = validator.Summarise(cases);
     if (cases.size() < placements.size()) {
       PrintMessage(fmt::format("validate: {} of {} placements were run until {}", cases.size(), placements.size(),
@@ -329,7 +329,7 @@ int Run(ValidateOptions options) {
     }
   }
   if (!options.rerun_of.empty()) {
-    summary.rerun = AtPlace(options.rerun_of, [&] { return experiments::CompareWithEarlier(earlier, cases); });
+    summary.rerun = WithLocation(options.rerun_of, [&] { return experiments::CompareWithEarlier(earlier, cases); });
     if (!summary.rerun) throw InputError(options.rerun_of, "has none of these placements (a run of the same command)");
   }
   summary.load_advice = profiler::AdviceOnLoad(load.OthersBusyCores(), load.num_cores());
@@ -354,15 +354,15 @@ int Run(ValidateOptions options) {
 
 Command AddValidate(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("validate", "Run placements on real devices, and say how far the simulator is from them");
+      app.add_subcommand("validate", "Run placements on real devices, and report how far the simulator is from them");
   auto options = std::make_shared<ValidateOptions>();
   AddGraphOption(*command, &options->problem);
   command->add_option("--placement", options->placements, "placement.json; may be given several times")
       ->type_name("FILE");
-  command->add_option("--random", options->random, "So many placements of groups at random")
+  command->add_option("--random", options->random, "Number of random placements of groups")
       ->type_name("N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
-  command->add_option("--mostly", options->mostly, "Of --random: groups are on this device nineteen times in twenty")
+  command->add_option("--mostly", options->mostly, "With --random: put groups on this device nineteen times in twenty")
       ->type_name("DEVICE");
   command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
       ->type_name("NAME");
@@ -374,23 +374,22 @@ Command AddValidate(CLI::App& app) {
       ->type_name("NAME,...")
       ->capture_default_str();
   command
-      ->add_option("--cluster", options->problem.cluster.name,
-                   "What is simulated, its devices named as the real ones (default: what the profile says of them)")
+      ->add_option(
+          "--cluster", options->problem.cluster.name,
+          "Cluster to simulate, with its devices named as the real ones (default: as the profile describes them)")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddSearchOptions(*command, &options->problem,
                    {"agent", "objective", "schedule", "micro_batches", "episodes", "incumbent"});
   command
-      ->add_option(
-          "--rerun-of", options->rerun_of,
-          "What the same command printed with --json before: says how near the machine comes to itself from one "
-          "hour to another")
+      ->add_option("--rerun-of", options->rerun_of,
+                   "What an earlier run of the same command printed with --json: shows how well the machine repeats "
+                   "itself over time")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--rounds", options->rounds,
-          "Visit every placement once in each of so many rounds, between steps of everything on one device; 0: "
-          "all steps of a placement at once")
+      ->add_option("--rounds", options->rounds,
+                   "Visit every placement once in each of N rounds, between steps of everything on one device; 0: "
+                   "all steps of a placement at once")
       ->type_name("N")
       ->transform(IntegerFrom(0, 1000))
       ->capture_default_str();
@@ -404,27 +403,27 @@ Command AddValidate(CLI::App& app) {
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
   command
       ->add_option("--patience", options->hardware.patience_seconds,
-                   "So long, for each placement, steps are run again that other programs disturbed on a shared core")
+                   "Seconds for each placement to repeat steps that other programs disturbed on a shared core")
       ->type_name("S")
       ->transform(NumberFrom(0, 3600))
       ->capture_default_str();
   command->add_flag("--interleave", options->hardware.interleave,
                     "Between steps also time every op by itself, and simulate with these times too: on a machine that "
-                    "others share, it tells what has changed since it was profiled from what the simulator lacks");
-  command->add_option("--statistic", options->statistic, "Step time of the counted ones: median or mean")
+                    "others share, it separates what has changed since it was profiled from what the simulator lacks");
+  command->add_option("--statistic", options->statistic, "Statistic of the counted steps: median or mean")
       ->type_name("NAME")
       ->check(CLI::IsMember({"median", "mean"}).description(""))
       ->capture_default_str();
   command
       ->add_option("--max-error", options->max_error,
-                   "Exit with 1 if the median error of the step time is over so many percent")
+                   "Exit with 1 if the median error of the step time is over this percentage")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command
-      ->add_option(
-          "--time-limit", options->time_limit,
-          "Begin no round (without rounds: no placement) after so many seconds but the first, and report on those that "
-          "were run; 0: no limit")
+      ->add_option("--time-limit", options->time_limit,
+                   "Begin no round (without rounds: no placement) after this many seconds but the first, and report on "
+                   "those that "
+                   "were run; 0: no limit")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6))
       ->capture_default_str();

@@ -121,7 +121,7 @@ class Worker {
                                        },
                                    .on_end = [this](const experiments::TrialEnd& end) { Ended(end); },
                                    .on_note = [](const std::string& note) { PrintMessage(note); },
-                                   .on_wait = [this](std::size_t running) { SayNowAndThen(running); }});
+                                   .on_wait = [this](std::size_t running) { PrintPeriodically(running); }});
     stopped_by_ = pool.stopped_by();
     return result;
   }
@@ -139,7 +139,7 @@ class Worker {
   }
   std::string ErrorOf(std::size_t number) const { return experiments::ReadTrialError(FolderOf(number)); }
 
-  void SayNowAndThen(std::size_t running) {
+  void PrintPeriodically(std::size_t running) {
     if (Clock::now() < next_) return;
     next_ = Clock::now() + kSayEvery;
     PrintMessage(fmt::format("worker {}:{}: {} of {} trials have ended, {} running here", self_.host, self_.process,
@@ -176,13 +176,13 @@ Command AddWorker(CLI::App& app) {
                    "A folder of runs that `emplace sweep` or `emplace submit` planned, shared by the machines; or one "
                    "experiment's folder in it")
       ->required();
-  command->add_option("--jobs", options->jobs, "Trials at one time, each on one core (default: one for each core)")
+  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command
       ->add_option("--lease", options->lease_seconds,
-                   "Seconds without a sign after which other machines take a trial over; more than a network file "
-                   "system keeps attributes (default: 180)")
+                   "Seconds without a heartbeat after which other machines take over a trial; longer than a network "
+                   "file system caches attributes (default: 180)")
       ->type_name("SECONDS")
       ->transform(NumberFrom(1, 86400));
   return {command, [options] { return Run(*options); }};

@@ -43,7 +43,7 @@ void AddFile(const std::string& file, Defaults* defaults) {
   }
   if (const auto field = fields.Find("costs"); field && !defaults->costs) {
     const std::string model = field->NonEmptyText();
-    AtPlace(field->Place(), [&] { return MakeCostModel(model); });
+    WithLocation(field->Place(), [&] { return MakeCostModel(model); });
     defaults->costs = {model, file};
   }
   if (const auto field = fields.Find("threads"); field && !defaults->threads) {
@@ -66,7 +66,7 @@ const Defaults& LoadDefaults() {
     Defaults read;
     std::error_code ignored;
     for (const std::string& file : DefaultsFiles()) {
-      if (fs::is_regular_file(file, ignored)) AtPlace(file, [&] { AddFile(file, &read); });
+      if (fs::is_regular_file(file, ignored)) WithLocation(file, [&] { AddFile(file, &read); });
     }
     return read;
   }();

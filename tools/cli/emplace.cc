@@ -30,7 +30,9 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 no, such as nothing that fits; 2 bad input; 70 a bug in emplace; 71 out of memory;\n"
+    "Exit status: 0 done; 1 a negative answer, such as no placement that fits; 2 bad input; 70 a bug in emplace; 71 "
+    "out of "
+    "memory;\n"
     "128 + N where signal N ended it.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
@@ -47,18 +49,18 @@ int ComplainOfBug(const std::exception& error) {
   return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
 }
 
-// Needs no memory.
-int SayOutOfMemory() {
+// Allocates no memory.
+int PrintOutOfMemory() {
   std::fputs("emplace: out of memory\n", stderr);
   return kOutOfMemory;
 }
 
-// The exception that ends a thread which nobody waits for.
+// The exit status after an exception that no thread caught.
 int StatusOfUncaught() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
-    return SayOutOfMemory();
+    return PrintOutOfMemory();
   } catch (...) {
     // As below.
   }
@@ -227,7 +229,7 @@ int Main(int argc, char** argv) {
     const InputError named(error.path1().string(), "cannot be used (" + error.code().message() + ")");
     return Complain(kBadInput, named.what());
   } catch (const std::bad_alloc&) {
-    return SayOutOfMemory();
+    return PrintOutOfMemory();
   } catch (const std::system_error& error) {
     // What the machine does not allow: threads, most of all.
     if (error.code() == std::errc::resource_unavailable_try_again) {

@@ -16,7 +16,7 @@ OpenDevices::OpenDevices(const std::string& names) {
     for (const profiler::HardwareDevice* const device : devices_) {
       if (device->name() == name) throw InputError("--devices", "\"" + name + "\" is named twice (each device once)");
     }
-    owned_.push_back(AtPlace("--devices", [&] { return profiler::TorchHardware().Open(name); }));
+    owned_.push_back(WithLocation("--devices", [&] { return profiler::TorchHardware().Open(name); }));
     devices_.push_back(owned_.back().get());
     begin = end + 1;
   }

@@ -29,7 +29,7 @@ ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::stri
   sources.reserve(files.size());
   for (const std::string& file : files) sources.emplace_back(file);
   const auto find = [&] { return &datasets::FindImporter(format, sources.front().head(), files.front()); };
-  const datasets::ImporterEntry& importer = *(format.empty() ? find() : AtPlace("--from", find));
+  const datasets::ImporterEntry& importer = *(format.empty() ? find() : WithLocation("--from", find));
   return {importer, datasets::Import(importer, sources, options)};
 }
 
@@ -66,17 +66,18 @@ void AddStepOption(CLI::App& app, std::string* step, bool mean) {
     return fmt::format("is {} (a number N of ProfilerStep#N, {})", Quoted(text), mean ? "all or mean" : "or all");
   };
   app.add_option("--step", *step,
-                 mean ? "Of a trace of several steps (ProfilerStep#N): the number of one, all as one, or the mean over "
-                        "them (default: the median one)"
-                      : "Of a trace of several steps (ProfilerStep#N): the number of one, or all as one (default: the "
-                        "median one)")
+                 mean
+                     ? "Step of a trace with several (ProfilerStep#N): the number of one, all as one, or the mean over "
+                       "them (default: the median one)"
+                     : "Step of a trace with several (ProfilerStep#N): the number of one, or all as one (default: the "
+                       "median one)")
       ->type_name(mean ? "N|all|mean" : "N|all")
       ->check(CLI::Validator(check, "", "step"));
 }
 
 void AddMinAttributedOption(CLI::App& app, double* percent) {
   app.add_option("--min-attributed", *percent,
-                 "Refuse a trace of which less device time than so many per cent has a known cause")
+                 "Refuse a trace in which less than this percentage of the device time has a known cause")
       ->type_name("PERCENT")
       ->capture_default_str()
       ->transform(NumberFrom(0, 100));

@@ -21,7 +21,7 @@ ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::stri
 // "the simulated step takes 512 us, the measured one 997 us: 48.65 % of it is not explained"; above
 // datasets::kWarnUnexplained with "warning: " in front.
 std::string UnexplainedText(double simulated_micros, double measured_micros);
-// Says the same of a graph that was imported from a timed trace, which its metadata tells. Says nothing of others.
+// Prints the same for a graph that was imported from a timed trace, as its metadata shows; nothing for other graphs.
 void RepeatUnexplained(const Graph& graph, const std::string& file);
 
 // --step; with `mean`, also the mean over all steps.

@@ -212,9 +212,10 @@ class InstanceScorer {
 std::vector<const LibraryInstance*> ChosenInstances(const ScoreOptions& options) {
   std::vector<experiments::Tier> tiers;
   for (const std::string& tier : options.tiers) {
-    tiers.push_back(AtPlace("--tier", [&] { return experiments::FindTier(tier); }));
+    tiers.push_back(WithLocation("--tier", [&] { return experiments::FindTier(tier); }));
   }
-  for (const std::string& name : options.instances) AtPlace("--instances", [&] { experiments::FindInstance(name); });
+  for (const std::string& name : options.instances)
+    WithLocation("--instances", [&] { experiments::FindInstance(name); });
   const auto contains = [](const auto& list, const auto& value) {
     return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
   };
@@ -248,14 +249,14 @@ std::optional<InstanceFile> Finished(const std::string& path, const std::string&
 class ScorePool {
  public:
   explicit ScorePool(const ScoreOptions& options) : options_(options) {
-    if (pipe2(told_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (pipe2(failure_pipe_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
       throw InputError("", "no pipe for the searches (" + std::generic_category().message(errno) + ")");
     }
   }
   ~ScorePool() {
     for (const auto& [pid, name] : running_) kill(pid, SIGKILL);
     while (!running_.empty()) Reap();
-    for (const int end : told_) close(end);
+    for (const int end : failure_pipe_) close(end);
   }
   ScorePool(const ScorePool&) = delete;
   ScorePool& operator=(const ScorePool&) = delete;
@@ -277,24 +278,24 @@ class ScorePool {
       experiments::WriteJsonFile(path, {FieldsToJson(file)});
       status = kSuccess;
     } catch (const InputError& error) {
-      Tell(instance.name + ": " + error.what());
+      SendFailure(instance.name + ": " + error.what());
       status = kBadInput;
     } catch (const std::bad_alloc&) {
-      Tell(instance.name + ": out of memory");
+      SendFailure(instance.name + ": out of memory");
       status = kOutOfMemory;
     } catch (const std::exception& error) {
-      Tell(fmt::format("{}: internal error: {} (please report this)", instance.name, error.what()));
+      SendFailure(fmt::format("{}: internal error: {} (please report this)", instance.name, error.what()));
     }
     std::fflush(nullptr);
     _exit(status);
   }
 
-  // Prints what the first process that failed has to say: on a full disk all of them fail.
-  void SayWhatFailed() const {
-    std::array<char, kMostTold> text{};
-    const ssize_t count = read(told_[0], text.data(), text.size());
-    const std::string_view told(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
-    if (!told.empty()) PrintMessage(told.substr(0, told.find('\0')));
+  // Prints the message of the first process that failed: on a full disk all of them fail.
+  void PrintFailure() const {
+    std::array<char, kMostMessage> text{};
+    const ssize_t count = read(failure_pipe_[0], text.data(), text.size());
+    const std::string_view message(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+    if (!message.empty()) PrintMessage(message.substr(0, message.find('\0')));
   }
 
   // Waits for one to end; returns its status, 128 + signal if it was killed.
@@ -309,17 +310,17 @@ class ScorePool {
   }
 
  private:
-  static constexpr std::size_t kMostTold = 4096;  // what a pipe takes whole
+  static constexpr std::size_t kMostMessage = 4096;  // what a pipe takes whole
 
   // A NUL ends the line.
-  void Tell(std::string line) const {
-    line.resize(std::min(line.size(), kMostTold - 1));
-    if (write(told_[1], line.c_str(), line.size() + 1) < 0) PrintMessage(line);
+  void SendFailure(std::string line) const {
+    line.resize(std::min(line.size(), kMostMessage - 1));
+    if (write(failure_pipe_[1], line.c_str(), line.size() + 1) < 0) PrintMessage(line);
   }
 
   const ScoreOptions& options_;
   std::map<pid_t, std::string> running_;
-  std::array<int, 2> told_{};
+  std::array<int, 2> failure_pipe_{};
 };
 
 // Scores every instance that is not done. Returns the first status that is not 0.
@@ -341,7 +342,7 @@ int ScoreAll(const ScoreOptions& options, const std::vector<const LibraryInstanc
       continue;
     }
     if (const int status = pool.Reap(); status != kSuccess) {
-      pool.SayWhatFailed();
+      pool.PrintFailure();
       return status;
     }
     progress.Show({.done = ++done, .total = instances.size(), .things = "instances"});
@@ -400,7 +401,7 @@ int RunScore(const ScoreOptions& given) {
   ScoreOptions options = given;
   std::sort(options.budgets.begin(), options.budgets.end());
   options.budgets.erase(std::unique(options.budgets.begin(), options.budgets.end()), options.budgets.end());
-  AtPlace("AGENT", [&] { agents::FindAgent(options.agent); });
+  WithLocation("AGENT", [&] { agents::FindAgent(options.agent); });
   agents::MakeAgent(options.agent, ParseSettings(options.settings), {.evaluations = 1});  // refuses wrong settings now
   const std::vector<const LibraryInstance*> instances = ChosenInstances(options);
   const std::string label = LabelOf(options);

@@ -135,14 +135,14 @@ LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const C
 
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   Placement placement = ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster);
-  AtPlace(file, [&] { CheckPlacement(placement, graph, cluster, costs); });
+  WithLocation(file, [&] { CheckPlacement(placement, graph, cluster, costs); });
   return placement;
 }
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
   const SearchSettings& settings = options.settings;
-  return AtPlace(options.cluster.name, [&] {
+  return WithLocation(options.cluster.name, [&] {
     return Simulator(graph, cluster, costs, {.engine = settings.engine, .collectives = settings.collectives});
   });
 }
@@ -162,7 +162,8 @@ namespace {
 // Other pictures than SVG are not made; trace events under such a name could not be opened.
 std::string TimelineNameError(const std::string& path) {
   for (const std::string_view other : {".png", ".pdf", ".jpg", ".html"}) {
-    if (path.ends_with(other)) return fmt::format("{} is no timeline (.svg, a picture, or .json, trace events)", path);
+    if (path.ends_with(other))
+      return fmt::format("{} is not a timeline (.svg, a picture, or .json, trace events)", path);
   }
   return "";
 }

@@ -127,7 +127,7 @@ ProgressState ProgressOf(const agents::SearchProgress& progress) {
 
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,
                                                        const agents::ObjectiveContext& context) {
-  return AtPlace(problem.cluster.name, [&] { return agents::MakeObjective(context); });
+  return WithLocation(problem.cluster.name, [&] { return agents::MakeObjective(context); });
 }
 
 agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const std::optional<ScheduleChoice>& schedule,

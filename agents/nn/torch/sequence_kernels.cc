@@ -338,7 +338,7 @@ class KernelSequence : public SequenceNetwork {
   std::map<std::string, Parameter> by_name_;
   std::vector<float> zeros_;
   std::vector<float> gates_;
-  // Of the weights, by Refresh():
+  // The weights as Refresh() packs them:
   std::optional<PackedMatrix> forward_;
   std::optional<PackedMatrix> backward_;
   std::optional<PackedMatrix> decoder_;

@@ -138,7 +138,7 @@ PlacetoOptions ReadPlacetoOptions(OptionReader& reader, Embedding embedding) {
   reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
   ReadCount(reader, "workers", &options.workers, 1, 64, "episodes played side by side, their gradients summed");
   ReadCount(reader, "evaluate_every", &options.evaluate_every, 0, kMany,
-            "every so many rounds, the first included, is an argmax episode without learning; 0: none");
+            "rounds from one argmax episode without learning to the next, the first round included; 0: none");
   reader.Read("evaluation_counts", &options.evaluation_counts, "argmax episodes may find the best placement");
   reader.Read("final_evaluation", &options.final_evaluation,
               "the last round is an argmax episode from the first start");

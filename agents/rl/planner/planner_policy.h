@@ -101,7 +101,7 @@ class PlannerPolicy {
  private:
   // The probabilities of a node's groups from its logits and noise.
   void GroupOdds(const Matrix& logits, const Matrix& noise, std::size_t node, std::span<double> odds);
-  // The same of a group's devices; `noise` may be null.
+  // The same for a group's devices; `noise` may be null.
   void DeviceOdds(const float* logits, const float* noise, std::size_t position, std::span<double> odds);
   // Returns the log-probability of the grouping, and adds the sum of the nodes' relative entropies.
   double DrawGroups(const Matrix& logits, const DrawOptions& how, bool keep, Rng& rng, GroupingDraw* grouping,

@@ -198,7 +198,7 @@ std::vector<Contender> ContendersOn(const std::vector<std::string>& names, const
 }  // namespace
 
 LibraryScores ReadLibraryScores(std::istream& in, const std::string& file) {
-  return AtPlace(file, [&in] {
+  return WithLocation(file, [&in] {
     const JsonValue root = ParseJson(in, {}, JsonLimitsOf(InputKind::kMeasurement));
     const JsonNode node(root);
     CheckSchema(node, kScoresSchema);

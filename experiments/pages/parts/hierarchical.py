@@ -94,7 +94,7 @@ def of_planner(source: Source) -> Trials:
 
 
 def groups_claim(source: Source) -> Claim:
-    """That learned groups are better than random ones."""
+    """The claims that learned groups are better than random ones."""
     reported = published_figures("hierarchical", ROWS, "step_time")
     median_of = published_figures("hierarchical", ROWS, "step_time_median")
     expected, published = published_effect(
@@ -127,7 +127,7 @@ def shuffles(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 
 def ablation(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    """Sizes, all after so many evaluations as the shortest have."""
+    """Sizes, all after as many evaluations as the shortest have."""
     archive, whole = source.archive("hierarchical_ablation"), source.archive("hierarchical")
     figures = run_figures(archive, "ablation")
     decimals = {"inception": 1, "nmt2": 0}

@@ -33,7 +33,7 @@ EIGHT = "eight devices that beat four"
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far the first is ahead of the second, with so many evaluations."""
+    """How far the first is ahead of the second, with this many evaluations."""
 
     budget: int
     first: str
@@ -103,7 +103,7 @@ class Runs:
         ]
 
     def interval_on(self, label: str, budget: int, instances: Collection[str]) -> Effect:
-        """Of 100 ln(ratio), over these instances and seeds."""
+        """The mean of 100 ln(ratio) over these instances and seeds, with its interval."""
         ratios = self.at(label, budget)
         return effect_of([[logs(ratios[name])] for name in sorted(instances)])
 
@@ -181,7 +181,7 @@ class Runs:
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        """Of each budget: the best agent against the next two, and from 100 evaluations on each agent that learns
+        """For each budget, the best agent against the next two, and from 100 evaluations on each agent that learns
         against the walk and annealing on the same. Holm's correction is over all of them."""
         pairs: dict[tuple[int, str, str], None] = {}
         for budget in self.budgets:
@@ -205,7 +205,7 @@ class Runs:
 
     @cached_property
     def ops_or_groups(self) -> list[Comparison]:
-        """Of each agent and budget that ran on both: ops against groups, where they differ."""
+        """Ops against groups, where they differ, for each agent and budget that ran on both."""
         both = [label for label in sorted(self.agents) if label.removesuffix("ops") + "groups" in self.agents]
         pairs = [(budget, label, label.removesuffix("ops") + "groups") for label in both for budget in self.budgets]
         ran = [pair for pair in pairs if self.has(pair[1], pair[0]) and self.has(pair[2], pair[0])]

@@ -27,7 +27,7 @@ def full_name(runs: Runs, label: str) -> str:
 
 
 def ratio(value: float) -> float:
-    """Of an effect on the ratio to the best known."""
+    """The factor by which an effect changes the ratio to the best known."""
     return math.exp(value / 100)
 
 

@@ -21,7 +21,7 @@ DEVICES = {
     "gpu:2": Style("GPU 2", "#009e73"),
     "gpu:3": Style("GPU 3", "#e69f00"),
 }
-TENSORS = [  # up to so many bytes
+TENSORS = [  # up to this many bytes
     (2e6, Style("up to 2 MB", "#dddddd", width=0.3)),
     (2e7, Style("up to 20 MB", "#bbbbbb", width=0.5)),
     (math.inf, Style("more", "#999999", width=0.9)),
@@ -127,7 +127,7 @@ def between_groups(ops: Sequence[Mapping[str, Any]], groups: Mapping[str, int]) 
 
 
 def levels(ops: Sequence[Mapping[str, Any]], groups: Mapping[str, int]) -> dict[int, float]:
-    """Of each group the mean, over its ops, of the longest path that leads there: from 0 to 1."""
+    """For each group the mean, over its ops, of the longest path that leads there: from 0 to 1."""
     depth: dict[str, int] = {}
     for op in ops:  # producers come first in a file
         depth[op["name"]] = max((depth[name] + 1 for name in producers(op)), default=0)

@@ -99,7 +99,7 @@ def placed_alone(trial: Trial) -> float | None:
 
 
 def transfer_claims(source: Source) -> list[Claim]:
-    """Of the paper's abstract: a policy is used without any retraining on unseen graphs of the same family."""
+    """The claims of the paper's abstract: a policy is used without retraining on unseen graphs of the same family."""
     runs = Placements(source)
     ours = "trained on others"
     others = {

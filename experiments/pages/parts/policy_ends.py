@@ -8,7 +8,7 @@ from shared.table import DASH
 
 
 def last_entropy(trial: Trial) -> float:
-    """Of the last training episode, of the largest possible."""
+    """The entropy in the last training episode, as a share of the largest possible."""
     return trial.episodes[-1]["entropy"]
 
 

@@ -45,12 +45,12 @@ OPS_AGENTS = ["expert", "search on ops", BEST]
 
 
 def title(row: str) -> str:
-    """Of a row's network, without its GPUs."""
+    """The title of a row's network, without its GPUs."""
     return ROWS[row].title.rpartition(", ")[0]
 
 
 def row_of(graph: dict) -> str:
-    """Of which network a spec's graph is, whatever the GPUs."""
+    """The row of the network that a spec's graph is made from, whatever the GPUs."""
     settings = {name: str(value) for name, value in graph["set"].items()}
     return next(name for name, row in ROWS.items() if (row.model, row.settings) == (graph["model"], settings))
 
@@ -100,7 +100,7 @@ def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
 
 
 def several_claims(source: Source) -> list[Claim]:
-    """Of one policy for several networks, and of one for networks that it has not seen."""
+    """The claims about one policy for several networks, and about one for networks that it has not seen."""
     moved = transferred(source)
     together, alone = batches(source)
 
@@ -152,7 +152,7 @@ def transferred(source: Source) -> dict[str, Trials]:
 
 
 def network_of(trial: Trial) -> str:
-    """That on which a policy is tried."""
+    """The network on which a policy is tried."""
     return row_of(trial.spec["transfer"][0]) if trial.transfers else network(trial)
 
 
@@ -208,7 +208,7 @@ def ms(micros: float | None) -> float | None:
 
 
 def ops_trials(source: Source) -> dict[str, Trials]:
-    """Of each row those that place single ops."""
+    """The trials of each row that place single ops."""
     archive = source.archive("sgdp_ops")
     archive.expect_labels(OPS_AGENTS)
     return {name: archive.where(*row.conditions()) for name, row in ROWS.items()}

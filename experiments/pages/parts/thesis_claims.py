@@ -42,7 +42,7 @@ class Found:
 
     @property
     def change(self) -> float:
-        """Of the step time, %."""
+        """The change of the step time, %."""
         return percent_change(self.effect.mean)
 
     def text(self) -> str:

@@ -56,7 +56,7 @@ class Controls:
         return Trials(trial for place in places for trial in self._cells[label, place])
 
     def improvements(self, label: str) -> list[str]:
-        """Of each place, %."""
+        """The mean improvement at each place, %."""
         return [number(self.trials(label, [place]).mean(improvement), 1) for place in self.places]
 
     def against(self, label: str, other: str, places: Sequence[str]) -> Effect:
@@ -69,7 +69,7 @@ def shown(found: Effect, p: float | None = None) -> str:
 
 
 def variants(archive: Archive) -> tuple[list[str], dict[str, Value]]:
-    """Of each embedding: the code as published, one of its two slips alone, neither, and other embeddings."""
+    """Each embedding's variants: the code as published, one of its two slips alone, neither, and other embeddings."""
     labels = [WALK] + [f"{agent}, {ending}" for agent, endings in VARIANTS_OF.items() for ending in endings]
     controls = Controls(archive, labels, FAMILIES, 2 * SEEDS)
     heading = [*controls.places, "entropy at first, nmt", "against corrected, nmt and ptb, %"]

@@ -123,7 +123,7 @@ def episodes(runs: Runs) -> str:
 
 
 def after(trial: Trial, episode: int) -> float:
-    """Best step time after so many passes over the groups, over that of everything on one GPU."""
+    """Best step time after this many passes over the groups, over that of everything on one GPU."""
     return trial.best_after(1 + episode * trial.graph["num_groups"]) / trial.single_device
 
 

@@ -146,7 +146,7 @@ def seconds_of_a_gain(trial: Trial) -> float | None:
 
 
 def policy_seconds(trial: Trial) -> float:
-    """Of an episode."""
+    """The seconds that the policy takes in an episode."""
     return trial.timing["policy_seconds_per_episode"]
 
 

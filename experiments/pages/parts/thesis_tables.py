@@ -256,7 +256,7 @@ def seed_table(runs: Runs) -> tuple[list[str], dict[str, Value]]:
 
 
 def seed_means(runs: Runs, label: str, family: str) -> list[float]:
-    """Of each seed: the mean over graphs and numbers of GPUs, as one run of the thesis."""
+    """For each seed, the mean over graphs and numbers of GPUs, as one run of the thesis."""
     cells = [runs.over_graphs(label, family, gpus, improvement) for gpus in runs.counts[family]]
     return [fmean(values) for values in zip(*(graph for cell in cells for graph in cell.values()))]
 

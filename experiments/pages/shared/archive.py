@@ -102,7 +102,7 @@ class Trial:
         return None if self.best is None else self.best / _ms(self.graph["lower_bound_us"])
 
     def best_after(self, evaluations: int) -> float:
-        """The best step time after so many evaluations, ms."""
+        """The best step time after this many evaluations, ms."""
         return _ms([best for count, best in self.graph["trace"] if count <= evaluations][-1])
 
     @functools.cached_property
@@ -151,7 +151,7 @@ class Trials(list):
     """Trials, in the order of their IDs."""
 
     def where(self, *conditions: str) -> Trials:
-        """Those that meet all conditions KEY=VALUE; of the same key, one of them. Refuses to return none."""
+        """The trials that meet all conditions KEY=VALUE; of several for a key, one of them. Refuses to return none."""
         wanted: dict[str, set[str]] = {}
         for condition in conditions:
             key, _, value = condition.partition("=")
@@ -227,7 +227,7 @@ class NamedTrials:
 
 
 def read_trials(path: Path) -> list[Trial]:
-    """Those of NAME.trials.json.xz, in the order of their IDs."""
+    """The trials of NAME.trials.json.xz, in the order of their IDs."""
     try:
         found = [
             Trial(trial, timing, index)
@@ -236,7 +236,7 @@ def read_trials(path: Path) -> list[Trial]:
         ]
     except FAULTS as error:
         reason = f"{type(error).__name__}: {error}" if path.is_file() else "there is no such file"
-        raise BadInput(f"{path}: is no archive of runs ({reason})") from error
+        raise BadInput(f"{path}: is not an archive of runs ({reason})") from error
     if not found:
         raise BadInput(f"{path}: holds no trial (a file of tools/archive_runs is expected)")
     return found
@@ -305,7 +305,7 @@ def program() -> str:
     for choice in choices:
         if os.access(choice, os.X_OK) and os.path.isfile(choice):
             return choice
-    raise BadInput(f"{choices[0]}: is no program (EMPLACE=PATH names emplace)")
+    raise BadInput(f"{choices[0]}: is not a program (EMPLACE=PATH names emplace)")
 
 
 def folder_in_memory() -> str | None:
@@ -340,7 +340,7 @@ class Source:
         return self._find_program()
 
     def names(self) -> list[str]:
-        """Of all archives."""
+        """The names of all archives."""
         return sorted(path.name.removesuffix(SUFFIX) for path in self._folder.glob("*" + SUFFIX))
 
     def archive(self, name: str) -> Archive:
@@ -349,11 +349,11 @@ class Source:
         return self._archives[name]
 
     def path(self, file: str) -> Path:
-        """Of a file beside the archives."""
+        """The path of a file beside the archives."""
         return self._folder / file
 
     def rows(self, file: str) -> list[dict[str, str]]:
-        """Of a CSV file beside the archives."""
+        """The rows of a CSV file beside the archives."""
         path = self.path(file)
         try:
             with open(path, newline="", encoding="utf-8") as lines:
@@ -368,5 +368,5 @@ class Source:
         if not folder:
             raise NoArchive(f"it needs {what}: EMPLACE_REFERENCE_DATA=FOLDER names others' files")
         if not os.path.isdir(folder):
-            raise BadInput(f"EMPLACE_REFERENCE_DATA: {folder}: is no folder")
+            raise BadInput(f"EMPLACE_REFERENCE_DATA: {folder}: is not a folder")
         return Path(folder)

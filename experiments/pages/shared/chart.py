@@ -107,7 +107,7 @@ def around(values: Sequence[float], log: bool = False) -> tuple[float, float]:
 
 
 def chart(title: str, panels: Sequence[Panel], legend: Sequence[Style], columns: int) -> str:
-    """The panels in rows of so many columns, the legend under them. `title` is for readers who do not see it."""
+    """The panels in rows of this many columns, the legend under them. `title` is for readers who do not see it."""
     columns = min(columns, len(panels))
     cell_width, cell_height = LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM
     rows = math.ceil(len(panels) / columns)
@@ -126,7 +126,7 @@ def chart(title: str, panels: Sequence[Panel], legend: Sequence[Style], columns:
 
 
 def _legend(styles: Sequence[Style], top: int, width: int) -> list[tuple[int, str]]:
-    """Of each entry: its row and its elements."""
+    """Each entry's row and its elements."""
     entries, at, row = [], LEFT, 0
     for style in styles:
         length = 38 + 6.4 * len(style.name)

@@ -208,7 +208,7 @@ def published_effect(graphs: Iterable[Iterable[tuple[float | None, float | None]
 
 
 def claim_figures(claims: Sequence[Claim]) -> dict[str, float | str]:
-    """Of each claim of a paper its verdict and, if it has them, its change in percent, interval and p."""
+    """Each claim's verdict and, if it has them, its change in percent, interval and p."""
     figures: dict[str, float | str] = {}
     for claim, p, text in judged(claims):
         name = "claim." + claim.name

@@ -22,4 +22,4 @@ def _read(path: Path, schema: str) -> dict[str, Any]:
             raise ValueError(f"schema is {file['schema']}")
         return file
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: is no {schema} ({type(error).__name__}: {error})") from error
+        raise BadInput(f"{path}: is not an {schema} ({type(error).__name__}: {error})") from error

@@ -40,7 +40,8 @@ def read_library(folder: Path = ROOT / "datasets" / "library") -> dict[str, Inst
                 row = json.loads(line[4:])
                 known[row["instance"]] = row
             except (ValueError, KeyError) as error:
-                raise BadInput(f"{folder / 'best_known.yaml'}:{number}: is no row of an instance ({error})") from error
+                place = f"{folder / 'best_known.yaml'}:{number}"
+                raise BadInput(f"{place}: is not a row of an instance ({error})") from error
     library = {}
     for line in _lines(folder / "instances.yaml"):
         found = _ROW.match(line)
@@ -70,7 +71,8 @@ def best_known_ratio(trial: Trial, library: Mapping[str, Instance]) -> float:
 def instance_of(trial: Trial, library: Mapping[str, Instance]) -> Instance:
     name = trial.get("graph.instance")
     if name not in library:
-        raise BadInput(f"trial {trial.record.get('trial', '')}: {name or 'its graph'} is no instance of the library")
+        place = f"trial {trial.record.get('trial', '')}"
+        raise BadInput(f"{place}: {name or 'its graph'} is not an instance of the library")
     return library[name]
 
 

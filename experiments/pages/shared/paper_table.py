@@ -78,8 +78,8 @@ class PaperTable:
         return Trials(trial for row in rows for trial in self.trials[row] if trial.label == agent)
 
     def text(self, row: str, agent: str, missing: Mapping[tuple[str, str], str], spread: bool) -> str:
-        """Of a cell: our mean, with its interval if `spread`, how many seeds found something if not all did, and what is
-        published. missing: what the paper says in place of a value. Nothing of ours if the agent has not run."""
+        """The text of a cell: our mean, with its interval if `spread`, how many seeds found something if not all did,
+        and what is published. missing: what the paper says in place of a value. Without runs of the agent, no mean."""
         cell, runs = self.cells[row, agent], self.of(agent, [row])
         text = number(cell.mean) if runs else ""
         if spread and cell.mean is not None:

@@ -59,7 +59,7 @@ def best_step(source: Source, row: Row, cluster: str, trials: Trials, file: str)
     try:
         placement = lzma.decompress(path.read_bytes())
     except (OSError, lzma.LZMAError) as error:
-        raise BadInput(f"{path}: is no placement ({error})") from error
+        raise BadInput(f"{path}: is not a placement ({error})") from error
     with tempfile.TemporaryDirectory(prefix="placements.") as scratch:
         folder = Path(scratch)
         graph = folder / "graph.json"

@@ -24,7 +24,7 @@ TEST(WordsTest, ALongNameKeepsItsBeginAndItsEnd) {
   EXPECT_EQ(ShortName("short"), "short");
   EXPECT_EQ(ShortName("abcdefghij", 10), "abcdefghij");
   EXPECT_EQ(ShortName("abcdefghijk", 10), "abc...hijk");
-  // Of 8 sequences of two bytes each, none is cut.
+  // None of the 8 sequences of two bytes is cut.
   for (std::size_t most = 3; most < 16; ++most) {
     const std::string name = ShortName("éééééééé", most);
     EXPECT_LE(name.size(), most);

@@ -52,7 +52,7 @@ TEST(EnasMacroTest, AChainIsReducedTwiceAndDoubled) {
   EXPECT_EQ(shape_of("layer3/conv3/conv/batch_norm"), (std::vector<std::int64_t>{2, 36, 32, 32}));
   EXPECT_EQ(shape_of("layer4/conv3/conv/batch_norm"), (std::vector<std::int64_t>{2, 72, 16, 16}));
   EXPECT_EQ(shape_of("layer11/conv3/conv/batch_norm"), (std::vector<std::int64_t>{2, 144, 8, 8}));
-  // Of the layers before a reduction, only the last is read after it.
+  // Only the last of the layers before a reduction is read after it.
   EXPECT_TRUE(graph.FindOp("reduction1/layer3/concat"));
   EXPECT_FALSE(graph.FindOp("reduction1/layer2/concat"));
 }

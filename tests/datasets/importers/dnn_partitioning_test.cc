@@ -147,7 +147,7 @@ TEST(DnnPartitioningTest, CostsAreThoseOfTheFile) {
   EXPECT_EQ(Refusal([&] { datasets::ImportCrossingCosts(Edited(equal, "\"cost\": 1000.0, ", ""), "in.json", graph); }),
             "in.json: edges[2].cost: is missing (a number from 0 to 4e+18)");
   EXPECT_EQ(Refusal([&] { datasets::ImportCrossingCosts(equal, "in.json", Graph()); }),
-            "in.json: nodes[0]: is no op of the graph (the file that the graph is from)");
+            "in.json: nodes[0]: is not an op of the graph (the file that the graph is from)");
 }
 
 TEST(DnnPartitioningTest, NotesSayWhatWasLeftOut) {

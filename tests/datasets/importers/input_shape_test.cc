@@ -27,7 +27,7 @@ TEST(ReadInputShapesTest, SizesStandBehindTheLastEqualsSign) {
 TEST(ReadInputShapesTest, RefusesWhatIsNoShape) {
   for (const char* const text : {"", "x", "=2", "x=2x", "x=x2", "x=2,3", "x=-1", "x=2x3 ", "x=9999999999"}) {
     EXPECT_EQ(ErrorOf([&] { datasets::ReadInputShapes({text}); }),
-              "--input: \"" + std::string(text) + "\" is no NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
+              "--input: \"" + std::string(text) + "\" is not NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
   }
   EXPECT_EQ(ErrorOf([] { datasets::ReadInputShapes({"x=1", "y=1", "x=2"}); }), "--input: sets \"x\" twice");
 }

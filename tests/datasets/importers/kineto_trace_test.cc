@@ -148,7 +148,7 @@ TEST(KinetoTraceTest, EventsThatNoClockMeasuredAreLeftOutAndCounted) {
   EXPECT_EQ(trace.endless, 2U);
   EXPECT_EQ(trace.placeholders, 4U);
   EXPECT_EQ(trace.spoiled, 1U);
-  // Of a trace whose clock begins at 0 the first op is none.
+  // In a trace whose clock begins at 0 the first op is not a placeholder.
   EXPECT_EQ(Read(TraceText().Op("a", 0, 5).Op("b", 9, 1).str()).placeholders, 0U);
 }
 

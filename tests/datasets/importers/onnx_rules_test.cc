@@ -153,7 +153,7 @@ TEST(OnnxRulesTest, WhatDoesNotFitHasAReason) {
   EXPECT_THAT(WhyNoShape({"Attention", {{1, 4}, {1, 4}, {1, 4}}, {}}), HasSubstr("3 or 4 dimensions"));
   EXPECT_THAT(WhyNoShape({"Attention", {{1, 6, 16}, {1, 6, 16}, {1, 6, 16}}, {}, {{"q_num_heads", {3}}}}),
               HasSubstr("heads do not fit"));
-  EXPECT_THAT(WhyNoShape({"LayerNormalization", {{2, 3}}, {}, {{"axis", {2}}}}), HasSubstr("axis is none of"));
+  EXPECT_THAT(WhyNoShape({"LayerNormalization", {{2, 3}}, {}, {{"axis", {2}}}}), HasSubstr("axis is not an axis of"));
   EXPECT_THAT(WhyNoShape({"MatMulInteger", {{2, 3}, {4, 2}}, {}}), HasSubstr("factors do not fit"));
   EXPECT_THAT(WhyNoShape({"Split", {{5}, {2}}, {{1}, {4}}}), HasSubstr("sizes are not constant"));
   EXPECT_THAT(WhyNoShape({"AveragePool", {{1, 1, 4, 4}}, {}, {{"kernel_shape", {2, 2}}, {"strides", {0, 1}}}}),

@@ -274,7 +274,7 @@ TEST_F(OnnxFilesTest, SmallTensorsAreReadFromFilesBesideTheModel) {
   using Dims = std::vector<std::int64_t>;
   const std::string model = ReshapedByFile({{"location", "shapes.bin"}, {"offset", "4"}, {"length", "16"}});
   EXPECT_EQ(Read(model, folder_).types.at("y").dims, (Dims{3, 2}));
-  // Those of constants and of bodies too.
+  // Tensors of constants and of bodies are read too.
   const std::string constant =
       BytesField(1, "value") +
       BytesField(5, OnnxTensorBytes("", kOnnxI64, {2},
@@ -665,7 +665,7 @@ opset_import { version: 13 }
   EXPECT_THAT(ShapeOf(graph, "y"), ElementsAre(2, 4));
   EXPECT_EQ(FindOp(graph, "y").flop, 48);
   EXPECT_THAT(RefusalOfModel("ir_version: 8\ngraph { nodes }"),
-              AllOf(StartsWith("m.onnx: is no ONNX model in protobuf's text format (line 2, "), EndsWith(")")));
+              AllOf(StartsWith("m.onnx: is not an ONNX model in protobuf's text format (line 2, "), EndsWith(")")));
 }
 
 // An attribute that a call leaves out is that of the function, in both formats.
@@ -757,7 +757,7 @@ TEST(ImportOnnxTest, WrongModelsAreRefusedInOneLine) {
                            .outputs = {}});
   };
   EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Add", {"x", "w"}, {"y"}, {}, "sum")})),
-            "m.onnx: node 0 (Add \"sum\"): its input \"w\" is nowhere (no node writes it, and it is no input or "
+            "m.onnx: node 0 (Add \"sum\"): its input \"w\" is nowhere (no node writes it, and it is not an input or "
             "initializer)");
   EXPECT_EQ(RefusalOfModel(model({OnnxNodeBytes("Relu", {"x"}, {"y"}), OnnxNodeBytes("Tanh", {"x"}, {"y"})})),
             "m.onnx: node 1 (Tanh \"\"): its output \"y\" is written elsewhere too (each name once)");

@@ -42,7 +42,7 @@ TEST(CondensedOnnxTest, LargeWeightsAndTextsForPeopleAreSkipped) {
   EXPECT_LT(condensed.size(), 250U);
   EXPECT_THAT(condensed, HasSubstr(Int64Content({1, -1})));
   EXPECT_THAT(condensed, Not(HasSubstr("for people")));
-  // Numbers one by one are no content either, beyond 4096 bytes of them.
+  // Numbers one by one are not content either, beyond 4096 bytes of them.
   std::string listed;
   for (int i = 0; i < 2000; ++i) listed += FloatField(4, 1.5F);
   EXPECT_LT(CondensedText(model(listed, "")).size(), 250U);

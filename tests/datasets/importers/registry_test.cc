@@ -86,7 +86,7 @@ TEST(ImporterRegistryTest, SizesAndTrainingOnlyWhereTheFormatTakesThem) {
   };
   EXPECT_EQ(refusal({.inputs = {"x=1"}}), "--input: cannot be used (the format pipedream has no sizes to set)");
   EXPECT_EQ(refusal({.training = "sgd"}),
-            "--training: cannot be used (the format pipedream is no forward graph of a network)");
+            "--training: cannot be used (the format pipedream is not a forward graph of a network)");
   EXPECT_EQ(refusal({.nodes = 2}), "--nodes: is for the topology of a node (format nccl, not pipedream)");
 }
 

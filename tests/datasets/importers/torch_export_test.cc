@@ -41,7 +41,7 @@ std::map<std::string, int> KindsOf(const Graph& graph) {
   return kinds;
 }
 
-// Of ops whose kind starts with one of these.
+// The operations of ops whose kind starts with one of these.
 double FlopOf(const Graph& graph, std::initializer_list<std::string_view> kinds, Pass pass = Pass::kForward) {
   double flop = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -107,7 +107,7 @@ TEST(TorchExportTest, SizesThatAreComputedAreSolved) {
   EXPECT_THAT(one.notes, ::testing::Contains(HasSubstr("s1 = 5")));
 }
 
-// Of the two layers, for 4 * 16 tokens: projections 2*64*64*192 and 2*64*64*64, scores and values 2 * 2*4*4*16*16*16,
+// The two layers, for 4 * 16 tokens: projections 2*64*64*192 and 2*64*64*64, scores and values 2 * 2*4*4*16*16*16,
 // the wide part 2 * 2*64*64*128; the head 2*4*64*10.
 TEST(TorchExportTest, AnEncoderIsProductsOfTheCatalogue) {
   const Imported imported = ImportPt2("encoder");
@@ -255,12 +255,12 @@ TEST(TorchExportTest, WrongInputsAreRefused) {
   EXPECT_EQ(refusal({"x=8x3"}), "accepted");
   EXPECT_EQ(refusal({"x=8"}), "f.pt2: --input x: has 1 dimensions (this input has 2)");
   EXPECT_EQ(refusal({"x=8x4"}), "f.pt2: --input x: dimension 1 is 4 (it is always 3 in this program)");
-  EXPECT_EQ(refusal({"w=3"}), "f.pt2: --input w: is no input of this program (x)");
+  EXPECT_EQ(refusal({"w=3"}), "f.pt2: --input w: is not an input of this program (x)");
   EXPECT_EQ(refusal({"x=1x3"}), "f.pt2: --input: makes s0 = 1 (the program was exported for 2 to 64)");
   EXPECT_EQ(refusal({"x=8x3", "x=8x3"}), "f.pt2: --input: sets \"x\" twice");
   for (const char* const text : {"x", "=8x3", "x=8x", "x=axb"}) {
     EXPECT_EQ(refusal({text}), "f.pt2: --input: \"" + std::string(text) +
-                                   "\" is no NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
+                                   "\" is not NAME=DIMS, such as x=1x3x224x224 (sizes up to 2^31)");
   }
 }
 

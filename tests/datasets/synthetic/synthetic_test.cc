@@ -153,7 +153,7 @@ TEST(SyntheticTest, WrongOptionsAreRefused) {
   EXPECT_THAT(message("chain", {{"min_us", "5"}, {"max_us", "4"}}), HasSubstr("min_us: is above max_us"));
   EXPECT_THAT(message("chain", {{"min_kb", "5"}, {"max_kb", "4"}}), HasSubstr("min_kb: is above max_kb"));
   EXPECT_THAT(message("chain", {{"speeds", "odd"}}), HasSubstr("equal, related, unrelated"));
-  EXPECT_THAT(message("butterfly", {{"points", "6"}}), HasSubstr("points is no power of two"));
+  EXPECT_THAT(message("butterfly", {{"points", "6"}}), HasSubstr("points is not a power of two"));
   EXPECT_THAT(message("planted", {{"makespan_us", "10"}}), HasSubstr("makespan_us: is 10 (at least 200"));
   EXPECT_THAT(message("fork_join", {{"branches", "10000"}, {"depth", "10000"}}), HasSubstr("more than a million ops"));
   EXPECT_THAT(message("chain", {{"width", "3"}}), HasSubstr("width"));

@@ -133,7 +133,7 @@ TEST(ReportComparisonTest, AgentsWithoutAllTrialsAreLeftOutUnlessAllAre) {
   EXPECT_THAT(Labels(unfinished), ElementsAre("b", "a"));
   EXPECT_EQ(unfinished.unfinished, 1U);
   const experiments::AnswerBlock answer = experiments::MakeAnswer("?", unfinished);
-  EXPECT_THAT(answer.answer, ::testing::StartsWith("1 trial of these agents is not finished, so this is no final"));
+  EXPECT_THAT(answer.answer, ::testing::StartsWith("1 trial of these agents is not finished, so this is not a final"));
   EXPECT_THAT(answer.notes, ::testing::Contains(HasSubstr("1 problem counts so far")));
   EXPECT_EQ(CompareWithout({"a", "b"}, "").unfinished, 2U);
 }

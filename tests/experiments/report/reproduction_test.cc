@@ -78,7 +78,7 @@ TEST(ReproductionTest, OursArePutBesideThePublishedFiguresWithRatiosToTheBaselin
       "walk    3.000                  -                       0.75                   -         -               -\n");
 }
 
-// Of the pairs (expert, metis), (expert, post), (metis, post) the paper's order is the same in the last two. Ranks
+// The paper's order is the same in two of (expert, metis), (expert, post), (metis, post): the last two. Ranks
 // 3, 2, 1 and 2, 3, 1: 1 - 6 * 2 / (3 * 8) = 0.5.
 TEST(ReproductionTest, TheOrdersOfMethodsThatBothHaveAreCompared) {
   const auto tables = Reproduce(SamplePublished(), MakeRecords(Sample()));

@@ -91,7 +91,7 @@ TEST(ReportTablesTest, AnAgentThatNeverTriedAGraphOfItsColumnIsMarkedToo) {
   EXPECT_EQ(table.rows[0].label, "a");
   EXPECT_EQ(table.rows[1].cells[0].trials.found, 1U);
   EXPECT_EQ(table.rows[1].cells[0].trials.wanted, 2U);
-  // Fewer seeds of each graph are no gap: an agent without chance has one.
+  // Fewer seeds of each graph are not a gap: an agent without chance has one.
   std::vector<SampleTrial> seeds = {Improved("d1", 3, 20), Improved("d1", 3, 10), Improved("d1", 3, 30, "b")};
   seeds[1].seed = 2;
   EXPECT_TRUE(Table(MakeRecords(seeds), "improvement").rows[0].cells[0].IsRanked());

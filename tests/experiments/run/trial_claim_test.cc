@@ -209,7 +209,7 @@ TEST_F(TrialClaimTest, TheTimeIsTheFileSystems) {
 TEST_F(TrialClaimTest, CrashesFailATrialThreeTimesAndLossesMoreSeldom) {
   EXPECT_EQ(experiments::CrashVerdict(experiments::ReadCrashes(folder_)), "");
   experiments::RecordCrash(folder_, {.host = "a", .how = "ended by signal 9", .log = "first\nlast \xff\n"});
-  experiments::RecordCrash(folder_, {.host = "b", .lost = true, .how = "gave no more sign"});
+  experiments::RecordCrash(folder_, {.host = "b", .lost = true, .how = "stopped responding"});
   experiments::RecordCrash(folder_, {.host = "c", .how = "ended by signal 9"});
   std::ofstream(folder_ + "/crashes.jsonl", std::ios::app) << "{\"host\":\"d\n";
   EXPECT_EQ(experiments::ReadCrashes(folder_).size(), 3U);

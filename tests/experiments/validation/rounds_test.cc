@@ -98,7 +98,7 @@ TEST(RoundsTest, AfterARoundItMayEnd) {
   EXPECT_EQ(rounds->visits[0].size(), 3U);
 }
 
-// Of ten values the first and the last are left out: mean 5.5. Winsorised 2, 2, 3, .., 8, 9, 9 with mean 5.5 and
+// The first and the last of ten values are left out: mean 5.5. Winsorised 2, 2, 3, .., 8, 9, 9 with mean 5.5 and
 // squares 2 (3.5^2 + 3.5^2 + 2.5^2 + 1.5^2 + 0.5^2) = 66.5; error sqrt(66.5 / (8 * 7)) = 1.08972; t(7, 0.975)
 // = 2.364624.
 TEST(TrimmedMeanTest, IsThatOfTukeyAndMcLaughlin) {

@@ -184,7 +184,7 @@ TEST_F(CuptiSessionTest, AnOlderLibraryIsRefused) {
   session().Stop();
 }
 
-// Of all the names that the real CUPTI has.
+// The names are all those that the real CUPTI has.
 TEST_F(CuptiSessionTest, EveryCallThatLaunchesAKernelIsKnown) {
   controls().tells_launches = true;
   session().Start();

@@ -106,7 +106,7 @@ TEST_F(SampleLogTest, WhatIsDamagedOrOfAnotherMachineIsRefused) {
   EXPECT_NE(ErrorOf([&] { SampleLog(path_, kHost); }), "");
   std::filesystem::remove(path_);
   Append("something of somebody's");
-  EXPECT_THAT(ErrorOf([&] { SampleLog(path_, kHost); }), HasSubstr("line 1: is no file of samples (remove it)"));
+  EXPECT_THAT(ErrorOf([&] { SampleLog(path_, kHost); }), HasSubstr("line 1: is not a file of samples (remove it)"));
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 

@@ -234,7 +234,7 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsAreFittedTogether) {
   EXPECT_NEAR(entries[1].bandwidth_gb_per_s, 10.24, 1e-6);
 }
 
-// Of three GPUs two are joined by NVLink, the others by PCIe: on the whole, and each by name.
+// Two of three GPUs are joined by NVLink, the others by PCIe: on the whole, and each by name.
 TEST(LinkEntriesTest, LinksBetweenTheSameKindsThatDifferAreApartToo) {
   const auto link = [](const std::string& from, const std::string& to, double gb_per_s) {
     profiler::LinkMeasurement made;
@@ -261,7 +261,7 @@ TEST(LinkEntriesTest, LinksBetweenTheSameKindsThatDifferAreApartToo) {
   const std::vector<Profile::LinkEntry> more = profiler::EntriesOf(std::vector{link("cuda:1", "cuda:2", 20)}, entries);
   ASSERT_EQ(more.size(), 1U);
   EXPECT_EQ(more[0].from_device, "cuda:1");
-  // Those that are alike are not apart, nor are those between cores.
+  // Links that are alike are not separate entries, nor are those between cores.
   EXPECT_EQ(profiler::EntriesOf(std::vector{link("cuda:0", "cuda:1", 200), link("cuda:0", "cuda:2", 190)}).size(), 1U);
   std::vector<profiler::LinkMeasurement> of_cores = links;
   of_cores[0].between_cores = of_cores[1].between_cores = true;

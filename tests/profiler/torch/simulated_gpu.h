@@ -15,7 +15,7 @@ struct SimulatedGpuExports {
   std::uint64_t (*take_wrong_reads)();
   // Parts of work that streams have done since the library was loaded.
   std::uint64_t (*work_done)();
-  // Every stream's next parts take up to so many µs longer.
+  // Every stream's next parts take up to this many µs longer.
   void (*set_delay)(std::uint32_t most_micros);
 };
 inline constexpr char kSimulatedGpuSymbol[] = "emplace_simulated_gpu";

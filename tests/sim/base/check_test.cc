@@ -10,8 +10,8 @@ namespace {
 using ::emplace::testing::ErrorOf;
 
 TEST(CheckTest, APlaceIsPutInFrontOfTheErrorsOfACall) {
-  EXPECT_EQ(AtPlace("agent", [] { return 7; }), 7);
-  EXPECT_EQ(ErrorOf([] { AtPlace("agent", []() -> int { throw InputError("set", "is wrong"); }); }),
+  EXPECT_EQ(WithLocation("agent", [] { return 7; }), 7);
+  EXPECT_EQ(ErrorOf([] { WithLocation("agent", []() -> int { throw InputError("set", "is wrong"); }); }),
             "agent: set: is wrong");
 }
 

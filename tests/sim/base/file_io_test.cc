@@ -88,7 +88,7 @@ TEST_F(FileIoTest, ALargeFileIsRefusedBeforeItIsRead) {
   PutRaw(Path("sparse"), "schema: emplace.experiment\n");
   fs::resize_file(Path("sparse"), std::uint64_t{3} << 30);
   EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("sparse"), InputKind::kExperiment); }),
-            Path("sparse") + ": holds more than 4194304 bytes (at most so many, uncompressed)");
+            Path("sparse") + ": holds more than 4194304 bytes (at most this many, uncompressed)");
 }
 
 TEST_F(FileIoTest, WhatIsLeftOfAStreamIsReadWhole) {
@@ -244,12 +244,12 @@ TEST_F(FileIoTest, AFileIsReadToItsLimit) {
   Write(Path("a.gz"), std::string(1'000'000, 'x'));
   EXPECT_EQ(ReadWholeFile(Path("a"), 1000).size(), 1000U);
   EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("a"), 999); }),
-            Path("a") + ": holds more than 999 bytes (at most so many, uncompressed)");
+            Path("a") + ": holds more than 999 bytes (at most this many, uncompressed)");
   EXPECT_EQ(ReadWholeFile(Path("a.gz"), 1'000'000).size(), 1'000'000U);
   EXPECT_EQ(ErrorOf([&] { ReadWholeFile(Path("a.gz"), 999'999); }),
-            Path("a.gz") + ": holds more than 999999 bytes (at most so many, uncompressed)");
+            Path("a.gz") + ": holds more than 999999 bytes (at most this many, uncompressed)");
   EXPECT_EQ(ErrorOf([] { ReadWholeFile("/dev/zero", 1 << 20); }),
-            "/dev/zero: holds more than 1048576 bytes (at most so many, uncompressed)");
+            "/dev/zero: holds more than 1048576 bytes (at most this many, uncompressed)");
 }
 
 TEST_F(FileIoTest, WhatIsNoRegularFileCanBeTold) {

@@ -76,7 +76,7 @@ TEST(TimelineSvgTest, DrawsActionsOfAScheduleWithTheirMicroBatches) {
   WriteScheduleSvg(text, schedule, pipeline, SimulateSchedule(schedule, pipeline.model),
                    SimulateMessages(schedule, pipeline.model), graph, cluster);
   const std::string svg = text.str();
-  // Of 850 pixels for 190 us, a forward takes 178.95.
+  // A forward takes 178.95 of the 850 pixels for 190 us.
   EXPECT_NE(svg.find("x=\"90.00\" y=\"44\" width=\"178.95\" height=\"18\" fill=\"#4477aa\"><title>0F0</title>"),
             std::string::npos)
       << svg;

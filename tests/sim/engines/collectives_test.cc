@@ -132,7 +132,7 @@ TEST(CollectivesTest, ATimeThatTheGraphGivesIsTaken) {
   const Graph graph = Build(specs);
   EXPECT_EQ(Record(graph, cluster, Placed(graph, {{"x1", 1}, {"r1", 1}})).end("r0"), 39);
   EXPECT_EQ(GivenMicros(graph.collectives()[0], Placed(graph, {}).devices(), graph, cluster), 9);
-  // It is no work of devices: 35 us on two of them.
+  // It is not work of devices: 35 us on two of them.
   EXPECT_EQ(ComputeBounds(graph, cluster, MeasuredCosts(graph, cluster)).work_micros, 35);
   specs[2].time_micros = specs[3].time_micros = 0;
   const Graph free = Build(specs);

@@ -48,20 +48,20 @@ using ::emplace::testing::MeasuredCosts;
 using ::testing::ElementsAre;
 
 // Start times by op id and the step time.
-struct Told {
+struct RunResult {
   std::vector<double> starts;
   double step = 0;
   std::vector<std::int64_t> peaks;
 };
 
-Told RunOn(const Graph& graph, const Cluster& cluster, std::vector<std::size_t> devices) {
+RunResult RunOn(const Graph& graph, const Cluster& cluster, std::vector<std::size_t> devices) {
   Placement placement(graph.num_ops());
   for (std::size_t i = 0; i < devices.size(); ++i) placement[MakeId<OpId>(i)] = MakeId<DeviceId>(devices[i]);
   const StepResult result =
       Simulator(graph, cluster, MeasuredCosts(graph, cluster), {.start_times = true}).Run(placement);
-  Told told{result.start_micros, result.step_time_micros, {}};
-  for (const Bytes peak : result.peak_memory) told.peaks.push_back(peak.count);
-  return told;
+  RunResult run{result.start_micros, result.step_time_micros, {}};
+  for (const Bytes peak : result.peak_memory) run.peaks.push_back(peak.count);
+  return run;
 }
 
 // 1 GB/s is 1000 bytes per µs.
@@ -69,9 +69,9 @@ constexpr Link kLink{.bandwidth_gb_per_s = 1, .latency_micros = 0, .gap_micros =
 
 TEST(FifoTest, ARemoteConsumerWaitsForTheTransfer) {
   // a runs 0-4; 2000 bytes take 2 us; b runs 6-10.
-  const Told told = RunOn(testing::MakeChain(2, 4, 2000), MakeCluster(2, kLink), {0, 1});
-  EXPECT_THAT(told.starts, ElementsAre(0, 6));
-  EXPECT_EQ(told.step, 10);
+  const RunResult run = RunOn(testing::MakeChain(2, 4, 2000), MakeCluster(2, kLink), {0, 1});
+  EXPECT_THAT(run.starts, ElementsAre(0, 6));
+  EXPECT_EQ(run.step, 10);
 }
 
 // a runs 0-1 on gpu:0, where z is next. Its 3000 bytes go to gpu:1 (1-4), where b reads them. They also go to gpu:2
@@ -102,7 +102,7 @@ Cluster FedDevices(std::size_t count, double host, std::int64_t max_queued = 0, 
 TEST(FifoTest, AnIssueLaneRunsAheadOfItsDevice) {
   const Graph chain = testing::MakeChain(3, 10, 0);
   // Issued 0-2, 2-4, 4-6; a starts 1 us behind its issue, and the others wait for the device, not for the lane.
-  const Told ahead = RunOn(chain, FedDevices(1, 2), {0, 0, 0});
+  const RunResult ahead = RunOn(chain, FedDevices(1, 2), {0, 0, 0});
   EXPECT_THAT(ahead.starts, ElementsAre(3, 13, 23));
   EXPECT_EQ(ahead.step, 33);
   // The lane is slower than the device: every op starts 1 us behind its issue.
@@ -140,7 +140,7 @@ TEST(FifoTest, HostAndDeviceTimesOfAnOpComeBeforeThoseOfTheLane) {
   a.host_micros = 7;
   a.device_micros = 30;
   const Graph graph = Build({a, MakeOp("b", 10, {"a"})});
-  const Told fed = RunOn(graph, FedDevices(1, 2), {0, 0});
+  const RunResult fed = RunOn(graph, FedDevices(1, 2), {0, 0});
   EXPECT_THAT(fed.starts, ElementsAre(8, 38));
   EXPECT_EQ(fed.step, 48);
   EXPECT_EQ(RunOn(graph, MakeCluster(1), {0, 0}).step, 60) << "without a lane, time_us counts";
@@ -151,8 +151,8 @@ TEST(FifoTest, SendsATensorOncePerDevice) {
   // b 4-5, c 5-6, d 7-8.
   const Graph graph =
       Build({MakeOp("a", 1, {}, {3000}), MakeOp("b", 1, {"a"}), MakeOp("c", 1, {"a"}), MakeOp("d", 1, {"a"})});
-  const Told told = RunOn(graph, MakeCluster(3, kLink), {0, 1, 1, 2});
-  EXPECT_THAT(told.starts, ElementsAre(0, 4, 5, 7));
+  const RunResult run = RunOn(graph, MakeCluster(3, kLink), {0, 1, 1, 2});
+  EXPECT_THAT(run.starts, ElementsAre(0, 4, 5, 7));
 }
 
 TEST(FifoTest, AChannelPerPairSendsToTwoDevicesAtOnce) {
@@ -181,18 +181,18 @@ TEST(FifoTest, ControlEdgesTakeTheLatencyAndNoChannel) {
 TEST(FifoTest, AnOpOfNoTimePaysNoGap) {
   // Gap 5: a (2 us) 0-2, then b (0 us) not before 7, then c immediately, at 7.
   const Graph graph = Build({MakeOp("a", 2), MakeOp("b", 0), MakeOp("c", 1)});
-  const Told told = RunOn(graph, MakeCluster(1, kLink, 5), {0, 0, 0});
-  EXPECT_THAT(told.starts, ElementsAre(0, 7, 7));
-  EXPECT_EQ(told.step, 8);  // the gap after the last op is not part of the step
+  const RunResult run = RunOn(graph, MakeCluster(1, kLink, 5), {0, 0, 0});
+  EXPECT_THAT(run.starts, ElementsAre(0, 7, 7));
+  EXPECT_EQ(run.step, 8);  // the gap after the last op is not part of the step
 }
 
 TEST(FifoTest, TimesAreRoundedToNanosecondsOnce) {
   // 0.0005 us rounds up to 1 ns, 0.0004 us down to 0; 1 byte at 3 GB/s takes 0.33 ns: 0.
   const Graph graph = Build({MakeOp("a", 0.0005, {}, {1}), MakeOp("b", 0.0004, {"a"})});
-  const Told told =
+  const RunResult run =
       RunOn(graph, MakeCluster(2, {.bandwidth_gb_per_s = 3, .latency_micros = 0, .gap_micros = 0}), {0, 1});
-  EXPECT_THAT(told.starts, ElementsAre(0, 0.001));
-  EXPECT_EQ(told.step, 0.001);
+  EXPECT_THAT(run.starts, ElementsAre(0, 0.001));
+  EXPECT_EQ(run.step, 0.001);
 }
 
 TEST(FifoTest, AnOpTakesLongerBesideABusyNeighbour) {
@@ -259,8 +259,8 @@ TEST(FifoTest, MemoryHoldsATensorUntilItsLastReaderOrTransferEnds) {
   OpSpec d = MakeOp("d", 0, {}, {});
   d.persistent = Bytes{40};
   const Graph graph = Build({a, MakeOp("b", 2, {"a"}, {100}), MakeOp("c", 2, {"a"}), d});
-  const Told told = RunOn(graph, MakeCluster(2, kLink), {0, 0, 1, 1});
-  EXPECT_THAT(told.peaks, ElementsAre(3500, 3040));
+  const RunResult run = RunOn(graph, MakeCluster(2, kLink), {0, 0, 1, 1});
+  EXPECT_THAT(run.peaks, ElementsAre(3500, 3040));
 }
 
 TEST(FifoTest, WhatEndsAtAnInstantIsFreedBeforeWhatBegins) {
@@ -341,8 +341,8 @@ TEST(FifoTest, ThousandsOfReadyOpsRunInTheOrderOfReadyTimeAndId) {
   std::vector<OpSpec> specs;
   specs.reserve(5000);
   for (int i = 0; i < 5000; ++i) specs.push_back(MakeOp("op" + std::to_string(i), 1));
-  const Told told = RunOn(Build(specs), MakeCluster(1), {});
-  for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(told.starts[i], static_cast<double>(i));
+  const RunResult run = RunOn(Build(specs), MakeCluster(1), {});
+  for (std::size_t i = 0; i < 5000; ++i) ASSERT_EQ(run.starts[i], static_cast<double>(i));
 }
 
 // With more than 2^20 words in its program a run fetches ahead, which must change nothing.

@@ -90,7 +90,7 @@ TEST(GraphJsonTest, OnlySchemaVersionNameAndKindAreRequired) {
   EXPECT_EQ(Read(R"({"schema": "emplace.graph", "version": 1})").num_ops(), 0U);
   const Graph graph = Read(R"({"ops": [{"kind": "k", "name": "n"}], "version": 1, "schema": "emplace.graph"})");
   EXPECT_EQ(graph.name(), "");
-  EXPECT_EQ(graph.MeasuredMicros(OpId{0}, "any"), std::nullopt) << "a missing time is no time";
+  EXPECT_EQ(graph.MeasuredMicros(OpId{0}, "any"), std::nullopt) << "a missing time is not a time";
   EXPECT_EQ(testing::GraphText(Graph()),
             "{\"schema\": \"emplace.graph\", \"version\": 1, \"name\": \"\",\n \"ops\": []}\n");
 }

@@ -109,7 +109,7 @@ TEST(FlowNetworkTest, EqualsTheSlowReferenceOn10000RandomCases) {
   }
 }
 
-// So many flows at once that shares are in a heap, and that the ends of most of them change together.
+// There are so many flows at once that shares are in a heap, and that the ends of most of them change together.
 TEST(FlowNetworkTest, EqualsTheSlowReferenceWithManyFlowsLengthy) {
   Rng rng(19);
   for (int repeat = 0; repeat < 40; ++repeat) {

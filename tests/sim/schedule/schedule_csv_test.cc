@@ -53,7 +53,7 @@ TEST(ScheduleCsvTest, OlderFilesCallTheInputsPartB) {
 }
 
 TEST(ScheduleCsvTest, WrongCellsAreNamed) {
-  const std::string allowed = " is no action (stage, F, B, I or W, and micro-batch, as in 0F3)";
+  const std::string allowed = " is not an action (stage, F, B, I or W, and micro-batch, as in 0F3)";
   for (const std::string cell : {"F0", "0X0", "0F", "0", "0F0x", "-1F0", "0FF0", "0f0", "99999999F0", "0F99999999",
                                  "0F0 0B0", "0SEND_F0x", "SEND_F", "0SEND_G0"}) {
     EXPECT_EQ(FaultOfText("0F0," + cell + "\n"), "s.csv: line 1, cell 2: \"" + cell + "\"" + allowed);

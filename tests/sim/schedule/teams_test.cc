@@ -77,7 +77,7 @@ Step MakeStep(std::size_t replicas, std::size_t parts) {
         const std::string s = std::to_string(stage);
         step.Add(Pass::kBackward, device(stage), prefix + "d" + s, 2, {before});
         step.Add(Pass::kBackward, device(stage), prefix + "w" + s, 4, {prefix + "d" + s});
-        // The last gradient of the input must have a reader that is no update.
+        // The last gradient of the input must have a reader that is not an update.
         if (stage == 0) step.Add(Pass::kBackward, device(0), prefix + "x", 0, {prefix + "d0"});
         step.Add(Pass::kUpdate, device(stage), prefix + "sum" + s, 10, {prefix + "w" + s},
                  "t" + std::to_string(t) + "sum" + s);

@@ -204,7 +204,7 @@ std::string QuestionHtml(const std::vector<experiments::TrialRecord>& trials, co
                      StandingsHtml(StandingsOn(trials, question, curves), labels));
 }
 
-// Which of the pictures are shown, with links to those before and after; "" if all are.
+// The range of pictures that is shown, with links to those before and after; "" if all are.
 std::string PagingHtml(const std::string& experiment, std::size_t first, std::size_t shown, std::size_t all) {
   if (shown == all) return "";
   const auto link = [&](std::size_t from, const char* text) {
@@ -295,7 +295,7 @@ fs::path Dashboard::LinkOut(const fs::path& folder) const {
 std::string Dashboard::FileText(const fs::path& path) const {
   std::error_code error;
   if (!IsInside(path) || !fs::is_regular_file(path, error) || fs::file_size(path, error) > kMostFileBytes || error) {
-    throw InputError(path.filename().string(), "is no file of this trial");
+    throw InputError(path.filename().string(), "is not a file of this trial");
   }
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -407,7 +407,7 @@ HttpAnswer Dashboard::CurvesPage(const HttpRequest& request) const {
   const std::string text = Parameter(request, "first");
   std::size_t first = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), first);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) throw InputError("first", "is no number");
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) throw InputError("first", "is not a number");
   const std::lock_guard lock(mutex_);
   return {.body = PageHtml("Curves of " + experiment,
                            fmt::format("<p>{}</p>\n<h2>{}</h2>\n", LinkHtml("./", "all runs"), HtmlText(experiment)) +

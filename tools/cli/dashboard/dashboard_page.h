@@ -20,7 +20,7 @@ std::string_view PageIcon();  // an SVG picture
 
 // "PAGE?experiment=..&trial=..".
 std::string TrialAddress(std::string_view page, std::string_view experiment, std::string_view trial);
-// Of the page with an experiment's pictures from the number `first`.
+// The address of the page with an experiment's pictures from the number `first` on.
 std::string CurvesAddress(std::string_view experiment, std::size_t first);
 std::string LinkHtml(const std::string& address, const std::string& text);
 // Cells are HTML; the first column is text, the others are numbers. A table wider than the page scrolls in it.

@@ -117,7 +117,7 @@ TEST(SgdpOptionsTest, TheSumOfEntropiesIsTheMeanTimesTheNodesLengthy) {
   EXPECT_EQ(agents::RunSearch(spec).policy, mean);
 }
 
-// Of an update with one placement the batch's mean is its reward, so that nothing but the entropy is learned from it.
+// In an update with one placement the batch's mean is its reward, so that only the entropy is learned from it.
 TEST(SgdpOptionsTest, TheBatchsMeanIsItsOwnBaseline) {
   Rng rng(7);
   agents::SearchSpec spec =

@@ -20,8 +20,8 @@ using ::testing::DoubleNear;
 using ::testing::HasSubstr;
 using Trace = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// Scores of "chain-8-equal-2" and "fork-6-equal-2" whose step times are so many times the best known, at 10 and 100
-// evaluations.
+// Scores of "chain-8-equal-2" and "fork-6-equal-2" whose step times are these multiples of the best known, at 10 and
+// 100 evaluations.
 LibraryScores MakeScores(const std::string& label, double at_10, double at_100) {
   LibraryScores scores;
   scores.label = label;

@@ -69,7 +69,7 @@ std::optional<HttpAnswer> RefusedHead(const boost::beast::error_code& error) {
   if (!is_of_head) return std::nullopt;
   if (error == http::error::header_limit) return Refusal(431, "the request has too long a head");
   if (error == http::error::body_limit) return Refusal(413, "the request has a body");
-  return Refusal(400, "this is no request");
+  return Refusal(400, "this is not a request");
 }
 
 std::variant<HttpRequest, HttpAnswer> ReadHttpHead(const HttpHeadParser& parser, int port) {
@@ -87,7 +87,7 @@ std::variant<HttpRequest, HttpAnswer> ReadHttpHead(const HttpHeadParser& parser,
   HttpRequest request{.path = path.value_or(""), .parameters = {}};
   if (!request.path.starts_with('/') ||
       !AddParameters(target.substr(std::min(question + 1, target.size())), &request)) {
-    return Refusal(400, "this is no path");
+    return Refusal(400, "this is not a path");
   }
   return request;
 }

@@ -26,7 +26,7 @@ class HttpHeadParser : public boost::beast::http::request_parser<boost::beast::h
 std::optional<HttpAnswer> RefusedHead(const boost::beast::error_code& error);
 
 // The request, or the answer that refuses it: of another host than 127.0.0.1:PORT and localhost:PORT, not of GET, with
-// a body, or with a target that is no path. Requires: the parser has the whole head.
+// a body, or with a target that is not a path. Requires: the parser has the whole head.
 std::variant<HttpRequest, HttpAnswer> ReadHttpHead(const HttpHeadParser& parser, int port);
 
 }  // namespace emplace::tools

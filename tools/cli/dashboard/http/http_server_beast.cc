@@ -1,6 +1,6 @@
 // The web server: Boost.Beast, https://github.com/boostorg/beast, Boost Software License.
 //
-// One thread reads requests and writes answers of all connections, so one that says nothing costs no thread. Few other
+// One thread reads requests and writes answers of all connections, so an idle connection costs no thread. Few other
 // threads compute answers.
 
 #include <algorithm>
@@ -45,7 +45,7 @@ constexpr std::size_t kMostConnections = 512;
 constexpr std::size_t kMostOfAddress = 256;
 constexpr std::size_t kAnsweringThreads = 4;
 constexpr std::chrono::seconds kRequestTime = 5s;  // from the connection to the end of the request
-// An answer has this time, and a second more for so many bytes.
+// An answer has this time, and a second more for this many bytes.
 constexpr std::chrono::seconds kAnswerTime = 10s;
 constexpr std::size_t kSlowestBytesPerSecond = 65536;
 constexpr std::chrono::seconds kFarewellTime = 1s;

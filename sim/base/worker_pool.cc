@@ -45,9 +45,9 @@ struct Job {
   }
 };
 
-// Blocks all signals of the calling thread but those of its own faults: a process that waits for signals in one thread
+// Blocks all signals in the calling thread but those of its own faults. A process that waits for signals in one thread
 // would otherwise be ended by a signal that arrives in another.
-void LeaveSignalsToOthers() {
+void BlockSignals() {
   sigset_t signals;
   sigfillset(&signals);
   for (const int fault : {SIGBUS, SIGFPE, SIGILL, SIGSEGV}) sigdelset(&signals, fault);
@@ -82,7 +82,7 @@ class WorkerPool {
 
  private:
   void Help(std::size_t worker) {
-    LeaveSignalsToOthers();
+    BlockSignals();
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     while (true) {
@@ -107,7 +107,7 @@ class WorkerPool {
   std::size_t busy_ = 0;
 };
 
-// Never destroyed, as its threads wait until the process ends. A child of the process has none of them, so an unused
+// The pool is never destroyed, as its threads wait until the process ends. A child of a fork has none of them, so a new
 // pool takes the place of the one that it inherits.
 WorkerPool& Pool() {
   alignas(WorkerPool) static std::byte storage[sizeof(WorkerPool)];

@@ -71,13 +71,12 @@ class WorkerPool {
       }
       job_ = job;
       ++round_;
-      busy_ = job->helpers;
     }
     wake_.notify_all();
     job->Work(0);
     std::unique_lock lock(mutex_);
+    job_ = nullptr;  // no item is left, so nobody waits for a thread that has not woken up
     done_.wait(lock, [this] { return busy_ == 0; });
-    job_ = nullptr;
   }
 
  private:
@@ -90,6 +89,7 @@ class WorkerPool {
       seen = round_;
       if (worker > job_->helpers) continue;
       Job* const job = job_;
+      ++busy_;
       lock.unlock();
       job->Work(worker);
       lock.lock();
@@ -104,7 +104,7 @@ class WorkerPool {
   Job* job_ = nullptr;
   std::uint64_t round_ = 0;
   std::size_t started_ = 0;
-  std::size_t busy_ = 0;
+  std::size_t busy_ = 0;  // threads at work, beside the caller
 };
 
 // The pool is never destroyed, as its threads wait until the process ends. A child of a fork has none of them, so a new

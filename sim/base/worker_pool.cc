@@ -45,9 +45,9 @@ struct Job {
   }
 };
 
-// Blocks all signals of the calling thread but those of its own faults: a process that waits for signals in one thread
+// Blocks all signals in the calling thread but those of its own faults. A process that waits for signals in one thread
 // would otherwise be ended by a signal that arrives in another.
-void LeaveSignalsToOthers() {
+void BlockSignals() {
   sigset_t signals;
   sigfillset(&signals);
   for (const int fault : {SIGBUS, SIGFPE, SIGILL, SIGSEGV}) sigdelset(&signals, fault);
@@ -71,18 +71,17 @@ class WorkerPool {
       }
       job_ = job;
       ++round_;
-      busy_ = job->helpers;
     }
     wake_.notify_all();
     job->Work(0);
     std::unique_lock lock(mutex_);
+    job_ = nullptr;  // no item is left, so nobody waits for a thread that has not woken up
     done_.wait(lock, [this] { return busy_ == 0; });
-    job_ = nullptr;
   }
 
  private:
   void Help(std::size_t worker) {
-    LeaveSignalsToOthers();
+    BlockSignals();
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     while (true) {
@@ -90,6 +89,7 @@ class WorkerPool {
       seen = round_;
       if (worker > job_->helpers) continue;
       Job* const job = job_;
+      ++busy_;
       lock.unlock();
       job->Work(worker);
       lock.lock();
@@ -104,10 +104,10 @@ class WorkerPool {
   Job* job_ = nullptr;
   std::uint64_t round_ = 0;
   std::size_t started_ = 0;
-  std::size_t busy_ = 0;
+  std::size_t busy_ = 0;  // threads at work, beside the caller
 };
 
-// Never destroyed, as its threads wait until the process ends. A child of the process has none of them, so an unused
+// The pool is never destroyed, as its threads wait until the process ends. A child of a fork has none of them, so a new
 // pool takes the place of the one that it inherits.
 WorkerPool& Pool() {
   alignas(WorkerPool) static std::byte storage[sizeof(WorkerPool)];

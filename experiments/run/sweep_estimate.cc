@@ -36,7 +36,7 @@ constexpr std::size_t kMostTrialEvaluations = 1000;
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Assigns the groups to the devices in turn.
-Placement Spread(const agents::Observation& observation, std::size_t first) {
+Placement SpreadPlacement(const agents::Observation& observation, std::size_t first) {
   Placement placement(observation.num_groups());
   for (std::size_t group = 0; group < observation.num_groups(); ++group) {
     const auto& devices = observation.accelerators;
@@ -71,12 +71,12 @@ const SweepEstimator::ProblemCost& SweepEstimator::CostOf(const GraphSource& gra
   agents::Environment environment(problem.graph, problem.cluster, problem.costs,
                                   agents::MakeGrouping(problem, agents::FindAgent(cell.agent)), simulator);
   cost.num_groups = environment.observation().num_groups();
-  environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), 0)});
+  environment.Evaluate(std::vector<Placement>{SpreadPlacement(environment.observation(), 0)});
   cost.setup_seconds = Since(started);
   started = Clock::now();
   std::size_t tried = 0;
   while (tried < kTriedEvaluations || (Since(started) < kTriedSeconds && tried < kMostTriedEvaluations)) {
-    environment.Evaluate(std::vector<Placement>{Spread(environment.observation(), tried++)});
+    environment.Evaluate(std::vector<Placement>{SpreadPlacement(environment.observation(), tried++)});
   }
   cost.seconds_per_evaluation = Since(started) / static_cast<double>(tried);
   return cost;

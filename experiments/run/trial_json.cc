@@ -23,33 +23,33 @@ std::optional<double> Improvement(double start, std::optional<double> best) {
 double Count(std::size_t count) { return static_cast<double>(count); }
 
 // To six significant digits. Curves need no more, and further digits would be most of the file.
-double Rounded(double value) {
+double SixDigits(double value) {
   const std::string text = fmt::format("{:.5e}", value);
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
-std::optional<double> Rounded(const std::optional<double>& value) {
-  return value ? std::optional(Rounded(*value)) : std::nullopt;
+std::optional<double> SixDigits(const std::optional<double>& value) {
+  return value ? std::optional(SixDigits(*value)) : std::nullopt;
 }
 
 LeftOutTrace TraceOf(const agents::EpisodesLeftOut& means) {
   return {.episodes = Count(means.episodes),
-          .final_micros = Rounded(means.final_micros),
-          .mean_micros = Rounded(means.mean_micros),
-          .entropy = Rounded(means.entropy),
-          .gradient_norm = Rounded(means.gradient_norm)};
+          .final_micros = SixDigits(means.final_micros),
+          .mean_micros = SixDigits(means.mean_micros),
+          .entropy = SixDigits(means.entropy),
+          .gradient_norm = SixDigits(means.gradient_norm)};
 }
 
 EpisodeTrace TraceOf(const agents::EpisodeRecord& record) {
   return {.episode = Count(record.episode),
           .argmax = record.argmax,
-          .entropy = Rounded(record.entropy),
-          .final_micros = Rounded(record.final_micros),
+          .entropy = SixDigits(record.entropy),
+          .final_micros = SixDigits(record.final_micros),
           .evaluations = Count(record.evaluations),
-          .mean_micros = Rounded(record.mean_micros),
-          .best_micros = Rounded(record.best_micros),
-          .gradient_norm = Rounded(record.gradient_norm),
-          .grouper_entropy = Rounded(record.grouper_entropy),
+          .mean_micros = SixDigits(record.mean_micros),
+          .best_micros = SixDigits(record.best_micros),
+          .gradient_norm = SixDigits(record.gradient_norm),
+          .grouper_entropy = SixDigits(record.grouper_entropy),
           .tied = record.tied ? std::optional(Count(*record.tied)) : std::nullopt,
           .left_out = record.left_out ? std::optional(TraceOf(*record.left_out)) : std::nullopt};
 }

@@ -27,7 +27,7 @@ namespace {
 using Use = CalibrationFigure::Use;
 
 constexpr double kMicros = 1e6;
-constexpr double kMostSeconds = 1e6;
+constexpr double kMostCalibrationSeconds = 1e6;
 
 Use ReadUse(const JsonNode& node) {
   constexpr std::string_view kAllowed = "fit, held_out or excluded";
@@ -64,7 +64,8 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
         throw InputError(node.Place() + "." + std::string(key), "cannot be used together with published: oom");
     }
   } else {
-    figure.published_seconds = fields.Get("published_s", "seconds, or published: oom").Number(1e-9, kMostSeconds);
+    figure.published_seconds =
+        fields.Get("published_s", "seconds, or published: oom").Number(1e-9, kMostCalibrationSeconds);
     figure.use = ReadUse(fields.Get("use", "fit, held_out or excluded"));
   }
   if (const auto field = fields.Find("note")) figure.note = field->Text();

@@ -13,7 +13,7 @@
 namespace emplace::experiments {
 namespace {
 
-double MeanOf(std::span<const double> values) {
+double MeanOfValues(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
@@ -58,7 +58,7 @@ MeanOfRounds MeanOver(std::vector<double> values) {
   // Winsorised: what is cut takes the value of its neighbour.
   std::fill_n(values.begin(), cut, values[cut]);
   std::fill_n(values.rbegin(), cut, values[n - 1 - cut]);
-  const double mean = MeanOf(values);
+  const double mean = MeanOfValues(values);
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double error = std::sqrt(squares / (static_cast<double>(kept) * (static_cast<double>(kept) - 1)));

@@ -215,7 +215,8 @@ std::vector<double> MeansOfGraphs(const NestedDifferences& graphs) {
   std::vector<double> means;
   for (const auto& rows : graphs) {
     std::vector<double> of_rows;
-    std::transform(rows.begin(), rows.end(), std::back_inserter(of_rows), MeanOf);
+    std::transform(rows.begin(), rows.end(), std::back_inserter(of_rows),
+                   [](const std::vector<double>& row) { return MeanOf(row); });
     means.push_back(MeanOf(of_rows));
   }
   return means;

@@ -17,15 +17,15 @@
 namespace emplace::tools {
 namespace {
 
-struct Row {
+struct ConfigRow {
   std::string option;
   std::string value;
   std::string from;  // a file; "": built in
 };
 
-std::vector<Row> Rows(const Defaults& defaults) {
-  const auto row = [](const std::string& option, const auto& given, const std::string& built_in) -> Row {
-    return given ? Row{option, fmt::format("{}", given->value), given->file} : Row{option, built_in, ""};
+std::vector<ConfigRow> ConfigRows(const Defaults& defaults) {
+  const auto row = [](const std::string& option, const auto& given, const std::string& built_in) -> ConfigRow {
+    return given ? ConfigRow{option, fmt::format("{}", given->value), given->file} : ConfigRow{option, built_in, ""};
   };
   return {row("cluster", defaults.cluster, "none: --cluster is required"),
           row("costs", defaults.costs, "measured where every op has a time, else roofline"),
@@ -33,10 +33,10 @@ std::vector<Row> Rows(const Defaults& defaults) {
 }
 
 int Run(bool json) {
-  const std::vector<Row> rows = Rows(LoadDefaults());
+  const std::vector<ConfigRow> rows = ConfigRows(LoadDefaults());
   if (json) {
     nlohmann::ordered_json document = {{"schema", "emplace.config"}, {"version", 1}, {"files", DefaultsFiles()}};
-    for (const Row& row : rows) {
+    for (const ConfigRow& row : rows) {
       document[row.option] = {
           {"value", row.from.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.value)},
           {"file", row.from.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.from)}};
@@ -45,7 +45,7 @@ int Run(bool json) {
     return kSuccess;
   }
   Table table({"option", "default", "from"});
-  for (const Row& row : rows) {
+  for (const ConfigRow& row : rows) {
     table.Add({"--" + row.option, Printable(row.value), row.from.empty() ? "built in" : Printable(row.from)});
   }
   table.PrintText(std::cout);

@@ -448,9 +448,11 @@ std::vector<SettingConflict> FindConflicts(const SearchSettings& settings) {
 
 void CheckSettings(const SearchSettings& settings, Door door, bool complete) {
   for (const Setting& setting : AllSettings()) CheckValue(setting, settings, door);
-  for (const SettingConflict& conflict : FindConflicts(settings)) {
-    if (conflict.is_missing && !complete) continue;
-    throw InputError(PlaceOf(conflict.setting, door), WithPlaces(conflict.text, door));
+  std::vector<SettingConflict> conflicts = FindConflicts(settings);
+  // An experiment without its sweep is checked first, and does not know what is missing.
+  std::ranges::stable_sort(conflicts, {}, &SettingConflict::is_missing);
+  if (!conflicts.empty() && (complete || !conflicts.front().is_missing)) {
+    throw InputError(PlaceOf(conflicts.front().setting, door), WithPlaces(conflicts.front().text, door));
   }
   // To ask a class in Python takes a process, which the search starts anyway.
   if (!complete || settings.agent_options.empty() || IsPythonAgent(settings.agent)) return;

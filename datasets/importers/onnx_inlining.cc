@@ -59,7 +59,7 @@ void AddScalar(const std::string& name, std::int32_t element, std::int64_t value
 void AddGlue(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
              const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& attrs, const std::string& prefix,
              int depth, OnnxInference* inference) {
-  const auto* const opsets = new OnnxOpsets{{"", 11}};
+  static const auto* const opsets = new OnnxOpsets{{"", 11}};  // nodes keep a reference
   NodeProto node;
   node.set_op_type(op);
   node.set_name(fmt::format("{}{}", prefix, outputs.front()));

@@ -143,16 +143,14 @@ void RefuseHardware(const SearchSettings& settings, std::string_view setting, st
   }
 }
 
-bool HasSchedule(const SearchSettings& settings) { return !settings.schedule.empty() && settings.schedule != "none"; }
-
 void FindStepTimeConflicts(const SearchSettings& settings, std::vector<SettingConflict>* conflicts) {
-  if (!HasSchedule(settings)) return;
+  if (!settings.HasSchedule()) return;
   RefuseSimulation(settings, "schedules", conflicts);
   RefuseHardware(settings, "schedule", conflicts);
 }
 
 void FindMaxLoadConflicts(const SearchSettings& settings, std::vector<SettingConflict>* conflicts) {
-  if (HasSchedule(settings)) {
+  if (settings.HasSchedule()) {
     conflicts->push_back({"schedule", "changes no load, so not with {objective} throughput ({objective} step_time)"});
   }
   if (settings.engine != "fifo") {
@@ -263,7 +261,7 @@ const ObjectiveEntry& FindObjective(std::string_view text) {
 
 const ObjectiveEntry& ObjectiveOf(const SearchSettings& settings, bool on_devices) {
   if (on_devices) return FindByName(AllObjectives(), "hardware", "objective");
-  if (HasSchedule(settings)) return FindByName(AllObjectives(), "schedule", "objective");
+  if (settings.HasSchedule()) return FindByName(AllObjectives(), "schedule", "objective");
   return FindObjective(settings.objective);
 }
 

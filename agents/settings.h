@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,13 +12,17 @@
 #include <vector>
 
 #include "sim/base/options.h"
+#include "sim/schedule/schedule.h"
 #include "sim/schedule/schedule_evaluator.h"
 
 namespace emplace::agents {
 
+// Whether a name or a file is given: neither "" nor none.
+inline bool IsGiven(std::string_view value) { return !value.empty() && value != "none"; }
+
 // All settings of a search that are names or numbers. Experiments, spec.json, the command line and Python fill the same
-// struct through one list of its fields, AllSettings(); help texts and signatures are made from that list. To add a
-// setting: a member here, its row in settings.cc, and the code that reads it.
+// struct through one list of its fields, kAllSettings; help texts, signatures and reports are made from that list. To
+// add a setting: a member here, its row below, and the code that reads it.
 struct SearchSettings {
   // The objective: how long a placement takes.
   std::string engine = "fifo";
@@ -62,6 +67,7 @@ struct SearchSettings {
 
   // Whether devices are used during the search or at its end.
   bool NeedsHardware() const { return measure_best || MeasuresRewards() || validate_every > 0; }
+  bool HasSchedule() const { return IsGiven(schedule); }
   bool MeasuresRewards() const { return !reward_source.empty() && reward_source != "simulator"; }
   // The budget on a graph of `num_groups` groups.
   std::size_t Budget(std::size_t num_groups) const { return episodes != 0 ? 1 + episodes * num_groups : evaluations; }
@@ -78,6 +84,8 @@ enum class Door : std::uint8_t {
   kCommandLine = 4,  // --NAME
   kPython = 8,       // a keyword
 };
+inline constexpr unsigned kDocuments = static_cast<unsigned>(Door::kExperiment) | static_cast<unsigned>(Door::kSpec);
+inline constexpr unsigned kCommands = static_cast<unsigned>(Door::kCommandLine) | static_cast<unsigned>(Door::kPython);
 
 // A row of the list: one member of SearchSettings.
 struct Setting {
@@ -97,8 +105,9 @@ struct Setting {
   std::uint64_t most = kMostInteger;
   double low = 0;  // of a number
   double high = 0;
-  std::span<const std::string_view> words = {};   // the allowed ones; empty: any text that passes `check`
-  std::vector<std::string> (*names)() = nullptr;  // the known ones, where a value may be something else too
+  std::span<const std::string_view> words = {};       // the allowed ones; empty: any text that passes `check`
+  std::vector<std::string> (*names)() = nullptr;      // the known ones, where a value may be something else too
+  bool (*is_file)(std::string_view value) = nullptr;  // whether a value names a file; null: none does
   // Throws InputError on a value that is not allowed at this door.
   void (*check)(const std::string& value, Door door) = nullptr;
   bool may_be_none = false;  // "none" is a value: as if it were not given
@@ -112,8 +121,318 @@ struct Setting {
 
   bool Has(Door door) const { return (doors & static_cast<unsigned>(door)) != 0; }
 };
-// In the order of spec.json.
-std::span<const Setting> AllSettings();
+// A schedule is a file if its name ends in .csv or .csv.gz, or is "-".
+bool IsScheduleFile(std::string_view name);
+
+// What rows of the list below refer to: the known names, values that are files, checks, and when spec.json has them.
+namespace setting_rows {
+
+std::vector<std::string> Engines();
+std::vector<std::string> Objectives();
+std::vector<std::string> Schedules();
+std::vector<std::string> Agents();
+std::vector<std::string> Groupers();
+std::vector<std::string> Rewards();
+std::vector<std::string> Placements();
+bool IsGroupingFile(std::string_view value);
+bool IsPlacementFile(std::string_view value);
+void CheckEngine(const std::string& value, Door door);
+void CheckObjective(const std::string& value, Door door);
+void CheckSchedule(const std::string& value, Door door);
+void CheckAgent(const std::string& value, Door door);
+void CheckGrouping(const std::string& value, Door door);
+void CheckReward(const std::string& value, Door door);
+void CheckPlacement(const std::string& value, Door door);
+void CheckPlacementName(const std::string& value, Door door);
+inline bool Always(const SearchSettings& /*settings*/) { return true; }
+inline bool WithHardware(const SearchSettings& settings) { return settings.NeedsHardware(); }
+inline constexpr std::string_view kCollectives[] = {"model", "ring", "tree"};
+inline constexpr std::string_view kDraws[] = {"shared", "per_graph"};
+inline constexpr std::string_view kTorchDevices[] = {"cpu", "cuda"};
+inline constexpr std::string_view kRewardSources[] = {"simulator", "hardware", "mixed"};
+inline constexpr std::string_view kStatistics[] = {"median", "mean"};
+
+}  // namespace setting_rows
+
+// The list, in the order of spec.json.
+inline constexpr Setting kAllSettings[] = {
+    {.name = "grouping",
+     .member = &SearchSettings::grouping,
+     .placeholder = "NAME|FILE",
+     .hint = "a grouper",
+     .help = "How ops are grouped: a name of `emplace list groupers`, or a grouping.json (a name with a point or a "
+             "slash). Default: the choice of the agent",
+     .example = "colocation",
+     .path = "graphs.grouping.name",
+     .spec_path = "grouping.name",
+     .names = setting_rows::Groupers,
+     .is_file = setting_rows::IsGroupingFile,
+     .check = setting_rows::CheckGrouping,
+     .is_required = true},
+    {.name = "groups",
+     .member = &SearchSettings::groups,
+     .placeholder = "N",
+     .hint = "a number of groups",
+     .help = "Number of groups at which merge_and_colocate stops (default: 256, or that of the family's member)",
+     .example = "8",
+     .path = "graphs.grouping.groups",
+     .spec_path = "grouping.groups",
+     .least = 1,
+     .most = std::uint64_t{1} << 32U,
+     .is_required = true},
+    {.name = "engine",
+     .member = &SearchSettings::engine,
+     .placeholder = "NAME",
+     .hint = "an engine",
+     .help = "Simulation engine, of `emplace list engines` (default: fifo)",
+     .example = "flow",
+     .names = setting_rows::Engines,
+     .check = setting_rows::CheckEngine,
+     .is_required = true,
+     .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
+     .is_simulation = true},
+    {.name = "collectives",
+     .member = &SearchSettings::collectives,
+     .placeholder = "model|ring|tree",
+     .hint = "a way to time collectives",
+     .help = "How collectives are timed: by a model, or as flows of a ring or a tree (default: model)",
+     .example = "ring",
+     .words = setting_rows::kCollectives,
+     .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
+     .is_simulation = true},
+    {.name = "label",
+     .member = &SearchSettings::label,
+     .placeholder = "NAME",
+     .hint = "a name",
+     .help = "Name of the agent in reports (default: the agent's)",
+     .example = "mine",
+     .path = "agent.label",
+     .is_written = setting_rows::Always,
+     .doors = kDocuments},
+    {.name = "agent",
+     .member = &SearchSettings::agent,
+     .placeholder = "NAME",
+     .hint = "an agent",
+     .help = "Agent, of `emplace list agents`, or a class in Python, MODULE:CLASS (default: multilevel_search)",
+     .example = "local_search",
+     .path = "agent.name",
+     .names = setting_rows::Agents,
+     .check = setting_rows::CheckAgent,
+     .is_required = true},
+    {.name = "set",
+     .member = &SearchSettings::agent_options,
+     .placeholder = "KEY=VALUE",
+     .hint = "options",
+     .help = "Options of the agent, which `emplace list agents` shows",
+     .example = "final_ratio=0.5",
+     .path = "agent.set",
+     .keyword = "settings",
+     .is_required = true},
+    {.name = "evaluations",
+     .member = &SearchSettings::evaluations,
+     .placeholder = "N",
+     .hint = "a number of placements",
+     .help = "Placements to simulate at most (default: what `emplace list agents` says)",
+     .example = "20",
+     .path = "budget.evaluations",
+     .least = 1,
+     .most = std::uint64_t{1} << 40U,
+     .is_written = [](const SearchSettings& settings) { return settings.episodes == 0; }},
+    {.name = "episodes",
+     .member = &SearchSettings::episodes,
+     .placeholder = "N",
+     .hint = "a number of episodes",
+     .help = "Instead of --evaluations: 1 + N times the number of groups",
+     .example = "2",
+     .path = "budget.episodes",
+     .least = 1,
+     .most = 1'000'000'000},
+    {.name = "seconds",
+     .member = &SearchSettings::seconds,
+     .placeholder = "S",
+     .hint = "a number of seconds",
+     .help = "Seconds to search at most. Without --evaluations, the budget is about what fits into them, so that "
+             "schedules end in time; the answer then depends on the machine",
+     .example = "30",
+     .low = 0.001,
+     .high = 1'000'000,
+     .doors = static_cast<unsigned>(Door::kCommandLine)},
+    {.name = "objective",
+     .member = &SearchSettings::objective,
+     .placeholder = "NAME",
+     .hint = "an objective",
+     .help = "What to minimise, of `emplace list objectives`, its options behind a colon: "
+             "throughput:crossing=host,memory=persistent (default: step_time)",
+     .example = "throughput",
+     .names = setting_rows::Objectives,
+     .check = setting_rows::CheckObjective},
+    {.name = "schedule",
+     .member = &SearchSettings::schedule,
+     .placeholder = "NAME|FILE",
+     .hint = "a schedule",
+     .help = "The graph is one micro-batch of a pipeline, which runs this schedule: gpipe, 1f1b, interleaved:V (V "
+             "stages on each device), zb-h1, zb-v, or a file of torch.distributed.pipelining that ends in .csv "
+             "(default: none, the graph is the whole step)",
+     .example = "gpipe",
+     .names = setting_rows::Schedules,
+     .is_file = IsScheduleFile,
+     .check = setting_rows::CheckSchedule,
+     .may_be_none = true,
+     .is_simulation = true},
+    {.name = "micro_batches",
+     .member = &SearchSettings::micro_batches,
+     .placeholder = "M",
+     .hint = "a number of micro-batches",
+     .help = "Micro-batches of the schedule (default: what its file has)",
+     .example = "4",
+     .least = 1,
+     .most = kMaxActions,
+     .is_simulation = true},
+    {.name = "reward",
+     .member = &SearchSettings::reward,
+     .placeholder = "NAME",
+     .hint = "a reward",
+     .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
+             "(default: the choice of the agent)",
+     .example = "log_runtime",
+     .names = setting_rows::Rewards,
+     .check = setting_rows::CheckReward,
+     .is_required = true},
+    {.name = "start",
+     .member = &SearchSettings::start,
+     .placeholder = "FILE|NAME",
+     .hint = "a placement",
+     .help = "Placement from which agents that search start: a file, the name of an agent that evaluates nothing, or "
+             "best, the best of these. Default groups are split where the start has their ops on several devices",
+     .example = "best",
+     .names = setting_rows::Placements,
+     .is_file = setting_rows::IsPlacementFile,
+     .check = setting_rows::CheckPlacement,
+     .may_be_none = true},
+    {.name = "incumbent",
+     .member = &SearchSettings::incumbent,
+     .placeholder = "NAME",
+     .hint = "a placement",
+     .help = "Placement that is known before the search and costs no evaluation: what is found counts from there. "
+             "The name of an agent that evaluates nothing, or best",
+     .example = "single_device",
+     .names = setting_rows::Placements,
+     .check = setting_rows::CheckPlacementName,
+     .may_be_none = true},
+    {.name = "draws",
+     .member = &SearchSettings::draws,
+     .placeholder = "shared|per_graph",
+     .hint = "whose random numbers graphs have",
+     .help = "Whether graphs share the random numbers of a seed, or have some of their own (default: shared)",
+     .example = "per_graph",
+     .words = setting_rows::kDraws,
+     .doors = kDocuments},
+    {.name = "torch_device",
+     .member = &SearchSettings::torch_device,
+     .placeholder = "cpu|cuda",
+     .hint = "a device of LibTorch",
+     .help = "Where learning agents compute gradients (default: cpu)",
+     .example = "cuda",
+     .words = setting_rows::kTorchDevices},
+    {.name = "threads",
+     .member = &SearchSettings::threads,
+     .placeholder = "N",
+     .hint = "a number of threads",
+     .help = "Simulations to run at once; the result does not depend on it (default: one for each core)",
+     .example = "1",
+     .least = 1,
+     .most = 1024,
+     .doors = kCommands},
+    {.name = "reward_source",
+     .member = &SearchSettings::reward_source,
+     .placeholder = "NAME",
+     .hint = "where rewards come from",
+     .help = "What times placements during the search (default: simulator)",
+     .example = "mixed",
+     .spec_path = "hardware.reward_source",
+     .words = setting_rows::kRewardSources,
+     .is_written = setting_rows::WithHardware,
+     .doors = kDocuments},
+    {.name = "share",
+     .member = &SearchSettings::share,
+     .placeholder = "X",
+     .hint = "a share",
+     .help = "Share of evaluations that reward_source mixed measures (default: 0.1)",
+     .example = "0.5",
+     .path = "hardware.share",
+     .low = 0.0001,
+     .high = 0.9999,
+     .is_written = [](const SearchSettings& settings) { return settings.reward_source == "mixed"; },
+     .doors = kDocuments},
+    {.name = "validate_every",
+     .member = &SearchSettings::validate_every,
+     .placeholder = "N",
+     .hint = "a number of placements",
+     .help = "One new best placement in this many is measured (default: none)",
+     .example = "10",
+     .spec_path = "hardware.validate_every",
+     .is_written = setting_rows::WithHardware,
+     .doors = kDocuments},
+    {.name = "warmups",
+     .member = &SearchSettings::warmups,
+     .placeholder = "N",
+     .hint = "a number of steps",
+     .help = "Steps before those that are measured (default: 1)",
+     .example = "2",
+     .path = "hardware.warmups",
+     .most = 1000,
+     .is_written = setting_rows::WithHardware,
+     .doors = kDocuments},
+    {.name = "steps",
+     .member = &SearchSettings::steps,
+     .placeholder = "N",
+     .hint = "a number of steps",
+     .help = "Steps that are measured (default: 3)",
+     .example = "5",
+     .path = "hardware.steps",
+     .least = 1,
+     .most = 1000,
+     .is_written = setting_rows::WithHardware,
+     .doors = kDocuments},
+    {.name = "statistic",
+     .member = &SearchSettings::statistic,
+     .placeholder = "median|mean",
+     .hint = "median or mean",
+     .help = "What is taken of the measured steps (default: median)",
+     .example = "mean",
+     .path = "hardware.statistic",
+     .words = setting_rows::kStatistics,
+     .is_written = setting_rows::WithHardware,
+     .doors = kDocuments},
+    {.name = "patience",
+     .member = &SearchSettings::patience,
+     .placeholder = "S",
+     .hint = "a number of seconds",
+     .help = "Seconds to wait for a quiet machine (default: 1)",
+     .example = "2",
+     .path = "hardware.patience",
+     .high = 3600,
+     .is_written = setting_rows::WithHardware,
+     .doors = kDocuments},
+    {.name = "interleave",
+     .member = &SearchSettings::interleave,
+     .placeholder = "true|false",
+     .hint = "true or false",
+     .help = "Whether ops are run by themselves too between measured steps (default: false)",
+     .example = "true",
+     .path = "hardware.interleave",
+     .doors = kDocuments},
+    {.name = "seed",
+     .member = &SearchSettings::seed,
+     .placeholder = "S",
+     .hint = "a seed",
+     .help = "Seed of all randomness: the same seed gives the same bytes (default: 1)",
+     .example = "7",
+     .most = std::numeric_limits<std::uint64_t>::max(),
+     .is_required = true,
+     .doors = kCommands | static_cast<unsigned>(Door::kSpec)},
+};
+inline std::span<const Setting> AllSettings() { return kAllSettings; }
 const Setting& FindSetting(std::string_view name);
 
 // What the setting is called at this door: "--micro-batches", "micro_batches", "budget.evaluations".
@@ -141,8 +460,6 @@ SearchSettings Resolved(SearchSettings settings);
 
 // The file that a setting's value names; "" if it is not a file.
 std::string FileOf(const Setting& setting, const SearchSettings& settings);
-// A schedule is a file if its name ends in .csv or .csv.gz, or is "-".
-bool IsScheduleFile(std::string_view name);
 // Reads the file if it is one. none: a step has one batch. Throws InputError, its place the file or `door`'s name.
 std::optional<ScheduleChoice> LoadSchedule(const SearchSettings& settings, Door door);
 

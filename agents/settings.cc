@@ -26,43 +26,48 @@ constexpr std::size_t kSomeBudget = 1 << 20;  // where only an agent's options a
 
 bool IsDocument(Door door) { return (static_cast<unsigned>(door) & kDocuments) != 0; }
 
-}  // namespace
-
-namespace setting_rows {
-
-std::vector<std::string> Engines() { return NamesOf(AllEngines()); }
-std::vector<std::string> Objectives() { return NamesOf(ListedObjectives()); }
-std::vector<std::string> Schedules() { return NamesOf(AllSchedules()); }
-std::vector<std::string> Agents() { return NamesOf(AllAgents()); }
-std::vector<std::string> Groupers() { return NamesOf(AllGroupers()); }
-std::vector<std::string> Rewards() { return NamesOf(AllRewards()); }
-std::vector<std::string> Placements() { return NamesOf(PlacementNames()); }
-
 // Names of groupers hold neither a slash nor a dot, and those of placements are known: anything else is a file.
 bool IsGroupingFile(std::string_view value) { return value.find_first_of("/.") != std::string_view::npos; }
 bool IsPlacementFile(std::string_view value) {
-  return !value.empty() && value != "none" && std::ranges::count(PlacementNames(), value) == 0;
+  return IsGiven(value) && std::ranges::count(PlacementNames(), value) == 0;
 }
 
-void CheckEngine(const std::string& value, Door /*door*/) { FindByName(AllEngines(), value, "engine", ""); }
-void CheckObjective(const std::string& value, Door /*door*/) { FindObjective(value); }
-void CheckSchedule(const std::string& value, Door door) {
-  if (IsDocument(door) || !IsScheduleFile(value)) ParseScheduleName(value, "");
+void RefusePlacementFile(const std::string& value) {
+  if (!IsPlacementFile(value)) return;
+  throw InputError("", fmt::format("is {} (none, {})", Quoted(value), fmt::join(PlacementNames(), ", ")));
 }
-void CheckAgent(const std::string& value, Door /*door*/) { FindAgent(value); }
-void CheckGrouping(const std::string& value, Door door) {
-  if (IsDocument(door) || !IsGroupingFile(value)) FindGrouper(value);
-}
-void CheckReward(const std::string& value, Door /*door*/) { ParseReward(value); }
-void CheckPlacement(const std::string& value, Door door) {
-  if (!IsPlacementFile(value) || !IsDocument(door)) return;
-  std::vector<std::string_view> names = {"none"};
-  for (const std::string_view name : PlacementNames()) names.push_back(name);
-  throw InputError("", fmt::format("is {} ({})", Quoted(value), fmt::join(names, ", ")));
-}
-void CheckPlacementName(const std::string& value, Door /*door*/) { CheckPlacement(value, Door::kSpec); }
 
-}  // namespace setting_rows
+}  // namespace
+
+const KnownNames kEngineNames = {
+    .names = [] { return NamesOf(AllEngines()); },
+    .check = [](const std::string& value, Door) { FindByName(AllEngines(), value, "engine"); }};
+const KnownNames kObjectiveNames = {.names = [] { return NamesOf(ListedObjectives()); },
+                                    .check = [](const std::string& value, Door) { FindObjective(value); }};
+const KnownNames kScheduleNames = {.names = [] { return NamesOf(AllSchedules()); },
+                                   .check =
+                                       [](const std::string& value, Door door) {
+                                         if (IsDocument(door) || !IsScheduleFile(value)) ParseScheduleName(value, "");
+                                       },
+                                   .is_file = IsScheduleFile};
+const KnownNames kAgentNames = {.names = [] { return NamesOf(AllAgents()); },
+                                .check = [](const std::string& value, Door) { FindAgent(value); }};
+const KnownNames kGrouperNames = {.names = [] { return NamesOf(AllGroupers()); },
+                                  .check =
+                                      [](const std::string& value, Door door) {
+                                        if (IsDocument(door) || !IsGroupingFile(value)) FindGrouper(value);
+                                      },
+                                  .is_file = IsGroupingFile};
+const KnownNames kRewardNames = {.names = [] { return NamesOf(AllRewards()); },
+                                 .check = [](const std::string& value, Door) { ParseReward(value); }};
+const KnownNames kStartNames = {.names = [] { return NamesOf(PlacementNames()); },
+                                .check =
+                                    [](const std::string& value, Door door) {
+                                      if (IsDocument(door)) RefusePlacementFile(value);
+                                    },
+                                .is_file = IsPlacementFile};
+const KnownNames kIncumbentNames = {.names = kStartNames.names,
+                                    .check = [](const std::string& value, Door) { RefusePlacementFile(value); }};
 
 const Setting& FindSetting(std::string_view name) { return FindByName(AllSettings(), name, "setting"); }
 
@@ -84,6 +89,27 @@ std::string PlaceOf(const Setting& setting, Door door) {
 }
 
 std::string PlaceOf(std::string_view setting, Door door) { return PlaceOf(FindSetting(setting), door); }
+
+namespace {
+
+// `text` with {NAME} as PlaceOf.
+std::string WithPlaces(std::string text, Door door) {
+  for (std::size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at)) {
+    const std::size_t end = text.find('}', at);
+    const std::string place = PlaceOf(std::string_view(text).substr(at + 1, end - at - 1), door);
+    text.replace(at, end + 1 - at, place);
+    at += place.size();
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string HintOf(const Setting& setting) {
+  return setting.hint.empty() ? fmt::format("a number of {}", setting.unit) : std::string(setting.hint);
+}
+
+std::string HelpOf(const Setting& setting, Door door) { return WithPlaces(std::string(setting.help), door); }
 
 bool IsSet(const Setting& setting, const SearchSettings& settings) {
   static const SearchSettings defaults;
@@ -110,7 +136,7 @@ void FindAgentConflicts(const SearchSettings& settings, std::vector<SettingConfl
   if (settings.evaluations != 0 && settings.episodes != 0) {
     conflicts->push_back({"episodes", "cannot be used together with {evaluations} (one of them)"});
   }
-  if (settings.groups != 0 && setting_rows::IsGroupingFile(settings.grouping)) {
+  if (settings.groups != 0 && IsGroupingFile(settings.grouping)) {
     conflicts->push_back({"groups", "is not for a grouping of a file, which has its groups (leave it out)"});
   }
   if (IsGiven(settings.start) && !FindAgent(settings.agent).searches()) {
@@ -129,17 +155,6 @@ void FindHardwareConflicts(const SearchSettings& settings, std::vector<SettingCo
   }
 }
 
-// `text` with {NAME} as PlaceOf.
-std::string WithPlaces(std::string text, Door door) {
-  for (std::size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at)) {
-    const std::size_t end = text.find('}', at);
-    const std::string place = PlaceOf(std::string_view(text).substr(at + 1, end - at - 1), door);
-    text.replace(at, end + 1 - at, place);
-    at += place.size();
-  }
-  return text;
-}
-
 void CheckValue(const Setting& setting, const SearchSettings& settings, Door door) {
   if (!IsSet(setting, settings)) return;
   const auto* const member = std::get_if<std::string SearchSettings::*>(&setting.member);
@@ -149,8 +164,8 @@ void CheckValue(const Setting& setting, const SearchSettings& settings, Door doo
   if (!setting.words.empty() && std::ranges::count(setting.words, value) == 0) {
     throw InputError(place, fmt::format("is {} ({})", Quoted(value), fmt::join(setting.words, ", ")));
   }
-  if (setting.check == nullptr || (setting.may_be_none && value == "none")) return;
-  WithLocation(place, [&] { setting.check(value, door); });
+  if (setting.known == nullptr || (setting.may_be_none && value == "none")) return;
+  WithLocation(place, [&] { setting.known->check(value, door); });
 }
 
 }  // namespace
@@ -195,9 +210,9 @@ SearchSettings Resolved(SearchSettings settings) {
 }
 
 std::string FileOf(const Setting& setting, const SearchSettings& settings) {
-  if (setting.is_file == nullptr) return "";
+  if (setting.known == nullptr || setting.known->is_file == nullptr) return "";
   const std::string& value = settings.*std::get<std::string SearchSettings::*>(setting.member);
-  return setting.is_file(value) ? value : "";
+  return setting.known->is_file(value) ? value : "";
 }
 
 bool IsScheduleFile(std::string_view name) {

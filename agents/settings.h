@@ -67,6 +67,8 @@ struct SearchSettings {
 
   // Whether devices are used during the search or at its end.
   bool NeedsHardware() const { return measure_best || MeasuresRewards() || validate_every > 0; }
+  bool MixesRewards() const { return reward_source == "mixed"; }
+  bool CountsEvaluations() const { return episodes == 0; }
   bool HasSchedule() const { return IsGiven(schedule); }
   bool MeasuresRewards() const { return !reward_source.empty() && reward_source != "simulator"; }
   // The budget on a graph of `num_groups` groups.
@@ -87,6 +89,16 @@ enum class Door : std::uint8_t {
 inline constexpr unsigned kDocuments = static_cast<unsigned>(Door::kExperiment) | static_cast<unsigned>(Door::kSpec);
 inline constexpr unsigned kCommands = static_cast<unsigned>(Door::kCommandLine) | static_cast<unsigned>(Door::kPython);
 
+// The names that a setting may have.
+struct KnownNames {
+  std::vector<std::string> (*names)();
+  // Throws InputError on a value that is not allowed at this door.
+  void (*check)(const std::string& value, Door door);
+  bool (*is_file)(std::string_view value) = nullptr;  // whether a value names a file; null: none does
+};
+extern const KnownNames kEngineNames, kObjectiveNames, kScheduleNames, kAgentNames, kGrouperNames, kRewardNames,
+    kStartNames, kIncumbentNames;
+
 // A row of the list: one member of SearchSettings.
 struct Setting {
   using Member = std::variant<std::string SearchSettings::*, std::uint64_t SearchSettings::*, double SearchSettings::*,
@@ -95,7 +107,8 @@ struct Setting {
   std::string_view name;
   Member member;
   std::string_view placeholder;     // for the value in help texts
-  std::string_view hint;            // what a value is: "a reward"
+  std::string_view hint = {};       // what a value is: "a reward"; "": a number of `unit`
+  std::string_view unit = {};       // what a number counts: "seconds"
   std::string_view help;            // what it does, and the default
   std::string_view example;         // a valid value that is not the default
   std::string_view path = {};       // in experiments, if it is not the name
@@ -105,15 +118,12 @@ struct Setting {
   std::uint64_t most = kMostInteger;
   double low = 0;  // of a number
   double high = 0;
-  std::span<const std::string_view> words = {};       // the allowed ones; empty: any text that passes `check`
-  std::vector<std::string> (*names)() = nullptr;      // the known ones, where a value may be something else too
-  bool (*is_file)(std::string_view value) = nullptr;  // whether a value names a file; null: none does
-  // Throws InputError on a value that is not allowed at this door.
-  void (*check)(const std::string& value, Door door) = nullptr;
-  bool may_be_none = false;  // "none" is a value: as if it were not given
-  bool is_required = false;  // spec.json always has it
+  std::span<const std::string_view> words = {};  // the allowed ones; empty: `known`, or any
+  const KnownNames* known = nullptr;             // where a value may be one of more names, or a file
+  bool may_be_none = false;                      // "none" is a value: as if it were not given
+  bool is_required = false;                      // spec.json always has it
   // Whether spec.json has it otherwise. Null: if it is not the default.
-  bool (*is_written)(const SearchSettings& settings) = nullptr;
+  bool (SearchSettings::*is_written)() const = nullptr;
   unsigned doors = 15;         // sum of Door
   bool is_simulation = false;  // also of commands that simulate and do not search
 
@@ -124,35 +134,11 @@ struct Setting {
 // A schedule is a file if its name ends in .csv or .csv.gz, or is "-".
 bool IsScheduleFile(std::string_view name);
 
-// What rows of the list below refer to: the known names, values that are files, checks, and when spec.json has them.
-namespace setting_rows {
-
-std::vector<std::string> Engines();
-std::vector<std::string> Objectives();
-std::vector<std::string> Schedules();
-std::vector<std::string> Agents();
-std::vector<std::string> Groupers();
-std::vector<std::string> Rewards();
-std::vector<std::string> Placements();
-bool IsGroupingFile(std::string_view value);
-bool IsPlacementFile(std::string_view value);
-void CheckEngine(const std::string& value, Door door);
-void CheckObjective(const std::string& value, Door door);
-void CheckSchedule(const std::string& value, Door door);
-void CheckAgent(const std::string& value, Door door);
-void CheckGrouping(const std::string& value, Door door);
-void CheckReward(const std::string& value, Door door);
-void CheckPlacement(const std::string& value, Door door);
-void CheckPlacementName(const std::string& value, Door door);
-inline bool Always(const SearchSettings& /*settings*/) { return true; }
-inline bool WithHardware(const SearchSettings& settings) { return settings.NeedsHardware(); }
 inline constexpr std::string_view kCollectives[] = {"model", "ring", "tree"};
 inline constexpr std::string_view kDraws[] = {"shared", "per_graph"};
 inline constexpr std::string_view kTorchDevices[] = {"cpu", "cuda"};
 inline constexpr std::string_view kRewardSources[] = {"simulator", "hardware", "mixed"};
 inline constexpr std::string_view kStatistics[] = {"median", "mean"};
-
-}  // namespace setting_rows
 
 // The list, in the order of spec.json.
 inline constexpr Setting kAllSettings[] = {
@@ -165,14 +151,12 @@ inline constexpr Setting kAllSettings[] = {
      .example = "colocation",
      .path = "graphs.grouping.name",
      .spec_path = "grouping.name",
-     .names = setting_rows::Groupers,
-     .is_file = setting_rows::IsGroupingFile,
-     .check = setting_rows::CheckGrouping,
+     .known = &kGrouperNames,
      .is_required = true},
     {.name = "groups",
      .member = &SearchSettings::groups,
      .placeholder = "N",
-     .hint = "a number of groups",
+     .unit = "groups",
      .help = "Number of groups at which merge_and_colocate stops (default: 256, or that of the family's member)",
      .example = "8",
      .path = "graphs.grouping.groups",
@@ -186,8 +170,7 @@ inline constexpr Setting kAllSettings[] = {
      .hint = "an engine",
      .help = "Simulation engine, of `emplace list engines` (default: fifo)",
      .example = "flow",
-     .names = setting_rows::Engines,
-     .check = setting_rows::CheckEngine,
+     .known = &kEngineNames,
      .is_required = true,
      .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
      .is_simulation = true},
@@ -197,7 +180,7 @@ inline constexpr Setting kAllSettings[] = {
      .hint = "a way to time collectives",
      .help = "How collectives are timed: by a model, or as flows of a ring or a tree (default: model)",
      .example = "ring",
-     .words = setting_rows::kCollectives,
+     .words = kCollectives,
      .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
      .is_simulation = true},
     {.name = "label",
@@ -207,7 +190,6 @@ inline constexpr Setting kAllSettings[] = {
      .help = "Name of the agent in reports (default: the agent's)",
      .example = "mine",
      .path = "agent.label",
-     .is_written = setting_rows::Always,
      .doors = kDocuments},
     {.name = "agent",
      .member = &SearchSettings::agent,
@@ -216,8 +198,7 @@ inline constexpr Setting kAllSettings[] = {
      .help = "Agent, of `emplace list agents`, or a class in Python, MODULE:CLASS (default: multilevel_search)",
      .example = "local_search",
      .path = "agent.name",
-     .names = setting_rows::Agents,
-     .check = setting_rows::CheckAgent,
+     .known = &kAgentNames,
      .is_required = true},
     {.name = "set",
      .member = &SearchSettings::agent_options,
@@ -231,18 +212,18 @@ inline constexpr Setting kAllSettings[] = {
     {.name = "evaluations",
      .member = &SearchSettings::evaluations,
      .placeholder = "N",
-     .hint = "a number of placements",
+     .unit = "placements",
      .help = "Placements to simulate at most (default: what `emplace list agents` says)",
      .example = "20",
      .path = "budget.evaluations",
      .least = 1,
      .most = std::uint64_t{1} << 40U,
-     .is_written = [](const SearchSettings& settings) { return settings.episodes == 0; }},
+     .is_written = &SearchSettings::CountsEvaluations},
     {.name = "episodes",
      .member = &SearchSettings::episodes,
      .placeholder = "N",
-     .hint = "a number of episodes",
-     .help = "Instead of --evaluations: 1 + N times the number of groups",
+     .unit = "episodes",
+     .help = "Instead of {evaluations}: 1 + N times the number of groups",
      .example = "2",
      .path = "budget.episodes",
      .least = 1,
@@ -250,8 +231,8 @@ inline constexpr Setting kAllSettings[] = {
     {.name = "seconds",
      .member = &SearchSettings::seconds,
      .placeholder = "S",
-     .hint = "a number of seconds",
-     .help = "Seconds to search at most. Without --evaluations, the budget is about what fits into them, so that "
+     .unit = "seconds",
+     .help = "Seconds to search at most. Without {evaluations}, the budget is about what fits into them, so that "
              "schedules end in time; the answer then depends on the machine",
      .example = "30",
      .low = 0.001,
@@ -264,8 +245,7 @@ inline constexpr Setting kAllSettings[] = {
      .help = "What to minimise, of `emplace list objectives`, its options behind a colon: "
              "throughput:crossing=host,memory=persistent (default: step_time)",
      .example = "throughput",
-     .names = setting_rows::Objectives,
-     .check = setting_rows::CheckObjective},
+     .known = &kObjectiveNames},
     {.name = "schedule",
      .member = &SearchSettings::schedule,
      .placeholder = "NAME|FILE",
@@ -274,15 +254,13 @@ inline constexpr Setting kAllSettings[] = {
              "stages on each device), zb-h1, zb-v, or a file of torch.distributed.pipelining that ends in .csv "
              "(default: none, the graph is the whole step)",
      .example = "gpipe",
-     .names = setting_rows::Schedules,
-     .is_file = IsScheduleFile,
-     .check = setting_rows::CheckSchedule,
+     .known = &kScheduleNames,
      .may_be_none = true,
      .is_simulation = true},
     {.name = "micro_batches",
      .member = &SearchSettings::micro_batches,
      .placeholder = "M",
-     .hint = "a number of micro-batches",
+     .unit = "micro-batches",
      .help = "Micro-batches of the schedule (default: what its file has)",
      .example = "4",
      .least = 1,
@@ -295,8 +273,7 @@ inline constexpr Setting kAllSettings[] = {
      .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
              "(default: the choice of the agent)",
      .example = "log_runtime",
-     .names = setting_rows::Rewards,
-     .check = setting_rows::CheckReward,
+     .known = &kRewardNames,
      .is_required = true},
     {.name = "start",
      .member = &SearchSettings::start,
@@ -305,9 +282,7 @@ inline constexpr Setting kAllSettings[] = {
      .help = "Placement from which agents that search start: a file, the name of an agent that evaluates nothing, or "
              "best, the best of these. Default groups are split where the start has their ops on several devices",
      .example = "best",
-     .names = setting_rows::Placements,
-     .is_file = setting_rows::IsPlacementFile,
-     .check = setting_rows::CheckPlacement,
+     .known = &kStartNames,
      .may_be_none = true},
     {.name = "incumbent",
      .member = &SearchSettings::incumbent,
@@ -316,8 +291,7 @@ inline constexpr Setting kAllSettings[] = {
      .help = "Placement that is known before the search and costs no evaluation: what is found counts from there. "
              "The name of an agent that evaluates nothing, or best",
      .example = "single_device",
-     .names = setting_rows::Placements,
-     .check = setting_rows::CheckPlacementName,
+     .known = &kIncumbentNames,
      .may_be_none = true},
     {.name = "draws",
      .member = &SearchSettings::draws,
@@ -325,7 +299,7 @@ inline constexpr Setting kAllSettings[] = {
      .hint = "whose random numbers graphs have",
      .help = "Whether graphs share the random numbers of a seed, or have some of their own (default: shared)",
      .example = "per_graph",
-     .words = setting_rows::kDraws,
+     .words = kDraws,
      .doors = kDocuments},
     {.name = "torch_device",
      .member = &SearchSettings::torch_device,
@@ -333,11 +307,11 @@ inline constexpr Setting kAllSettings[] = {
      .hint = "a device of LibTorch",
      .help = "Where learning agents compute gradients (default: cpu)",
      .example = "cuda",
-     .words = setting_rows::kTorchDevices},
+     .words = kTorchDevices},
     {.name = "threads",
      .member = &SearchSettings::threads,
      .placeholder = "N",
-     .hint = "a number of threads",
+     .unit = "threads",
      .help = "Simulations to run at once; the result does not depend on it (default: one for each core)",
      .example = "1",
      .least = 1,
@@ -350,49 +324,49 @@ inline constexpr Setting kAllSettings[] = {
      .help = "What times placements during the search (default: simulator)",
      .example = "mixed",
      .spec_path = "hardware.reward_source",
-     .words = setting_rows::kRewardSources,
-     .is_written = setting_rows::WithHardware,
+     .words = kRewardSources,
+     .is_written = &SearchSettings::NeedsHardware,
      .doors = kDocuments},
     {.name = "share",
      .member = &SearchSettings::share,
      .placeholder = "X",
      .hint = "a share",
-     .help = "Share of evaluations that reward_source mixed measures (default: 0.1)",
+     .help = "Share of evaluations that {reward_source} mixed measures (default: 0.1)",
      .example = "0.5",
      .path = "hardware.share",
      .low = 0.0001,
      .high = 0.9999,
-     .is_written = [](const SearchSettings& settings) { return settings.reward_source == "mixed"; },
+     .is_written = &SearchSettings::MixesRewards,
      .doors = kDocuments},
     {.name = "validate_every",
      .member = &SearchSettings::validate_every,
      .placeholder = "N",
-     .hint = "a number of placements",
+     .unit = "placements",
      .help = "One new best placement in this many is measured (default: none)",
      .example = "10",
      .spec_path = "hardware.validate_every",
-     .is_written = setting_rows::WithHardware,
+     .is_written = &SearchSettings::NeedsHardware,
      .doors = kDocuments},
     {.name = "warmups",
      .member = &SearchSettings::warmups,
      .placeholder = "N",
-     .hint = "a number of steps",
+     .unit = "steps",
      .help = "Steps before those that are measured (default: 1)",
      .example = "2",
      .path = "hardware.warmups",
      .most = 1000,
-     .is_written = setting_rows::WithHardware,
+     .is_written = &SearchSettings::NeedsHardware,
      .doors = kDocuments},
     {.name = "steps",
      .member = &SearchSettings::steps,
      .placeholder = "N",
-     .hint = "a number of steps",
+     .unit = "steps",
      .help = "Steps that are measured (default: 3)",
      .example = "5",
      .path = "hardware.steps",
      .least = 1,
      .most = 1000,
-     .is_written = setting_rows::WithHardware,
+     .is_written = &SearchSettings::NeedsHardware,
      .doors = kDocuments},
     {.name = "statistic",
      .member = &SearchSettings::statistic,
@@ -401,18 +375,18 @@ inline constexpr Setting kAllSettings[] = {
      .help = "What is taken of the measured steps (default: median)",
      .example = "mean",
      .path = "hardware.statistic",
-     .words = setting_rows::kStatistics,
-     .is_written = setting_rows::WithHardware,
+     .words = kStatistics,
+     .is_written = &SearchSettings::NeedsHardware,
      .doors = kDocuments},
     {.name = "patience",
      .member = &SearchSettings::patience,
      .placeholder = "S",
-     .hint = "a number of seconds",
+     .unit = "seconds",
      .help = "Seconds to wait for a quiet machine (default: 1)",
      .example = "2",
      .path = "hardware.patience",
      .high = 3600,
-     .is_written = setting_rows::WithHardware,
+     .is_written = &SearchSettings::NeedsHardware,
      .doors = kDocuments},
     {.name = "interleave",
      .member = &SearchSettings::interleave,
@@ -438,6 +412,11 @@ const Setting& FindSetting(std::string_view name);
 // What the setting is called at this door: "--micro-batches", "micro_batches", "budget.evaluations".
 std::string PlaceOf(const Setting& setting, Door door);
 std::string PlaceOf(std::string_view setting, Door door);
+
+// What a value of it is: "a reward", "a number of steps".
+std::string HintOf(const Setting& setting);
+// What it does, with other settings as PlaceOf.
+std::string HelpOf(const Setting& setting, Door door);
 
 // Whether it has another value than the default.
 bool IsSet(const Setting& setting, const SearchSettings& settings);

@@ -46,7 +46,7 @@ struct ValueReader {
 
   void operator()(std::string SearchSettings::*member) const {
     const std::string allowed =
-        setting.words.empty() ? std::string(setting.hint) : fmt::format("{}", fmt::join(setting.words, ", "));
+        setting.words.empty() ? HintOf(setting) : fmt::format("{}", fmt::join(setting.words, ", "));
     if (node.Text(allowed).empty()) node.Refuse(allowed);
     settings->*member = node.Text(allowed);
   }
@@ -135,7 +135,7 @@ void ReadSettings(const JsonNode& root, Door door, SearchSettings* settings) {
     if (!setting.Has(door)) continue;
     const std::string path = PlaceOf(setting, door);
     if (door == Door::kSpec && setting.is_required && FindAt(root.value(), path) == nullptr) {
-      throw InputError(path, fmt::format("is missing ({})", setting.hint));
+      throw InputError(path, fmt::format("is missing ({})", HintOf(setting)));
     }
     WithNode(root, path, [&](const JsonNode& node) {
       std::visit(ValueReader{node, setting, door, settings}, setting.member);
@@ -147,8 +147,8 @@ void ReadSettings(const JsonNode& root, Door door, SearchSettings* settings) {
 void AddSettings(const SearchSettings& settings, JsonObject* spec) {
   for (const Setting& setting : AllSettings()) {
     if (!setting.Has(Door::kSpec)) continue;
-    const bool is_written = setting.is_required ||
-                            (setting.is_written != nullptr ? setting.is_written(settings) : IsSet(setting, settings));
+    const bool is_written = setting.is_required || (setting.is_written != nullptr ? (settings.*setting.is_written)()
+                                                                                  : IsSet(setting, settings));
     if (!is_written) continue;
     const auto [parent, key] = ParentAndKey(PlaceOf(setting, Door::kSpec));
     JsonObject* object = spec;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "agents/settings.h"
 #include "experiments/report/devices.h"
 #include "experiments/report/grid.h"
 #include "experiments/report/published.h"
@@ -33,6 +34,10 @@ std::string DistinctAt(const std::vector<TrialRecord>& trials, const char* key) 
   return Distinct(trials, [key](const TrialRecord& trial) { return OrUnknown(MatchText(trial, key)); });
 }
 
+bool DefinesAgent(const agents::Setting& setting) {
+  return setting.name == "reward" || setting.path.starts_with("agent.");
+}
+
 // The definition of each label.
 TableBlock ShowAgents(const std::vector<TrialRecord>& trials) {
   std::map<std::string, std::vector<TrialRecord>> by_label;
@@ -46,6 +51,29 @@ TableBlock ShowAgents(const std::vector<TrialRecord>& trials) {
     auto& row = block.rows.emplace_back();
     row.push_back({label});
     for (const char* const key : {"agent.name", "agent.set", "reward"}) row.push_back({DistinctAt(own, key)});
+  }
+  return block;
+}
+
+// The settings that the specs have, in the order of the list, without those of ShowAgents.
+TableBlock ShowSettings(const std::vector<TrialRecord>& trials) {
+  TableBlock block{.caption = "Settings",
+                   .header = {"setting", "value", "unit", "meaning"},
+                   .rows = {},
+                   .text_columns = 4,
+                   .folded = true};
+  for (const agents::Setting& setting : agents::AllSettings()) {
+    if (!setting.Has(agents::Door::kSpec) || DefinesAgent(setting)) continue;
+    const std::string path = PlaceOf(setting, agents::Door::kSpec);
+    std::set<std::string> values;
+    for (const TrialRecord& trial : trials) {
+      if (FindPath(trial.spec, path) != nullptr) values.insert(MatchText(trial, path));
+    }
+    if (values.empty()) continue;
+    block.rows.push_back({{PlaceOf(setting, agents::Door::kExperiment)},
+                          {fmt::format("{}", fmt::join(NaturallySorted(values), "; "))},
+                          {std::string(setting.unit)},
+                          {HelpOf(setting, agents::Door::kExperiment)}});
   }
   return block;
 }
@@ -116,17 +144,9 @@ void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* 
   items->push_back("Graphs: " + Distinct(trials, GraphGroup) + ".");
   items->push_back("Clusters: " + DistinctAt(trials, "cluster.name") + ".");
   items->push_back("Devices: " + Distinct(trials, DevicesInWords) + ".");
-  constexpr std::pair<const char*, const char*> kFacts[] = {
-      {"Engines", "engine"}, {"Costs", "costs"}, {"Rewards", "reward"}};
-  for (const auto& [name, key] : kFacts) items->push_back(fmt::format("{}: {}.", name, DistinctAt(trials, key)));
-  constexpr std::pair<const char*, const char*> kSeldom[] = {
-      {"Objectives, whose value stands where a step time is named", "objective"},
-      {"Schedules", "schedule"},
-      {"Micro-batches", "micro_batches"}};
-  for (const auto& [name, key] : kSeldom) {
-    const bool any = std::ranges::any_of(
-        trials, [wanted = key](const auto& trial) { return FindPath(trial.spec, wanted) != nullptr; });
-    if (any) items->push_back(fmt::format("{}: {}.", name, DistinctAt(trials, key)));
+  items->push_back(fmt::format("Costs: {}.", DistinctAt(trials, "costs")));
+  if (std::ranges::any_of(trials, [](const auto& trial) { return FindPath(trial.spec, "objective") != nullptr; })) {
+    items->push_back("Where a step time is named, its trial's objective stands.");
   }
   items->push_back("Seeds: " + Distinct(trials, [](const auto& trial) { return trial.seed; }) + ".");
   if (const std::size_t none = NothingFound(trials); none > 0) {
@@ -159,7 +179,10 @@ std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs) {
   std::vector<ReportBlock> blocks;
   blocks.push_back(HeadingBlock{3, "What ran"});
   blocks.push_back(BulletsBlock{std::move(items)});
-  if (!runs.trials.empty()) blocks.push_back(ShowAgents(runs.trials));
+  if (!runs.trials.empty()) {
+    blocks.push_back(ShowAgents(runs.trials));
+    blocks.push_back(ShowSettings(runs.trials));
+  }
   return blocks;
 }
 

@@ -63,7 +63,7 @@ py::list SearchSettingRows() {
     row["most"] = setting.most;
     row["low"] = setting.low;
     row["high"] = setting.high;
-    row["help"] = setting.help;
+    row["help"] = HelpOf(setting, agents::Door::kPython);
     rows.append(row);
   }
   return rows;

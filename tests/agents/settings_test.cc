@@ -18,6 +18,7 @@ using agents::SearchSettings;
 using agents::Setting;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(SettingsTest, NamesAreDistinctAtEveryDoor) {
   for (const Door door : {Door::kExperiment, Door::kSpec, Door::kCommandLine, Door::kPython}) {
@@ -25,13 +26,20 @@ TEST(SettingsTest, NamesAreDistinctAtEveryDoor) {
     for (const Setting& setting : AllSettings()) {
       EXPECT_TRUE(places.insert(PlaceOf(setting, door)).second) << setting.name;
       EXPECT_NE(setting.help, "") << setting.name;
-      EXPECT_NE(setting.hint, "") << setting.name;
+      EXPECT_NE(setting.hint.empty(), setting.unit.empty()) << setting.name;
     }
   }
   EXPECT_EQ(agents::PlaceOf("micro_batches", Door::kCommandLine), "--micro-batches");
   EXPECT_EQ(agents::PlaceOf("evaluations", Door::kExperiment), "budget.evaluations");
   EXPECT_EQ(agents::PlaceOf("groups", Door::kSpec), "grouping.groups");
   EXPECT_EQ(agents::PlaceOf("set", Door::kPython), "settings");
+  EXPECT_EQ(agents::HintOf(agents::FindSetting("steps")), "a number of steps");
+  EXPECT_EQ(agents::HintOf(agents::FindSetting("agent")), "an agent");
+  const Setting& episodes = agents::FindSetting("episodes");
+  EXPECT_THAT(agents::HelpOf(episodes, Door::kCommandLine), StartsWith("Instead of --evaluations:"));
+  EXPECT_THAT(agents::HelpOf(episodes, Door::kPython), StartsWith("Instead of evaluations:"));
+  EXPECT_TRUE(agents::IsGiven("1f1b"));
+  EXPECT_FALSE(agents::IsGiven("none"));
   EXPECT_EQ(ErrorOf([] { agents::FindSetting("sead"); }).substr(0, 22), "unknown setting \"sead\"");
 }
 

@@ -33,7 +33,7 @@ Names ValuesOf(const std::string& command, const std::string& option) {
     std::map<std::string, Names> names;
     for (const agents::Setting& setting : agents::AllSettings()) {
       const std::string name = PlaceOf(setting, agents::Door::kCommandLine);
-      if (setting.names != nullptr) names[name] = setting.names();
+      if (setting.known != nullptr) names[name] = setting.known->names();
       for (const std::string_view word : setting.words) names[name].emplace_back(word);
     }
     names["--cluster"] = NamesOf(datasets::AllShippedClusters());

@@ -69,7 +69,7 @@ using agents::Setting;
 
 void AddSettingOption(CLI::App& app, const Setting& setting, SearchSettings* settings) {
   const std::string name = PlaceOf(setting, agents::Door::kCommandLine);
-  const std::string help(setting.help);
+  const std::string help = HelpOf(setting, agents::Door::kCommandLine);
   CLI::Option* option = nullptr;
   if (const auto* const text = std::get_if<std::string SearchSettings::*>(&setting.member)) {
     option = app.add_option(name, settings->**text, help);

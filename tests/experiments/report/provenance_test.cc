@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "sim/base/json_build.h"
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
@@ -32,6 +33,18 @@ TEST(ReportRanTest, SaysWhatRanAndWhatDidNot) {
   EXPECT_THAT(text, HasSubstr("1 trial found nothing that fits"));
   EXPECT_THAT(text, HasSubstr("- emplace 0.1.0, revision abc.\n\n"));  // the last item
   EXPECT_THAT(text, Not(HasSubstr("Left out")));
+}
+
+TEST(ReportRanTest, PrintsTheSettingsByTheirList) {
+  experiments::ExperimentRuns runs{.name = "demo"};
+  runs.trials = MakeRecords({{.label = "a"}, {.label = "b"}});
+  AddMember(&std::get<JsonObject>(runs.trials[1].spec.data), "hardware",
+            JsonValue{JsonObject{{.key = "patience", .value = JsonValue{2.5}}}});
+  const std::string text = Markdown(runs);
+  EXPECT_THAT(text, HasSubstr("| engine | fifo |"));
+  EXPECT_THAT(text, HasSubstr("| hardware.patience | 2.5 | seconds | Seconds to wait for a quiet machine"));
+  EXPECT_THAT(text, Not(HasSubstr("| micro\\_batches")));  // no spec has it
+  EXPECT_THAT(text, Not(HasSubstr("an objective")));
 }
 
 TEST(ReportRanTest, SaysWhichTrialsAreWorseThanOneDevice) {

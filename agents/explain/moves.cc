@@ -206,7 +206,8 @@ std::string_view Name(MoveUnit unit) {
 }
 
 MoveResults FindMoves(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& placement,
-                      const StepExplanation& explained, const Evaluator& evaluator, std::size_t max_simulations) {
+                      const StepExplanation& explained, const Evaluator& evaluator, std::size_t max_simulations,
+                      const OnSimulations& on_simulations) {
   EMPLACE_CHECK_EQ(explained.slack.size(), graph.num_ops());
   MoveResults results;
   if (cluster.num_devices() < 2) return results;
@@ -222,6 +223,7 @@ MoveResults FindMoves(const Graph& graph, const Cluster& cluster, const CostTabl
   const double before_micros = result.step_time_micros;
   const double before_overflow = ScoreOf({.result = result, .reward = 0}, cluster).overflow_bytes;
   Placement changed = placement;
+  const std::size_t total = std::min(max_simulations, units.size() * (cluster.num_devices() - 1));
   for (std::size_t rank = 0; rank + 1 < cluster.num_devices(); ++rank) {
     for (std::size_t u = 0; u < units.size(); ++u) {
       const std::vector<OpId>& ops = units[u].ops;
@@ -233,6 +235,7 @@ MoveResults FindMoves(const Graph& graph, const Cluster& cluster, const CostTabl
         ++results.not_tried;
       } else {
         ++results.simulated;
+        if (on_simulations) on_simulations(results.simulated, total);
         evaluator.RunWith(*workspace, changed, &result);
         move.step_time_micros = result.step_time_micros;
         move.gain_micros = before_micros - result.step_time_micros;

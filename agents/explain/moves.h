@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct Move {
   double overflow_bytes = 0;    // memory beyond capacities after the move, summed over devices
 };
 
+// Called after each simulation with their number and how many there will be at most.
+using OnSimulations = std::function<void(std::size_t done, std::size_t total)>;
+
 struct MoveResults {
   std::vector<Move> gains;      // those that make the step shorter, by descending gain; ties in the order of trying
   std::size_t simulated = 0;    // moves
@@ -50,7 +54,8 @@ struct MoveResults {
 //
 // `explained` is of `placement`, and `evaluator` answers as the engine that it explains, with peak memory.
 MoveResults FindMoves(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& placement,
-                      const StepExplanation& explained, const Evaluator& evaluator, std::size_t max_simulations);
+                      const StepExplanation& explained, const Evaluator& evaluator, std::size_t max_simulations,
+                      const OnSimulations& on_simulations = {});
 
 }  // namespace emplace::agents
 

@@ -102,19 +102,22 @@ std::size_t JoinSmallOnes(const CostTable& costs, const Placement& a, std::size_
 }  // namespace
 
 PlacementDiff DiffPlacements(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& a,
-                             const Placement& b, const Evaluator& evaluator, std::size_t max_pieces, DiffBy by) {
+                             const Placement& b, const Evaluator& evaluator, std::size_t max_pieces, DiffBy by,
+                             const OnSimulations& on_simulations) {
   EMPLACE_CHECK_EQ(a.num_ops(), graph.num_ops());
   EMPLACE_CHECK_EQ(b.num_ops(), graph.num_ops());
   EMPLACE_CHECK_GE(max_pieces, 1U);
   const Changes changes(graph, cluster, costs);
   const auto workspace = evaluator.MakeWorkspace();
   StepResult result;
+  PlacementDiff diff;
+  std::size_t simulated = 0;
   const auto simulate = [&](const Placement& placement) {
+    if (on_simulations && !diff.pieces.empty()) on_simulations(++simulated, 2 * diff.pieces.size());
     evaluator.RunWith(*workspace, placement, &result);
     return DiffStep{result.step_time_micros, ScoreOf({.result = result, .reward = 0}, cluster).overflow_bytes};
   };
 
-  PlacementDiff diff;
   diff.a = simulate(a);
   diff.b = simulate(b);
   diff.pieces = FindPieces(graph, a, b, by);

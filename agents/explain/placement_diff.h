@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "agents/explain/moves.h"
 #include "sim/cluster.h"
 #include "sim/cost_model.h"
 #include "sim/evaluator.h"
@@ -54,7 +55,7 @@ struct PlacementDiff {
 // Requires: both placements pass CheckPlacement.
 PlacementDiff DiffPlacements(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& a,
                              const Placement& b, const Evaluator& evaluator, std::size_t max_pieces,
-                             DiffBy by = DiffBy::kConnection);
+                             DiffBy by = DiffBy::kConnection, const OnSimulations& on_simulations = {});
 
 }  // namespace emplace::agents
 

@@ -33,7 +33,8 @@ OrderedJson StepJson(const std::optional<agents::DiffStep>& step, double before_
 }  // namespace
 
 Difference MakeDifference(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& a,
-                          const Placement& b, const Simulator& simulator, std::size_t max_pieces, agents::DiffBy by) {
+                          const Placement& b, const Simulator& simulator, std::size_t max_pieces, agents::DiffBy by,
+                          const agents::OnSimulations& on_simulations) {
   const auto report = [&](const Placement& placement) {
     return MakeStepReport(graph, cluster, costs, placement, simulator.options().engine, simulator.Run(placement));
   };
@@ -41,7 +42,7 @@ Difference MakeDifference(const Graph& graph, const Cluster& cluster, const Cost
     return ExplainStep(graph, cluster, costs, placement, simulator.options(), simulator.Record(placement));
   };
   return {report(a), report(b), explain(a), explain(b),
-          agents::DiffPlacements(graph, cluster, costs, a, b, simulator, max_pieces, by)};
+          agents::DiffPlacements(graph, cluster, costs, a, b, simulator, max_pieces, by, on_simulations)};
 }
 
 void WriteDifference(std::ostream& out, const Difference& difference, const Graph& graph, const Cluster& cluster,

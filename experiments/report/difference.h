@@ -27,7 +27,8 @@ struct Difference {
 // Requires: both placements pass CheckPlacement, and `simulator` is of the graph, the cluster and the costs, with peak
 // memory. Throws InputError where ExplainStep does.
 Difference MakeDifference(const Graph& graph, const Cluster& cluster, const CostTable& costs, const Placement& a,
-                          const Placement& b, const Simulator& simulator, std::size_t max_pieces, agents::DiffBy by);
+                          const Placement& b, const Simulator& simulator, std::size_t max_pieces, agents::DiffBy by,
+                          const agents::OnSimulations& on_simulations = {});
 
 // `emplace.diff` version 1: docs/formats.md. The names are those of the files.
 void WriteDifference(std::ostream& out, const Difference& difference, const Graph& graph, const Cluster& cluster,

@@ -112,14 +112,16 @@ class JsonMaker {
 }  // namespace
 
 Explanation MakeExplanation(const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                            const Placement& placement, const Simulator& simulator, std::size_t max_simulations) {
+                            const Placement& placement, const Simulator& simulator, std::size_t max_simulations,
+                            const agents::OnSimulations& on_simulations) {
   Explanation explanation;
   explanation.report =
       MakeStepReport(graph, cluster, costs, placement, simulator.options().engine, simulator.Run(placement));
   agents::AddLowerBound(graph, cluster, costs, &explanation.report);
   explanation.timeline = simulator.Record(placement);
   explanation.step = ExplainStep(graph, cluster, costs, placement, simulator.options(), explanation.timeline);
-  explanation.moves = agents::FindMoves(graph, cluster, costs, placement, explanation.step, simulator, max_simulations);
+  explanation.moves =
+      agents::FindMoves(graph, cluster, costs, placement, explanation.step, simulator, max_simulations, on_simulations);
   return explanation;
 }
 

@@ -27,7 +27,8 @@ struct Explanation {
 // Requires: the placement passes CheckPlacement, and `simulator` is of the graph, the cluster and the costs, with peak
 // memory. Throws InputError where ExplainStep does.
 Explanation MakeExplanation(const Graph& graph, const Cluster& cluster, const CostTable& costs,
-                            const Placement& placement, const Simulator& simulator, std::size_t max_simulations);
+                            const Placement& placement, const Simulator& simulator, std::size_t max_simulations,
+                            const agents::OnSimulations& on_simulations = {});
 
 // How many moves are shown, in the order of their gains.
 inline constexpr std::size_t kShownMoves = 10;

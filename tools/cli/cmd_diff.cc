@@ -167,7 +167,7 @@ void TakeGraph(DiffOptions* options) {
 
 int Run(DiffOptions options) {
   TakeGraph(&options);
-  const BusyLine busy("diff");
+  BusyLine busy("diff");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   CheckFiles(
@@ -183,9 +183,10 @@ int Run(DiffOptions options) {
   }
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   const agents::DiffBy by = options.by == "layers" ? agents::DiffBy::kLayer : agents::DiffBy::kConnection;
+  busy.End();
   experiments::Difference difference =
       experiments::MakeDifference(graph, cluster, costs, placements[0], placements[1], simulator,
-                                  options.pieces.value_or(SimulationsFor(graph, 500)), by);
+                                  options.pieces.value_or(SimulationsFor(graph, 500)), by, ShownSimulations("diff"));
   difference.report_a.costs = loaded.text;
   if (options.json) {
     experiments::WriteDifference(std::cout, difference, graph, cluster, options.placements[0], options.placements[1]);

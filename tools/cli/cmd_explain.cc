@@ -199,7 +199,7 @@ int ExplainWithSchedule(const ExplainOptions& options, const ScheduleChoice& cho
 }
 
 int Run(const ExplainOptions& options) {
-  const BusyLine busy("explain");
+  BusyLine busy("explain");
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(Resolved(problem.settings), agents::Door::kCommandLine);
@@ -221,8 +221,10 @@ int Run(const ExplainOptions& options) {
   const Placement placement = LoadPlacement(options.placement, graph, cluster, costs);
   if (schedule) return ExplainWithSchedule(options, *schedule, graph, cluster, loaded, placement);
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
-  experiments::Explanation explanation = experiments::MakeExplanation(
-      graph, cluster, costs, placement, simulator, options.moves.value_or(SimulationsFor(graph, 1000)));
+  busy.End();
+  experiments::Explanation explanation =
+      experiments::MakeExplanation(graph, cluster, costs, placement, simulator,
+                                   options.moves.value_or(SimulationsFor(graph, 1000)), ShownSimulations("explain"));
   explanation.report.costs = loaded.text;
   std::vector<FileToWrite> files;
   if (!options.output.empty()) {

@@ -13,6 +13,7 @@
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
 #include "sim/base/printable.h"
+#include "sim/base/progress.h"
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/draw/timeline_svg.h"
@@ -219,6 +220,12 @@ std::vector<FileToWrite> ScheduleTimelineFile(const std::string& path, const std
 std::size_t SimulationsFor(const Graph& graph, std::size_t most) {
   constexpr std::size_t kOps = 20'000;
   return std::max(most * kOps / std::max(graph.num_ops(), kOps), most / 20);
+}
+
+agents::OnSimulations ShownSimulations(std::string title) {
+  return [progress = std::make_shared<Progress>(std::move(title))](std::size_t done, std::size_t total) {
+    progress->Show({.done = done, .total = total, .things = "simulations"});
+  };
 }
 
 }  // namespace emplace::tools

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agents/explain/moves.h"
 #include "agents/settings.h"
 #include "experiments/plan/problem.h"
 #include "experiments/plan/trial_choice.h"
@@ -80,6 +81,8 @@ std::vector<FileToWrite> ScheduleTimelineFile(const std::string& path, const std
 // How many simulations an answer may take unless the user says: `most`, and fewer for graphs of more than 20,000 ops,
 // so that the time stays about the same; at least a twentieth.
 std::size_t SimulationsFor(const Graph& graph, std::size_t most);
+// Shows how many of these simulations are done, until it is destroyed.
+agents::OnSimulations ShownSimulations(std::string title);
 
 }  // namespace emplace::tools
 

@@ -27,12 +27,13 @@ using testing::RandomDag;
 using testing::RandomPlacement;
 using ::testing::SizeIs;
 
-MoveResults Moves(const Graph& graph, const Cluster& cluster, const Placement& placement, std::size_t most = 1000) {
+MoveResults Moves(const Graph& graph, const Cluster& cluster, const Placement& placement, std::size_t most = 1000,
+                  const OnSimulations& on_simulations = {}) {
   const CostTable costs = MeasuredCosts(graph, cluster);
   const Simulator simulator(graph, cluster, costs);
   const StepExplanation explained =
       ExplainStep(graph, cluster, costs, placement, simulator.options(), simulator.Record(placement));
-  return FindMoves(graph, cluster, costs, placement, explained, simulator, most);
+  return FindMoves(graph, cluster, costs, placement, explained, simulator, most, on_simulations);
 }
 
 TEST(MovesTest, TheOpThatHoldsUpAnotherGoesToTheIdleDevice) {
@@ -47,6 +48,17 @@ TEST(MovesTest, TheOpThatHoldsUpAnotherGoesToTheIdleDevice) {
   EXPECT_EQ(moves.gains[0].to, MakeId<DeviceId>(1));
   EXPECT_EQ(moves.gains[0].step_time_micros, 10);
   EXPECT_EQ(moves.gains[0].gain_micros, 10);
+}
+
+TEST(MovesTest, EachSimulationIsCounted) {
+  std::vector<std::size_t> counted;
+  const MoveResults moves =
+      Moves(MakeChain(5, 4, 1000), MakeCluster(3), Placement(5), 6, [&](std::size_t done, std::size_t total) {
+        counted.push_back(done);
+        EXPECT_EQ(total, 6U);
+      });
+  EXPECT_EQ(moves.simulated, 6U);
+  EXPECT_EQ(counted, (std::vector<std::size_t>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(MovesTest, NoMoveGainsOnAChainOnOneDevice) {

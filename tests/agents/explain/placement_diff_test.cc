@@ -77,7 +77,13 @@ TEST(PlacementDiffTest, OpsOfALayerAreOnePieceOnRequest) {
   const Simulator simulator(graph, cluster, costs);
   const Placement b(4, MakeId<DeviceId>(1));
   EXPECT_THAT(DiffPlacements(graph, cluster, costs, Placement(4), b, simulator, 10).pieces, SizeIs(3));
-  EXPECT_THAT(DiffPlacements(graph, cluster, costs, Placement(4), b, simulator, 10, DiffBy::kLayer).pieces, SizeIs(2));
+  std::vector<std::pair<std::size_t, std::size_t>> counted;
+  EXPECT_THAT(DiffPlacements(graph, cluster, costs, Placement(4), b, simulator, 10, DiffBy::kLayer,
+                             [&](std::size_t done, std::size_t total) { counted.emplace_back(done, total); })
+                  .pieces,
+              SizeIs(2));
+  EXPECT_EQ(counted.size(), 4U);
+  EXPECT_EQ(counted.back(), (std::pair<std::size_t, std::size_t>{4, 4}));
 }
 
 TEST(PlacementDiffTest, APieceThatCannotRunAloneHasNoStep) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -23,6 +24,12 @@ std::string Content(const fs::path& path) {
   return text.str();
 }
 
+// tests/testing/leak_checked looks for it in the output of the tests.
+void PrintCrashOfLeakSanitizer(const std::string& err) {
+  const std::size_t at = err.find("LeakSanitizer has encountered a fatal error");
+  if (at != std::string::npos) std::cerr << err.substr(at, err.find('\n', at) - at) << std::endl;
+}
+
 }  // namespace
 
 Ran RunShell(const std::string& command, const std::string& folder, const std::string& program) {
@@ -37,6 +44,7 @@ Ran RunShell(const std::string& command, const std::string& folder, const std::s
           .err = Content(err)};
   fs::remove(out);
   fs::remove(err);
+  PrintCrashOfLeakSanitizer(ran.err);
   return ran;
 }
 

@@ -42,6 +42,10 @@ struct EpisodesLeftOut {
   std::optional<double> entropy = {};
   std::optional<double> gradient_norm = {};
   bool operator==(const EpisodesLeftOut&) const = default;
+
+  static void SavedFields(auto& state, auto& self) {
+    state(self.episodes, self.final_micros, self.mean_micros, self.entropy, self.gradient_norm);
+  }
 };
 
 // A summary of one episode of a learning agent, for learning curves.
@@ -59,6 +63,13 @@ struct EpisodeRecord {
   std::optional<std::size_t> tied = {};          // decisions of an argmax placement with several most likely choices
   std::optional<EpisodesLeftOut> left_out = {};  // since the record before; none: every episode has one
   bool operator==(const EpisodeRecord&) const = default;
+
+  static void SavedFields(auto& state, auto& self) {
+    state(self.episode, self.evaluations, self.argmax, self.final_micros, self.best_micros, self.entropy,
+          self.mean_micros, self.gradient_norm, self.grouper_entropy);
+    state.CountAsDouble(self.tied);
+    state(self.left_out);
+  }
 };
 
 // Searches for placements with a short step time. The caller owns the loop (agents/search.h):

@@ -5,47 +5,24 @@
 #include <sstream>
 #include <utility>
 
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
 namespace {
 
-void SaveGraphState(std::ostream& out, const GraphState& state) {
-  out << state.evaluations << ' ' << state.fitting << ' ' << state.saturated << ' ' << (state.best ? 1 : 0) << ' ';
-  SavePlacement(out, state.best.value_or(Placement()));
-  for (const auto& value : {state.best_micros, state.start_micros, state.final_micros, state.smallest_overflow_bytes}) {
-    SaveOptionalDouble(out, value);
-  }
-  out << '\n' << state.trace.size() << ' ';
-  for (const auto& [evaluations, micros] : state.trace) {
-    out << evaluations << ' ';
-    SaveDouble(out, micros);
-  }
-  out << '\n';
-  state.episodes.Save(out);
-  out << '\n';
-}
-
-GraphState LoadGraphState(std::istream& in) {
-  GraphState state;
-  state.evaluations = LoadNumber(in);
-  state.fitting = LoadNumber(in);
-  state.saturated = LoadNumber(in);
-  const bool has_best = LoadNumber(in) != 0;
-  Placement best = LoadPlacement(in);
-  if (has_best) state.best = std::move(best);
-  state.best_micros = LoadOptionalDouble(in);
-  state.start_micros = LoadOptionalDouble(in);
-  state.final_micros = LoadOptionalDouble(in);
-  state.smallest_overflow_bytes = LoadOptionalDouble(in);
-  const std::uint64_t gains = LoadNumber(in);
-  for (std::uint64_t i = 0; i < gains; ++i) {
-    const std::uint64_t evaluations = LoadNumber(in);
-    state.trace.emplace_back(evaluations, LoadDouble(in));
-  }
-  state.episodes.Load(in);
-  return state;
+// What follows the first line. No text in it is longer than `most`.
+void BodyFields(auto& state, const std::string& spec, auto& search, auto& agent, auto& rng, std::size_t most) {
+  std::string saved_spec = spec;
+  state.Text(saved_spec, most);
+  if (saved_spec != spec) throw InputError("checkpoint", "is of another search; remove it, or name another file");
+  state.Text(search.part, most);
+  state.Lines(search.graphs);
+  state(search.times);
+  state.NewLine();
+  state(rng, agent);
+  state.NewLine();
+  state.Word("end", '\n');
 }
 
 }  // namespace
@@ -53,43 +30,19 @@ GraphState LoadGraphState(std::istream& in) {
 void SaveCheckpoint(std::ostream& out, const std::string& spec, const SearchState& state, const Agent& agent,
                     const Rng& rng) {
   std::ostringstream body;
-  SaveText(body, spec);
-  SaveText(body, state.part);
-  body << state.graphs.size() << '\n';
-  for (const GraphState& graph : state.graphs) SaveGraphState(body, graph);
-  for (const double seconds : {state.times.policy, state.times.simulator, state.times.wall}) SaveDouble(body, seconds);
-  body << '\n' << rng << '\n';
-  agent.Save(body);
-  body << "\nend\n";
+  StateWriter writer(body);
+  BodyFields(writer, spec, state, agent, rng, 0);
   WriteSealed(out, "emplace.checkpoint 7", std::move(body).str());
 }
 
-namespace {
-
-// Loads what SaveCheckpoint wrote after its first line.
-SearchState LoadBody(const std::string& text, const std::string& spec, Agent& agent, Rng& rng) {
-  std::istringstream in(text);
-  if (LoadText(in, text.size()) != spec) {
-    throw InputError("checkpoint", "is of another search; remove it, or name another file");
-  }
-  SearchState state;
-  state.part = LoadText(in, text.size());
-  const std::uint64_t graphs = LoadNumber(in);
-  for (std::uint64_t i = 0; i < graphs; ++i) state.graphs.push_back(LoadGraphState(in));
-  state.times.policy = LoadDouble(in);
-  state.times.simulator = LoadDouble(in);
-  state.times.wall = LoadDouble(in);
-  if (!(in >> rng)) RefuseSaved("the state of the random numbers");
-  agent.Load(in);
-  ExpectWord(in, "end");
-  return state;
-}
-
-}  // namespace
-
 SearchState LoadCheckpoint(std::istream& in, const std::string& spec, Agent& agent, Rng& rng) {
   ExpectHead(in, "emplace.checkpoint", "7");
-  return LoadBody(ReadSealed(in), spec, agent, rng);
+  const std::string text = ReadSealed(in);
+  std::istringstream body(text);
+  StateReader reader(body);
+  SearchState state;
+  BodyFields(reader, spec, state, agent, rng, text.size());
+  return state;
 }
 
 }  // namespace emplace::agents

@@ -29,6 +29,18 @@ struct GraphState {
   std::vector<std::pair<std::size_t, double>> trace;  // at each improvement: evaluations so far, best step time in us
   EpisodeHistory episodes;
   bool operator==(const GraphState&) const = default;
+
+  static void SavedFields(auto& state, auto& self) {
+    bool has_best = self.best.has_value();
+    state(self.evaluations, self.fitting, self.saturated, has_best);
+    state.OrEmpty(self.best, has_best);
+    state(self.best_micros, self.start_micros, self.final_micros, self.smallest_overflow_bytes);
+    state.NewLine();
+    state(self.trace);
+    state.NewLine();
+    state(self.episodes);
+    state.NewLine();
+  }
 };
 
 // Times measured during a search, in s. They are not part of any result.
@@ -37,6 +49,8 @@ struct SearchTimes {
   double simulator = 0;  // CPU time of evaluations, of all threads
   double wall = 0;       // wall-clock time of the search
   bool operator==(const SearchTimes&) const = default;
+
+  static void SavedFields(auto& state, auto& self) { state(self.policy, self.simulator, self.wall); }
 };
 
 // A part of a search besides its agent, saved and loaded with it.

@@ -2,7 +2,6 @@
 #define EMPLACE_AGENTS_EPISODE_HISTORY_H_
 
 #include <cstddef>
-#include <iosfwd>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -23,9 +22,12 @@ class EpisodeHistory {
   // The number of episodes, those without a record included.
   std::size_t num_episodes() const { return num_episodes_; }
 
-  // Text as in saved_text.h. Load() throws InputError on text that Save() did not write.
-  void Save(std::ostream& out) const;
-  void Load(std::istream& in);
+  static void SavedFields(auto& state, auto& self) {
+    state(self.records_);
+    state.NewLine();
+    state(self.settled_, self.num_episodes_, self.next_, self.best_micros_, self.gap_);
+    state.Check(self.settled_ <= self.records_.size(), "a number of settled episodes");
+  }
   bool operator==(const EpisodeHistory&) const = default;
 
  private:
@@ -36,6 +38,7 @@ class EpisodeHistory {
     void Add(std::optional<double> value);
     std::optional<double> value() const;
     bool operator==(const Mean&) const = default;
+    static void SavedFields(auto& state, auto& self) { state(self.sum, self.count); }
   };
   // The episodes that were left out since the last settled record.
   struct Gap {
@@ -48,6 +51,9 @@ class EpisodeHistory {
     void Add(const EpisodeRecord& record);
     EpisodesLeftOut Means() const;
     bool operator==(const Gap&) const = default;
+    static void SavedFields(auto& state, auto& self) {
+      state(self.is_empty, self.drawn, self.final_micros, self.mean_micros, self.entropy, self.gradient_norm);
+    }
   };
 
   bool Stays(const EpisodeRecord& record);

@@ -33,6 +33,13 @@ struct PlacementState {
   std::vector<double> peaks;        // [num_devices]: peak bytes in that step; empty unless requested
   double step_micros = 0;
   bool operator==(const PlacementState&) const = default;
+
+  // At the start of an episode.
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    state(self.placement, self.starts, self.peaks, self.step_micros);
+    if constexpr (State::kLoads) self.done.assign(self.placement.num_ops(), 0);
+  }
 };
 
 // Earliest start among the ops of each group, in us. Requires: `result` has start times.

@@ -5,10 +5,8 @@
 #include <iomanip>
 #include <istream>
 #include <iterator>
-#include <limits>
 #include <ostream>
 #include <sstream>
-#include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -75,17 +73,6 @@ std::string ReadSealed(std::istream& in) {
 void SaveDouble(std::ostream& out, double value) { out << std::bit_cast<std::uint64_t>(value) << ' '; }
 double LoadDouble(std::istream& in) { return std::bit_cast<double>(LoadNumber(in)); }
 
-void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value) {
-  out << (value ? 1 : 0) << ' ';
-  SaveDouble(out, value.value_or(0));
-}
-
-std::optional<double> LoadOptionalDouble(std::istream& in) {
-  const bool there = LoadNumber(in) != 0;
-  const double value = LoadDouble(in);
-  return there ? std::optional(value) : std::nullopt;
-}
-
 void SaveFloats(std::ostream& out, std::span<const float> values) {
   out << values.size() << ' ';
   for (const float value : values) {
@@ -109,23 +96,6 @@ std::vector<float> LoadFloats(std::istream& in) {
     values.push_back(std::bit_cast<float>(bits));
   }
   return values;
-}
-
-void SavePlacement(std::ostream& out, const Placement& placement) {
-  out << placement.num_ops();
-  for (const DeviceId device : placement.devices()) out << ' ' << Index(device);
-  out << ' ';
-}
-
-Placement LoadPlacement(std::istream& in) {
-  const std::uint64_t size = LoadNumber(in);
-  std::vector<DeviceId> devices;
-  for (std::uint64_t i = 0; i < size; ++i) {
-    const std::uint64_t device = LoadNumber(in);
-    if (device > std::numeric_limits<std::uint32_t>::max()) RefuseSaved("a device");
-    devices.push_back(MakeId<DeviceId>(device));
-  }
-  return Placement(std::move(devices));
 }
 
 }  // namespace emplace::agents

@@ -4,18 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sim/placement.h"
-
 namespace emplace::agents {
 
-// Agents and searches are saved as text: words, numbers and placements, separated by blanks. Each Load function throws
-// InputError on text that its Save function did not write.
+// Agents and searches are saved as text: words and numbers, separated by blanks. Each Load function throws InputError
+// on text that its Save function did not write. Classes list their fields: agents/saved_state.h.
 
 void ExpectWord(std::istream& in, std::string_view word);
 std::uint64_t LoadNumber(std::istream& in);  // written by <<: no sign, no leading zeros
@@ -24,12 +21,8 @@ void ExpectHead(std::istream& in, std::string_view word, std::string_view versio
 // Doubles and floats are stored exactly: a double as the integer with its bits, floats as bytes.
 void SaveDouble(std::ostream& out, double value);
 double LoadDouble(std::istream& in);
-void SaveOptionalDouble(std::ostream& out, const std::optional<double>& value);
-std::optional<double> LoadOptionalDouble(std::istream& in);
 void SaveFloats(std::ostream& out, std::span<const float> values);
 std::vector<float> LoadFloats(std::istream& in);
-void SavePlacement(std::ostream& out, const Placement& placement);
-Placement LoadPlacement(std::istream& in);
 // A text of any characters, preceded by its length. A length above `most` is rejected before memory is allocated.
 void SaveText(std::ostream& out, const std::string& text);
 std::string LoadText(std::istream& in, std::size_t most);

@@ -1,10 +1,6 @@
 #include "agents/score.h"
 
-#include <istream>
 #include <optional>
-#include <ostream>
-
-#include "agents/saved_text.h"
 
 namespace emplace::agents {
 
@@ -34,35 +30,6 @@ Score ScoreOf(const Outcome& outcome, const Cluster& cluster) {
     }
   }
   return score;
-}
-
-void SaveScore(std::ostream& out, const Score& score) {
-  out << (score.fits ? 1 : 0) << ' ';
-  SaveDouble(out, score.overflow_bytes);
-  SaveDouble(out, score.reward);
-}
-
-Score LoadScore(std::istream& in) {
-  Score score;
-  score.fits = LoadNumber(in) != 0;
-  score.overflow_bytes = LoadDouble(in);
-  score.reward = LoadDouble(in);
-  return score;
-}
-
-void SaveBest(std::ostream& out, const BestPlacement& best) {
-  out << (best.value() ? 1 : 0) << ' ';
-  if (!best.value()) return;
-  SavePlacement(out, *best.value());
-  SaveScore(out, best.score());
-}
-
-BestPlacement LoadBest(std::istream& in) {
-  BestPlacement best;
-  if (LoadNumber(in) == 0) return best;
-  const Placement placement = LoadPlacement(in);
-  best.Keep(placement, LoadScore(in));
-  return best;
 }
 
 double CostOf(const Score& score) { return -score.reward + score.overflow_bytes / 1e9; }

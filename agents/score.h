@@ -1,8 +1,8 @@
 #ifndef EMPLACE_AGENTS_SCORE_H_
 #define EMPLACE_AGENTS_SCORE_H_
 
-#include <iosfwd>
 #include <optional>
+#include <tuple>
 
 #include "agents/environment.h"
 #include "sim/cluster.h"
@@ -18,11 +18,10 @@ struct Score {
   double reward = 0;
   bool BetterThan(const Score& other) const;
   bool operator==(const Score&) const = default;
+
+  static void SavedFields(auto& state, auto& self) { state(self.fits, self.overflow_bytes, self.reward); }
 };
 Score ScoreOf(const Outcome& outcome, const Cluster& cluster);
-
-void SaveScore(std::ostream& out, const Score& score);
-Score LoadScore(std::istream& in);
 
 // The cost in annealing: minus the reward, plus one second for each GB of overflow.
 double CostOf(const Score& score);
@@ -41,14 +40,19 @@ class BestSoFar {
     return true;
   }
 
+  static void SavedFields(auto& state, auto& self) {
+    state(self.value_);
+    if (self.value_) state(self.score_);
+  }
+  // The value and its score, for lists of saved fields that have them in other places.
+  static auto Parts(auto& self) { return std::tie(self.value_, self.score_); }
+
  private:
   std::optional<T> value_;
   Score score_;
 };
 
 using BestPlacement = BestSoFar<Placement>;
-void SaveBest(std::ostream& out, const BestPlacement& best);
-BestPlacement LoadBest(std::istream& in);
 
 }  // namespace emplace::agents
 

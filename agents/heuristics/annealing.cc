@@ -5,7 +5,7 @@
 #include <set>
 
 #include "agents/candidates.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 #include "sim/base/check.h"
 
@@ -32,7 +32,7 @@ double TemperatureFor(const std::vector<double>& rises) {
   return std::sqrt(low * high);
 }
 
-class Annealing : public Agent {
+class Annealing : public SavedByFields<Annealing, Agent> {
  public:
   Annealing(std::size_t budget, double final_ratio, bool use_cpus)
       : budget_(std::max<std::size_t>(budget, 1)), final_ratio_(final_ratio), use_cpus_(use_cpus) {}
@@ -65,32 +65,13 @@ class Annealing : public Agent {
     return {};
   }
 
-  void Save(std::ostream& out) const override {
-    out << "annealing " << spent_ << ' ' << probes_left_ << ' ' << cooling_since_ << ' ' << (fitted_ ? 1 : 0) << ' '
-        << rises_.size() << ' ';
-    for (const double rise : rises_) SaveDouble(out, rise);
-    SaveDouble(out, first_temperature_);
-    SaveDouble(out, luck_);
-    SavePlacement(out, current_);
-    SavePlacement(out, best_.value().value_or(Placement()));
-    SaveScore(out, score_);
-    SaveScore(out, best_.score());
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "annealing");
-    spent_ = LoadNumber(in);
-    probes_left_ = LoadNumber(in);
-    cooling_since_ = LoadNumber(in);
-    fitted_ = LoadNumber(in) != 0;
-    rises_.clear();
-    for (std::uint64_t i = LoadNumber(in); i > 0; --i) rises_.push_back(LoadDouble(in));
-    first_temperature_ = LoadDouble(in);
-    luck_ = LoadDouble(in);
-    current_ = LoadPlacement(in);
-    const Placement best = LoadPlacement(in);
-    score_ = LoadScore(in);
-    const Score best_score = LoadScore(in);
-    if (spent_ > 0) best_.Keep(best, best_score);
+  static void SavedFields(auto& state, auto& self) {
+    auto [best, best_score] = BestPlacement::Parts(self.best_);
+    state.Word("annealing");
+    state(self.spent_, self.probes_left_, self.cooling_since_, self.fitted_, self.rises_, self.first_temperature_,
+          self.luck_, self.current_);
+    state.OrEmpty(best, self.spent_ > 0);
+    state(self.score_, best_score);
   }
 
  private:

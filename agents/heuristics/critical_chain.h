@@ -24,6 +24,11 @@ struct ChainLink {
   Wait wait = Wait::kNothing;
   OpId before{};  // the next op of the chain; the op itself for kNothing
   bool operator==(const ChainLink&) const = default;
+
+  static void SavedFields(auto& state, auto& self) {
+    state(self.op, self.wait, self.before);
+    state.Check(self.wait <= Wait::kTransfer, "what an op waited for");
+  }
 };
 
 // The ops that decide the step time, from the op that ends last back to one that waited for nothing: each link's

@@ -1,13 +1,13 @@
 #include "agents/heuristics/local_search.h"
 
 #include "agents/candidates.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 
 namespace emplace::agents {
 namespace {
 
-class LocalSearch : public Agent {
+class LocalSearch : public SavedByFields<LocalSearch, Agent> {
  public:
   explicit LocalSearch(bool use_cpus) : use_cpus_(use_cpus) {}
 
@@ -47,21 +47,13 @@ class LocalSearch : public Agent {
 
   bool Finished() const override { return finished_; }
 
-  void Save(std::ostream& out) const override {
-    out << "local_search " << (best_.value() ? 1 : 0) << ' ' << (finished_ ? 1 : 0) << ' ' << next_ << ' ' << unchanged_
-        << ' ';
-    SavePlacement(out, best_.value().value_or(Placement()));
-    SaveScore(out, best_.score());
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "local_search");
-    const bool started = LoadNumber(in) != 0;
-    finished_ = LoadNumber(in) != 0;
-    next_ = LoadNumber(in);
-    unchanged_ = LoadNumber(in);
-    const Placement best = LoadPlacement(in);
-    const Score score = LoadScore(in);
-    if (started) best_.Keep(best, score);
+  static void SavedFields(auto& state, auto& self) {
+    auto [best, score] = BestPlacement::Parts(self.best_);
+    bool started = best.has_value();
+    state.Word("local_search");
+    state(started, self.finished_, self.next_, self.unchanged_);
+    state.OrEmpty(best, started);
+    state(score);
   }
 
  private:

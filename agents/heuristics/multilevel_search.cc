@@ -14,7 +14,7 @@
 #include "agents/heuristics/dp_contiguous.h"
 #include "agents/heuristics/search_levels.h"
 #include "agents/heuristics/search_moves.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 #include "sim/base/check.h"
 #include "sim/evaluator.h"
@@ -53,9 +53,13 @@ struct Walker {
   bool kicked = false;         // the next changes are larger, and the best of them is accepted
   SearchPosition now;
   SearchPosition best;
+
+  static void SavedFields(auto& state, auto& self) {
+    state(self.level, self.since_best, self.kicked, self.now, self.best);
+  }
 };
 
-class MultilevelSearch : public Agent {
+class MultilevelSearch : public SavedByFields<MultilevelSearch, Agent> {
  public:
   explicit MultilevelSearch(std::size_t budget) : budget_(std::max<std::size_t>(budget, 1)) {}
 
@@ -114,41 +118,11 @@ class MultilevelSearch : public Agent {
 
   bool Finished() const override { return nothing_to_move_; }
 
-  void Save(std::ostream& out) const override {
-    out << "multilevel_search " << spent_ << ' ' << (nothing_to_move_ ? 1 : 0) << ' ' << turn_ << ' ' << used_ << ' '
-        << quota_ << ' ' << finer_quota_ << ' ';
-    SaveBest(out, best_);
-    out << (together_ ? 1 : 0) << ' ';
-    if (together_) SavePlacement(out, *together_);
-    out << walkers_.size() << ' ';
-    for (const Walker& walker : walkers_) {
-      out << walker.level << ' ' << walker.since_best << ' ' << (walker.kicked ? 1 : 0) << ' ';
-      SavePosition(out, walker.now);
-      SavePosition(out, walker.best);
-    }
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "multilevel_search");
-    spent_ = LoadNumber(in);
-    nothing_to_move_ = LoadNumber(in) != 0;
-    turn_ = LoadNumber(in);
-    used_ = LoadNumber(in);
-    quota_ = LoadNumber(in);
-    finer_quota_ = LoadNumber(in);
-    best_ = LoadBest(in);
-    together_.reset();
-    if (LoadNumber(in) != 0) together_ = LoadPlacement(in);
-    walkers_.clear();
-    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-      Walker walker;
-      walker.level = LoadNumber(in);
-      walker.since_best = LoadNumber(in);
-      walker.kicked = LoadNumber(in) != 0;
-      walker.now = LoadPosition(in);
-      walker.best = LoadPosition(in);
-      walkers_.push_back(std::move(walker));
-    }
-    if (turn_ >= std::max<std::size_t>(walkers_.size(), 1)) RefuseSaved("a walker");
+  static void SavedFields(auto& state, auto& self) {
+    state.Word("multilevel_search");
+    state(self.spent_, self.nothing_to_move_, self.turn_, self.used_, self.quota_, self.finer_quota_, self.best_,
+          self.together_, self.walkers_);
+    state.Check(self.turn_ < std::max<std::size_t>(self.walkers_.size(), 1), "a walker");
   }
 
  private:

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 
 namespace emplace::agents {
 namespace {
 
-class OneShot : public Agent {
+class OneShot : public SavedByFields<OneShot, Agent> {
  public:
   OneShot(std::function<Placement(const Environment&, Rng&)> place, std::function<void(std::size_t)> check_groups)
       : place_(std::move(place)), check_groups_(std::move(check_groups)) {}
@@ -22,14 +22,9 @@ class OneShot : public Agent {
     if (check_groups_) check_groups_(num_groups);
   }
 
-  void Save(std::ostream& out) const override {
-    out << "one-shot " << (has_answer_ ? 1 : 0) << ' ';
-    SavePlacement(out, answer_);
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "one-shot");
-    has_answer_ = LoadNumber(in) != 0;
-    answer_ = LoadPlacement(in);
+  static void SavedFields(auto& state, auto& self) {
+    state.Word("one-shot");
+    state(self.has_answer_, self.answer_);
   }
 
  private:

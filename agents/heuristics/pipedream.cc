@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "agents/candidates.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/throughput/stage_costs.h"
 #include "sim/base/check.h"
 
@@ -37,7 +37,7 @@ std::string NoteOf(const PipeDreamPlan& replicated, const PipeDreamPlan& straigh
       StagesText(replicated), replicated.micros / 1000, layers, StagesText(straight), straight.micros / 1000);
 }
 
-class PipeDream : public Agent {
+class PipeDream : public SavedByFields<PipeDream, Agent> {
  public:
   explicit PipeDream(const PipeDreamOptions& options) : options_(options) {}
 
@@ -53,16 +53,10 @@ class PipeDream : public Agent {
   bool Finished() const override { return has_answer_; }
   std::string Note() const override { return note_; }
 
-  void Save(std::ostream& out) const override {
-    out << "pipedream " << (has_answer_ ? 1 : 0) << ' ';
-    SavePlacement(out, placement_);
-    SaveText(out, note_);
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "pipedream");
-    has_answer_ = LoadNumber(in) != 0;
-    placement_ = LoadPlacement(in);
-    note_ = LoadText(in, kMostText);
+  static void SavedFields(auto& state, auto& self) {
+    state.Word("pipedream");
+    state(self.has_answer_, self.placement_);
+    state.Text(self.note_, kMostText);
   }
 
  private:

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agents/candidates.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 
 namespace emplace::agents {
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPlacementsAtOnce = 16;
 
-class RandomAgent : public Agent {
+class RandomAgent : public SavedByFields<RandomAgent, Agent> {
  public:
   explicit RandomAgent(bool use_cpus) : use_cpus_(use_cpus) {}
 
@@ -40,13 +40,9 @@ class RandomAgent : public Agent {
     return {};
   }
 
-  void Save(std::ostream& out) const override {
-    out << "random ";
-    SaveBest(out, best_);
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "random");
-    best_ = LoadBest(in);
+  static void SavedFields(auto& state, auto& self) {
+    state.Word("random");
+    state(self.best_);
   }
 
  private:
@@ -67,7 +63,7 @@ namespace {
 
 constexpr std::size_t kStepsAtOnce = 64;
 
-class RandomWalk : public Agent {
+class RandomWalk : public SavedByFields<RandomWalk, Agent> {
  public:
   RandomWalk(std::size_t episodes, bool use_cpus) : episodes_(episodes), use_cpus_(use_cpus) {}
 
@@ -117,25 +113,13 @@ class RandomWalk : public Agent {
 
   bool Finished() const override { return started_ && episode_ >= episodes_; }
 
-  void Save(std::ostream& out) const override {
-    out << "random_walk " << (started_ ? 1 : 0) << ' ' << (best_.value() ? 1 : 0) << ' ' << episode_ << ' ' << next_
-        << ' ';
-    SaveDouble(out, pass_best_);
-    SavePlacement(out, current_);
-    SavePlacement(out, best_.value().value_or(Placement()));
-    SaveScore(out, best_.score());
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "random_walk");
-    started_ = LoadNumber(in) != 0;
-    const bool scored = LoadNumber(in) != 0;
-    episode_ = LoadNumber(in);
-    next_ = LoadNumber(in);
-    pass_best_ = LoadDouble(in);
-    current_ = LoadPlacement(in);
-    const Placement best = LoadPlacement(in);
-    const Score score = LoadScore(in);
-    if (scored) best_.Keep(best, score);
+  static void SavedFields(auto& state, auto& self) {
+    auto [best, score] = BestPlacement::Parts(self.best_);
+    bool scored = best.has_value();
+    state.Word("random_walk");
+    state(self.started_, scored, self.episode_, self.next_, self.pass_best_, self.current_);
+    state.OrEmpty(best, scored);
+    state(score);
   }
 
  private:

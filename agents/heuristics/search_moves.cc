@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <ostream>
 #include <utility>
 
 #include "agents/candidates.h"
 #include "agents/heuristics/load_chain.h"
-#include "agents/saved_text.h"
 
 namespace emplace::agents {
 namespace {
@@ -59,36 +57,6 @@ SearchPosition MakePosition(const Environment& env, double all_bytes, const Plac
     peaks += peak;
   }
   position.live_share = peaks / std::max(all_bytes, 1.0);
-  return position;
-}
-
-void SavePosition(std::ostream& out, const SearchPosition& position) {
-  SavePlacement(out, position.placement);
-  SaveScore(out, position.score);
-  out << position.chain.size() << ' ';
-  for (const ChainLink& link : position.chain) {
-    out << Index(link.op) << ' ' << static_cast<int>(link.wait) << ' ' << Index(link.before) << ' ';
-  }
-  out << position.over_bytes.size() << ' ';
-  for (const double bytes : position.over_bytes) SaveDouble(out, bytes);
-  SaveDouble(out, position.live_share);
-}
-
-SearchPosition LoadPosition(std::istream& in) {
-  SearchPosition position;
-  position.placement = LoadPlacement(in);
-  position.score = LoadScore(in);
-  for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-    ChainLink link;
-    link.op = MakeId<OpId>(LoadNumber(in));
-    const std::uint64_t wait = LoadNumber(in);
-    if (wait > static_cast<std::uint64_t>(Wait::kTransfer)) RefuseSaved("what an op waited for");
-    link.wait = static_cast<Wait>(wait);
-    link.before = MakeId<OpId>(LoadNumber(in));
-    position.chain.push_back(link);
-  }
-  for (std::uint64_t left = LoadNumber(in); left > 0; --left) position.over_bytes.push_back(LoadDouble(in));
-  position.live_share = LoadDouble(in);
   return position;
 }
 

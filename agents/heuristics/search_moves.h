@@ -2,7 +2,6 @@
 #define EMPLACE_AGENTS_HEURISTICS_SEARCH_MOVES_H_
 
 #include <cstddef>
-#include <iosfwd>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,6 +23,10 @@ struct SearchPosition {
   std::vector<double>
       over_bytes;         // [num_devices]: peak memory less capacity; empty if nothing has a limit, or cannot run
   double live_share = 0;  // sum of all peaks, of AllBytes()
+
+  static void SavedFields(auto& state, auto& self) {
+    state(self.placement, self.score, self.chain, self.over_bytes, self.live_share);
+  }
 };
 
 // The persistent and output bytes of all groups.
@@ -32,10 +35,6 @@ double AllBytes(const Observation& seen);
 // `all_bytes` is AllBytes() of the observation.
 SearchPosition MakePosition(const Environment& env, double all_bytes, const Placement& placement, const Score& score,
                             const Outcome& outcome);
-
-void SavePosition(std::ostream& out, const SearchPosition& position);
-// Throws InputError on text that SavePosition() did not write.
-SearchPosition LoadPosition(std::istream& in);
 
 // Changed copies of a placement, by moves that multilevel_search.h describes. Keeps references: all must outlive it.
 class SearchMoves {

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <istream>
-#include <ostream>
 #include <utility>
 
 #include "agents/nn/adam_step.h"
-#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -34,35 +31,21 @@ void ParameterSet::InitializeGlorot(Rng& rng) {
   }
 }
 
-void ParameterSet::Save(std::ostream& out) const {
-  out << parameters_.size() << '\n';
-  for (const Parameter& parameter : parameters_) {
-    out << parameter.name << ' ' << parameter.rows << ' ' << parameter.columns << '\n';
-  }
-  SaveFloats(out, Values());
-}
-
-void ParameterSet::Load(std::istream& in) {
-  if (LoadNumber(in) != parameters_.size()) {
+void ParameterSet::CheckLoaded(const std::vector<Parameter>& found) const {
+  if (found.size() != parameters_.size()) {
     throw InputError("weights", "are of another network (of as many parts as this one)");
   }
-  for (const Parameter& parameter : parameters_) {
-    std::string name;
-    in >> name;
-    const std::size_t rows = LoadNumber(in);
-    const std::size_t columns = LoadNumber(in);
-    if (name != parameter.name || rows != parameter.rows || columns != parameter.columns) {
-      throw InputError("weights", fmt::format("have {} [{}, {}] ({} [{}, {}]: the same agent, options and number of "
-                                              "devices)",
-                                              name, rows, columns, parameter.name, parameter.rows, parameter.columns));
-    }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Parameter& own = parameters_[i];
+    if (found[i].name == own.name && found[i].rows == own.rows && found[i].columns == own.columns) continue;
+    throw InputError("weights",
+                     fmt::format("have {} [{}, {}] ({} [{}, {}]: the same agent, options and number of devices)",
+                                 found[i].name, found[i].rows, found[i].columns, own.name, own.rows, own.columns));
   }
-  std::vector<float> values = LoadFloats(in);
-  if (values.size() != size_) throw InputError("weights", "are cut short");
-  for (const float value : values) {
+  if (values_.size() != size_) throw InputError("weights", "are cut short");
+  for (const float value : values_) {
     if (!std::isfinite(value)) throw InputError("weights", "hold a number that is not finite");
   }
-  values_ = std::move(values);
 }
 
 double ClipGlobalNorm(double bound, std::span<float> gradients) {
@@ -92,18 +75,6 @@ void Adam::Step(double learning_rate, std::span<const float> gradients, std::spa
             .correction2 = correction2,
             .epsilon = kEpsilon},
            values.size(), gradients.data(), first_moments_.data(), second_moments_.data(), values.data());
-}
-
-void Adam::Save(std::ostream& out) const {
-  out << steps_ << ' ';
-  SaveFloats(out, first_moments_);
-  SaveFloats(out, second_moments_);
-}
-
-void Adam::Load(std::istream& in) {
-  steps_ = LoadNumber(in);
-  first_moments_ = LoadFloats(in);
-  second_moments_ = LoadFloats(in);
 }
 
 }  // namespace emplace::agents

@@ -2,7 +2,6 @@
 #define EMPLACE_AGENTS_NN_PARAMETERS_H_
 
 #include <cstddef>
-#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +18,12 @@ struct Parameter {
   std::size_t offset = 0;
   bool is_bias = false;
   std::size_t size() const { return rows * columns; }
+
+  static void SavedFields(auto& state, auto& self) {
+    state.Name(self.name);
+    state(self.rows);
+    state.EndLine(self.columns);
+  }
 };
 
 // All weights of a network in one flat array, in order of declaration.
@@ -38,11 +43,17 @@ class ParameterSet {
   // Weights uniform in +-sqrt(6 / (rows + columns)), biases 0. Source: Glorot and Bengio 2010, equation 16.
   void InitializeGlorot(Rng& rng);
 
-  // Names, shapes and values, as text and bytes. Load throws InputError if names or shapes differ.
-  void Save(std::ostream& out) const;
-  void Load(std::istream& in);
+  // Names, shapes and values. Throws InputError if those of a file have other names or shapes.
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    std::vector<Parameter> parameters = self.parameters_;
+    state.Lines(parameters);
+    state(self.Values());
+    if constexpr (State::kLoads) self.CheckLoaded(parameters);
+  }
 
  private:
+  void CheckLoaded(const std::vector<Parameter>& found) const;
   // Memory is allocated only after all parts are declared, so a rejected network allocates nothing.
   std::vector<float>& Values() const {
     values_.resize(size_);
@@ -62,8 +73,7 @@ class Adam {
  public:
   // One gradient descent step with step size `learning_rate`.
   void Step(double learning_rate, std::span<const float> gradients, std::span<float> values);
-  void Save(std::ostream& out) const;
-  void Load(std::istream& in);
+  static void SavedFields(auto& state, auto& self) { state(self.steps_, self.first_moments_, self.second_moments_); }
 
  private:
   std::size_t steps_ = 0;

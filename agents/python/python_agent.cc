@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "agents/python/agent_process.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 #include "sim/base/check.h"
 #include "sim/base/json_build.h"
@@ -80,7 +80,7 @@ std::string NoteOf(std::string_view text) {
   return text.empty() ? note : note + "..";
 }
 
-class PythonAgent : public Agent {
+class PythonAgent : public SavedByFields<PythonAgent, Agent> {
  public:
   PythonAgent(std::string name, OptionMap settings, const AgentContext& context)
       : name_(std::move(name)), settings_(std::move(settings)), context_(context) {}
@@ -114,32 +114,13 @@ class PythonAgent : public Agent {
   double CpuSecondsElsewhere() const override { return process_ ? process_->CpuSeconds() : 0; }
   std::string Note() const override { return note_; }
 
-  void Save(std::ostream& out) const override {
-    const JsonValue answer = Ask({{"ask", {std::string("save")}}});
-    const JsonNode root(answer);
-    SaveText(out, WithLocation(name_, [&] { return NeedMember(root, "state", "a text").Text(); }));
-    SaveText(out, note_);
-    out << best_.size() << ' ';
-    for (const auto& [index, best] : best_) {
-      out << index << ' ';
-      SaveBest(out, best);
-    }
-  }
-
-  void Load(std::istream& in) override {
-    std::string state = LoadText(in, kMostStateBytes);
-    std::string note = NoteOf(LoadText(in, kMostStateBytes));
-    std::map<std::size_t, BestPlacement> best;
-    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-      const std::size_t index = LoadNumber(in);
-      best[index] = LoadBest(in);
-    }
-    JsonObject question;
-    AddMember(&question, "ask", "load");
-    AddMember(&question, "state", state);
-    Ask(std::move(question));
-    note_ = std::move(note);
-    best_ = std::move(best);
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    std::string of_class = State::kLoads ? "" : self.StateOfClass();
+    state.Text(of_class, kMostStateBytes);
+    state.Text(self.note_, kMostStateBytes);
+    state(self.best_);
+    if constexpr (State::kLoads) self.Restore(of_class);
   }
 
   // Starts the process and makes the agent, if that has not been done.
@@ -168,6 +149,19 @@ class PythonAgent : public Agent {
     const JsonValue* const finished = FindMember(answer, "finished");
     finished_ = finished != nullptr && WithLocation(name_, [&] { return JsonNode(*finished).Flag(); });
     return answer;
+  }
+
+  std::string StateOfClass() const {
+    const JsonValue answer = Ask({{"ask", {std::string("save")}}});
+    return WithLocation(name_, [&] { return NeedMember(JsonNode(answer), "state", "a text").Text(); });
+  }
+
+  void Restore(const std::string& of_class) {
+    note_ = NoteOf(note_);
+    JsonObject question;
+    AddMember(&question, "ask", "load");
+    AddMember(&question, "state", of_class);
+    Ask(std::move(question));
   }
 
   // Tells the process of a graph, once.

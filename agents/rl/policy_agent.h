@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iosfwd>
 #include <string>
+#include <type_traits>
 
 #include "agents/agent.h"
 #include "agents/nn/parameters.h"
@@ -20,8 +21,6 @@ class PolicyAgent : public Agent {
   void SavePolicy(std::ostream& out) const final;
   void LoadPolicy(std::istream& file) final;
   bool OnlyApplies() const final { return policy_loaded_ && !fine_tune_; }
-  void Save(std::ostream& out) const final;
-  void Load(std::istream& in) final;
 
  protected:
   // `name` is the agent's, in files and messages. With `fine_tune` a loaded policy is trained further.
@@ -33,6 +32,19 @@ class PolicyAgent : public Agent {
   void EnsureNetwork(const Observation& seen, Rng& rng);
   // Throws InputError unless the cluster has the network's number of devices.
   void CheckDevices(const Observation& seen) const;
+  // The first of the saved fields. To load them creates the network. False if there is none yet, and nothing to save.
+  template <typename State>
+  static bool NetworkFields(State& state, std::conditional_t<State::kLoads, PolicyAgent, const PolicyAgent>& self) {
+    std::size_t num_devices = self.num_devices_;
+    bool has_network = num_devices != 0;
+    state.Word(self.name_);
+    state(has_network);
+    if (!has_network) return false;
+    state(num_devices, self.policy_loaded_);
+    state.Check(num_devices <= kMostCheckpointDevices, "a number of devices");
+    if constexpr (State::kLoads) self.SetNetwork(num_devices);
+    return true;
+  }
 
  private:
   // Creates the network, with weights 0.
@@ -46,10 +58,10 @@ class PolicyAgent : public Agent {
   // from this agent's, or if `num_devices` is implausible.
   virtual void SaveShape(std::ostream& out) const = 0;
   virtual void LoadShape(std::istream& in, std::size_t num_devices) const = 0;
-  // Contents of a checkpoint besides the number of devices: weights, optimiser and graphs. LoadState() is called after
-  // the network was created.
-  virtual void SaveState(std::ostream& out) const = 0;
-  virtual void LoadState(std::istream& in) = 0;
+  void SetNetwork(std::size_t num_devices);
+
+  // Limit for a number read from a checkpoint, as it determines how much memory is allocated.
+  static constexpr std::size_t kMostCheckpointDevices = 10'000;
 
   std::string name_;
   AgentContext context_;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace::experiments {
@@ -34,30 +34,12 @@ StepResult RewardEvaluator::Run(const Placement& placement) const {
 
 void RewardEvaluator::Save(std::ostream& out) const {
   const std::lock_guard lock(mutex_);
-  out << course_.evaluations << ' ' << course_.bests << ' ';
-  agents::SaveOptionalDouble(out, course_.best_micros);
-  out << course_.checks.size() << '\n';
-  for (const HardwareCheck& check : course_.checks) {
-    out << check.evaluation << ' ';
-    agents::SaveDouble(out, check.simulated_micros);
-    agents::SaveOptionalDouble(out, check.measured_micros);
-    out << '\n';
-  }
+  agents::SaveState(out, course_);
 }
 
 void RewardEvaluator::Load(std::istream& in) {
   Course course;
-  course.evaluations = agents::LoadNumber(in);
-  course.bests = agents::LoadNumber(in);
-  course.best_micros = agents::LoadOptionalDouble(in);
-  const std::uint64_t checks = agents::LoadNumber(in);
-  for (std::uint64_t i = 0; i < checks; ++i) {
-    HardwareCheck check;
-    check.evaluation = agents::LoadNumber(in);
-    check.simulated_micros = agents::LoadDouble(in);
-    check.measured_micros = agents::LoadOptionalDouble(in);
-    course.checks.push_back(check);
-  }
+  agents::LoadState(in, &course);
   const std::lock_guard lock(mutex_);
   course_ = std::move(course);
 }

@@ -47,6 +47,11 @@ class RewardEvaluator : public Evaluator, public agents::SearchPart {
     std::size_t bests = 0;
     std::optional<double> best_micros;
     std::vector<HardwareCheck> checks;
+
+    static void SavedFields(auto& state, auto& self) {
+      state(self.evaluations, self.bests, self.best_micros);
+      state.Lines(self.checks);
+    }
   };
   mutable Course course_;
 };

@@ -166,6 +166,10 @@ struct HardwareCheck {
     visit("simulated_us", self.simulated_micros);
     visit("measured_us", self.measured_micros);
   }
+  static void SavedFields(auto& state, auto& self) {
+    state(self.evaluation, self.simulated_micros, self.measured_micros);
+    state.NewLine();
+  }
 };
 
 // Hardware measurements of the search, and of the best placement at the end.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace {
@@ -97,9 +98,9 @@ TEST(EpisodeHistoryTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {
   const agents::EpisodeHistory expected = Episodes(3000);
   for (const std::size_t stop : {0, 1, 256, 258, 1001, 2999}) {
     std::stringstream saved;
-    Episodes(stop).Save(saved);
+    agents::SaveState(saved, Episodes(stop));
     agents::EpisodeHistory history;
-    history.Load(saved);
+    agents::LoadState(saved, &history);
     EXPECT_EQ(history, Episodes(stop));
     for (std::size_t i = stop; i < 3000; ++i) history.Add(Episode(i));
     EXPECT_EQ(history, expected) << "stopped after " << stop;
@@ -109,7 +110,7 @@ TEST(EpisodeHistoryTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {
 TEST(EpisodeHistoryTest, MoreSettledRecordsThanThereAreAreRefused) {
   std::stringstream saved("0 \n1 300 320 0 1 0 0 0 0 0 0 0 0 0 ");
   agents::EpisodeHistory history;
-  EXPECT_THROW(history.Load(saved), InputError);
+  EXPECT_THROW(agents::LoadState(saved, &history), InputError);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "agents/saved_state.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -38,19 +39,21 @@ TEST(ScoreTest, TheBestIsKeptSavedAndLoaded) {
   agents::BestPlacement best;
   EXPECT_FALSE(best.value());
   std::stringstream nothing;
-  agents::SaveBest(nothing, best);
+  agents::SaveState(nothing, best);
   EXPECT_TRUE(best.Keep(one, {.fits = true, .overflow_bytes = 0, .reward = -2}));
   EXPECT_FALSE(best.Keep(two, {.fits = false, .overflow_bytes = 8, .reward = -1}));
   EXPECT_EQ(best.value(), one);
   EXPECT_EQ(best.score().reward, -2);
   std::stringstream saved;
-  agents::SaveBest(saved, best);
-  agents::BestPlacement loaded = agents::LoadBest(saved);
+  agents::SaveState(saved, best);
+  agents::BestPlacement loaded;
+  agents::LoadState(saved, &loaded);
   EXPECT_EQ(loaded.value(), one);
   EXPECT_FALSE(loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -2}));
   EXPECT_TRUE(loaded.Keep(two, {.fits = true, .overflow_bytes = 0, .reward = -1}));
   EXPECT_EQ(loaded.value(), two);
-  EXPECT_FALSE(agents::LoadBest(nothing).value());
+  agents::LoadState(nothing, &loaded);
+  EXPECT_FALSE(loaded.value());
 }
 
 }  // namespace

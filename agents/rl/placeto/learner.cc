@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <istream>
-#include <ostream>
 #include <utility>
 
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
-#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -97,20 +94,6 @@ void Learner::Update(double clip, double learning_rate) {
   adam_.Step(learning_rate, gradients_, network_.parameters().values());
   network_.Pack();
   std::fill(gradients_.begin(), gradients_.end(), 0.0F);
-}
-
-void Learner::Save(std::ostream& out) const {
-  network_.parameters().Save(out);
-  adam_.Save(out);
-  SaveFloats(out, gradients_);
-}
-
-void Learner::Load(std::istream& in) {
-  network_.parameters().Load(in);
-  network_.Pack();
-  adam_.Load(in);
-  gradients_ = LoadFloats(in);
-  if (gradients_.size() != network_.parameters().size()) throw InputError("checkpoint", "holds other weights");
 }
 
 }  // namespace emplace::agents

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,8 +60,12 @@ class Learner {
   void Update(double clip, double learning_rate);
   std::span<const float> pending() const { return gradients_; }
 
-  void Save(std::ostream& out) const;
-  void Load(std::istream& in);
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    state(self.network_.parameters(), self.adam_, self.gradients_);
+    state.Check(self.gradients_.size() == self.network_.parameters().size(), "a gradient of each weight");
+    if constexpr (State::kLoads) self.network_.Pack();
+  }
 
  private:
   Network network_;

@@ -20,7 +20,7 @@
 #include "agents/rl/placeto/returns.h"
 #include "agents/rl/policy_agent.h"
 #include "agents/rl/policy_file.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 #include "sim/base/check.h"
 
@@ -138,10 +138,10 @@ std::vector<Placement> MoveGroup(const Matrix& logits, std::uint32_t group, std:
   return moves;
 }
 
-class Placeto : public PolicyAgent {
+class Placeto : public SavedByFields<Placeto, PolicyAgent> {
  public:
   Placeto(std::string name, const PlacetoOptions& options, const AgentContext& context)
-      : PolicyAgent(std::move(name), context, options.fine_tune), options_(options) {}
+      : SavedByFields(std::move(name), context, options.fine_tune), options_(options) {}
 
   EvaluationNeeds Needs() const override {
     return {.start_times = options_.features.start == StartFeature::kStartTime ||
@@ -216,6 +216,12 @@ class Placeto : public PolicyAgent {
     });
   }
 
+  static void SavedFields(auto& state, auto& self) {
+    if (!NetworkFields(state, self)) return;
+    state(self.progress_, *self.learner_);
+    state.Lines(self.graphs_, self.options_.baseline_episodes);
+  }
+
  private:
   PlacetoPlan Plan() const { return {options_, context(), OnlyApplies()}; }
   // Whether placements of the current round may be the search's best.
@@ -235,25 +241,6 @@ class Placeto : public PolicyAgent {
     if (num_devices == 0 || num_devices > kMostPolicyDevices ||
         features != FeatureBuilder::NumFeatures(num_devices, options_.features)) {
       throw InputError("", fmt::format("is broken: a policy of {} devices and {} features", num_devices, features));
-    }
-  }
-
-  void SaveState(std::ostream& out) const override {
-    SaveDouble(out, progress_);
-    learner_->Save(out);
-    out << graphs_.size() << '\n';
-    for (const auto& [index, graph] : graphs_) {
-      out << index << ' ';
-      graph.Save(out);
-    }
-  }
-  void LoadState(std::istream& in) override {
-    progress_ = LoadDouble(in);
-    learner_->Load(in);
-    const std::size_t count = LoadNumber(in);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t index = LoadNumber(in);
-      graphs_.try_emplace(index, options_.baseline_episodes).first->second.Load(in);
     }
   }
 

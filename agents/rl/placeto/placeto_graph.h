@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +21,8 @@ struct EvaluatedState {
   PlacementState state;
   Score score;
   double cost() const { return -score.reward; }
+
+  static void SavedFields(auto& state, auto& self) { state(self.state, self.score); }
 };
 
 // One of the parallel episodes.
@@ -43,9 +44,11 @@ struct PlacetoGraph {
   std::size_t evaluations = 0;
   bool contributed = false;  // to the pending gradient
   StepBaselines baselines;
-  void Save(std::ostream& out) const;
-  // Replaces the saved members.
-  void Load(std::istream& in);
+  static void SavedFields(auto& state, auto& self) {
+    state(self.rounds, self.evaluations, self.contributed, self.sample_seed, self.order_seed, self.start, self.best,
+          self.baselines);
+    state.NewLine();
+  }
 
   // Recomputed after loading:
   std::unique_ptr<GraphView> view;

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <istream>
 #include <limits>
 #include <numeric>
-#include <ostream>
 
-#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -54,24 +51,6 @@ void StepBaselines::Add(std::span<const double> returns) {
 double StepBaselines::operator[](std::size_t step) const {
   const std::deque<double>& past = returns_[step];
   return std::accumulate(past.begin(), past.end(), 0.0) / static_cast<double>(past.size());
-}
-
-void StepBaselines::Save(std::ostream& out) const {
-  out << returns_.size() << ' ';
-  for (const std::deque<double>& past : returns_) {
-    out << past.size() << ' ';
-    for (const double value : past) SaveDouble(out, value);
-  }
-}
-
-void StepBaselines::Load(std::istream& in) {
-  returns_.clear();
-  const std::size_t steps = LoadNumber(in);
-  for (std::size_t t = 0; t < steps; ++t) {
-    std::deque<double>& past = returns_.emplace_back();
-    const std::size_t episodes = LoadNumber(in);
-    for (std::size_t i = 0; i < episodes; ++i) past.push_back(LoadDouble(in));
-  }
 }
 
 void LossGradient(std::span<const double> probabilities, std::size_t action, double advantage, double entropy_weight,

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <iosfwd>
 #include <span>
 #include <vector>
 
@@ -31,8 +30,7 @@ class StepBaselines {
   // Adds the returns of one episode, [num_steps], averaged over parallel episodes.
   void Add(std::span<const double> returns);
   double operator[](std::size_t step) const;
-  void Save(std::ostream& out) const;
-  void Load(std::istream& in);
+  static void SavedFields(auto& state, auto& self) { state(self.returns_); }
 
  private:
   std::size_t episodes_;

@@ -12,15 +12,18 @@
 #include "agents/rl/planner/options.h"
 #include "agents/rl/planner/planner_policy.h"
 #include "agents/rl/proposals.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
 namespace {
 
 constexpr double kFailure = -10;
+// Limits for numbers read from a checkpoint, as they determine how much memory is allocated.
+constexpr std::size_t kMostDevices = 10'000;
+constexpr std::size_t kMostNodes = 100'000'000;
 
-class Planner : public Agent {
+class Planner : public SavedByFields<Planner, Agent> {
  public:
   Planner(std::string name, const PlannerOptions& options, const AgentContext& context)
       : name_(std::move(name)), options_(options), context_(context) {}
@@ -68,38 +71,18 @@ class Planner : public Agent {
     return {record};
   }
 
-  void Save(std::ostream& out) const override {
-    out << name_ << ' ' << (policy_ ? 1 : 0) << ' ' << (policy_ ? policy_->num_devices() : 0) << ' '
-        << (policy_ ? policy_->num_nodes() : 0) << ' ' << grouping_seed_ << ' ' << evaluations_ << ' ' << episodes_
-        << ' ' << updates_ << ' ' << (baseline_ ? 1 : 0) << ' ';
-    SaveDouble(out, baseline_.value_or(0));
-    SaveBest(out, best_);
-    if (!policy_) return;
-    policy_->Save(out);
-    grouper_adam_.Save(out);
-    placer_adam_.Save(out);
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, name_);
-    const bool has_policy = LoadNumber(in) != 0;
-    const std::size_t devices = LoadNumber(in);
-    const std::size_t nodes = LoadNumber(in);
-    if (devices > 10'000 || nodes > 100'000'000) {
-      throw InputError("checkpoint", "is broken (numbers of nodes and devices)");
-    }
-    grouping_seed_ = LoadNumber(in);
-    evaluations_ = LoadNumber(in);
-    episodes_ = LoadNumber(in);
-    updates_ = LoadNumber(in);
-    const bool has_baseline = LoadNumber(in) != 0;
-    const double baseline = LoadDouble(in);
-    if (has_baseline) baseline_ = baseline;
-    best_ = LoadBest(in);
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    bool has_policy = self.policy_.has_value();
+    std::size_t devices = has_policy ? self.policy_->num_devices() : 0;
+    std::size_t nodes = has_policy ? self.policy_->num_nodes() : 0;
+    state.Word(self.name_);
+    state(has_policy, devices, nodes, self.grouping_seed_, self.evaluations_, self.episodes_, self.updates_,
+          self.baseline_, self.best_);
+    state.Check(devices <= kMostDevices && nodes <= kMostNodes, "numbers of nodes and devices");
     if (!has_policy) return;
-    policy_.emplace(options_, nodes, devices, context_.torch_device);
-    policy_->Load(in);
-    grouper_adam_.Load(in);
-    placer_adam_.Load(in);
+    if constexpr (State::kLoads) self.policy_.emplace(self.options_, nodes, devices, self.context_.torch_device);
+    state(*self.policy_, self.grouper_adam_, self.placer_adam_);
   }
 
  private:

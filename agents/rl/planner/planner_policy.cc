@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <istream>
 #include <numeric>
-#include <ostream>
 
 #include "agents/candidates.h"
 #include "agents/rl/categorical.h"
@@ -103,17 +101,6 @@ PlannerPolicy::PlannerPolicy(const PlannerOptions& options, std::size_t num_node
 void PlannerPolicy::DrawWeights(Rng& rng) {
   if (grouper_) grouper_->parameters().InitializeGlorot(rng);
   if (placer_) InitializeSequence(placer_options_, rng, &placer_parameters_);
-  Pack();
-}
-
-void PlannerPolicy::Save(std::ostream& out) const {
-  if (grouper_) grouper_->parameters().Save(out);
-  if (placer_) placer_parameters_.Save(out);
-}
-
-void PlannerPolicy::Load(std::istream& in) {
-  if (grouper_) grouper_->parameters().Load(in);
-  if (placer_) placer_parameters_.Load(in);
   Pack();
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,8 +70,12 @@ class PlannerPolicy {
 
   // Initialises the weights. The Grouper's come first in gradients of size num_parameters().
   void DrawWeights(Rng& rng);
-  void Save(std::ostream& out) const;
-  void Load(std::istream& in);
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    if (self.grouper_) state(self.grouper_->parameters());
+    if (self.placer_) state(self.placer_parameters_);
+    if constexpr (State::kLoads) self.Pack();
+  }
   std::size_t num_parameters() const;
   std::span<float> grouper_weights();  // empty without a Grouper
   std::span<float> placer_weights();

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <istream>
-#include <ostream>
 #include <utility>
 
 #include "agents/rl/categorical.h"
 #include "agents/rl/start_prior.h"
-#include "agents/saved_text.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -22,11 +19,15 @@ constexpr double kLeastLogit = 1e-3;
 }  // namespace
 
 PlacementTable::PlacementTable(std::vector<std::vector<DeviceId>> devices) : devices_(std::move(devices)) {
-  offsets_.push_back(0);
+  Resize();
+  Normalize();
+}
+
+void PlacementTable::Resize() {
+  offsets_ = {0};
   for (const std::vector<DeviceId>& of_group : devices_) offsets_.push_back(offsets_.back() + of_group.size());
   logits_.resize(offsets_.back());
   probabilities_.resize(offsets_.back());
-  Normalize();
 }
 
 void PlacementTable::Expect(const Placement& placement) {
@@ -134,28 +135,6 @@ void PlacementTable::CrossEntropy(std::span<const Choices> elite, double epsilon
     }
   }
   Normalize();
-}
-
-void PlacementTable::Save(std::ostream& out) const {
-  out << num_groups() << ' ';
-  for (const std::vector<DeviceId>& devices : devices_) {
-    out << devices.size() << ' ';
-    for (const DeviceId device : devices) out << Index(device) << ' ';
-  }
-  for (const double logit : logits_) SaveDouble(out, logit);
-}
-
-PlacementTable PlacementTable::Load(std::istream& in) {
-  std::vector<std::vector<DeviceId>> devices;
-  for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-    std::vector<DeviceId>& of_group = devices.emplace_back();
-    for (std::uint64_t d = LoadNumber(in); d > 0; --d) of_group.push_back(MakeId<DeviceId>(LoadNumber(in)));
-    if (of_group.empty()) throw InputError("checkpoint", "is broken (a group without devices)");
-  }
-  PlacementTable table(std::move(devices));
-  for (double& logit : table.logits_) logit = LoadDouble(in);
-  table.Normalize();
-  return table;
 }
 
 }  // namespace emplace::agents

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iosfwd>
 #include <span>
 #include <vector>
 
@@ -22,7 +21,7 @@ using Choices = std::vector<std::uint16_t>;
 class PlacementTable {
  public:
   // devices: [num_groups], none empty.
-  explicit PlacementTable(std::vector<std::vector<DeviceId>> devices);
+  explicit PlacementTable(std::vector<std::vector<DeviceId>> devices = {});
 
   // Makes `placement` the likeliest, as StartLogit() says (agents/rl/start_prior.h).
   // Requires: each group is on a device of its list; nothing has been learned.
@@ -55,11 +54,17 @@ class PlacementTable {
   // that no logit is infinite. Source: Gao et al. 2018, section 3.2 and algorithm 1.
   void CrossEntropy(std::span<const Choices> elite, double epsilon);
 
-  void Save(std::ostream& out) const;
-  // Throws InputError on data that Save() did not write.
-  static PlacementTable Load(std::istream& in);
+  template <typename State>
+  static void SavedFields(State& state, auto& self) {
+    state(self.devices_);
+    for (const auto& of_group : self.devices_) state.Check(!of_group.empty(), "a device of each group");
+    if constexpr (State::kLoads) self.Resize();
+    for (auto& logit : self.logits_) state(logit);
+    if constexpr (State::kLoads) self.Normalize();
+  }
 
  private:
+  void Resize();
   void Normalize();
 
   std::vector<std::vector<DeviceId>> devices_;

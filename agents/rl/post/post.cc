@@ -10,7 +10,7 @@
 #include "agents/rl/post/placement_table.h"
 #include "agents/rl/proposals.h"
 #include "agents/rl/read_options.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -28,9 +28,11 @@ struct Sample {
   Choices choices;
   double cost = 0;
   bool fits = false;
+
+  static void SavedFields(auto& state, auto& self) { state(self.cost, self.fits, self.choices); }
 };
 
-class Post : public Agent {
+class Post : public SavedByFields<Post, Agent> {
  public:
   Post(const PostOptions& options, std::size_t evaluations)
       : options_(options), evaluations_(evaluations > 0 ? evaluations : kPublishedSamples), beta_(options.beta) {}
@@ -69,36 +71,9 @@ class Post : public Agent {
     return {record};
   }
 
-  void Save(std::ostream& out) const override {
-    out << "post " << count_ << ' ' << episodes_ << ' ';
-    SaveDouble(out, cost_sum_);
-    SaveDouble(out, beta_);
-    SaveBest(out, best_);
-    out << window_.size() << ' ';
-    for (const Sample& sample : window_) {
-      SaveDouble(out, sample.cost);
-      out << (sample.fits ? 1 : 0) << ' ' << sample.choices.size() << ' ';
-      for (const std::uint16_t choice : sample.choices) out << choice << ' ';
-    }
-    out << (table_ ? 1 : 0) << ' ';
-    if (table_) table_->Save(out);
-  }
-  void Load(std::istream& in) override {
-    ExpectWord(in, "post");
-    count_ = LoadNumber(in);
-    episodes_ = LoadNumber(in);
-    cost_sum_ = LoadDouble(in);
-    beta_ = LoadDouble(in);
-    best_ = LoadBest(in);
-    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-      Sample& sample = window_.emplace_back();
-      sample.cost = LoadDouble(in);
-      sample.fits = LoadNumber(in) != 0;
-      for (std::uint64_t m = LoadNumber(in); m > 0; --m) {
-        sample.choices.push_back(static_cast<std::uint16_t>(LoadNumber(in)));
-      }
-    }
-    if (LoadNumber(in) != 0) table_ = PlacementTable::Load(in);
+  static void SavedFields(auto& state, auto& self) {
+    state.Word("post");
+    state(self.count_, self.episodes_, self.cost_sum_, self.beta_, self.best_, self.window_, self.table_);
   }
 
  private:

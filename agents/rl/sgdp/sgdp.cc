@@ -21,7 +21,7 @@
 #include "agents/rl/read_options.h"
 #include "agents/rl/sgdp/node_policy.h"
 #include "agents/rl/start_prior.h"
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace::agents {
@@ -37,16 +37,20 @@ struct SgdpGraph {
   double squares = 0;
   bool applied = false;
   BestPlacement best;
+  static void SavedFields(auto& state, auto& self) {
+    state(self.evaluations, self.updates, self.rewards, self.applied, self.mean, self.squares, self.best);
+  }
+
   // Recomputed after loading:
   std::optional<GraphRows> rows;
   std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: devices that the policy may choose
   Matrix prior;  // [num_nodes, network's outputs]: what a start adds to logits; no rows without one
 };
 
-class Sgdp : public PolicyAgent {
+class Sgdp : public SavedByFields<Sgdp, PolicyAgent> {
  public:
   Sgdp(const SgdpOptions& options, const AgentContext& context)
-      : PolicyAgent("sgdp", context, options.fine_tune), options_(options) {}
+      : SavedByFields("sgdp", context, options.fine_tune), options_(options) {}
 
   Proposal Propose(const Environment& env, Mode mode, Rng& rng) override {
     const FlushDenormals flush;
@@ -109,6 +113,10 @@ class Sgdp : public PolicyAgent {
     return std::all_of(graphs_.begin(), graphs_.end(), [](const auto& entry) { return entry.second.applied; });
   }
 
+  static void SavedFields(auto& state, auto& self) {
+    if (NetworkFields(state, self)) state(self.parameters_, self.adam_, self.graphs_);
+  }
+
  private:
   std::string Place(const SgdpGraph& graph) const { return fmt::format("sgdp, update {}", graph.updates); }
 
@@ -128,33 +136,6 @@ class Sgdp : public PolicyAgent {
     ExpectPolicyShape(in, ShapeText());
     if (num_devices == 0 || num_devices > 10000) {
       throw InputError("", fmt::format("is broken: a policy of {} devices", num_devices));
-    }
-  }
-
-  void SaveState(std::ostream& out) const override {
-    parameters_.Save(out);
-    adam_.Save(out);
-    out << graphs_.size() << ' ';
-    for (const auto& [index, graph] : graphs_) {
-      out << index << ' ' << graph.evaluations << ' ' << graph.updates << ' ' << graph.rewards << ' '
-          << (graph.applied ? 1 : 0) << ' ';
-      SaveDouble(out, graph.mean);
-      SaveDouble(out, graph.squares);
-      SaveBest(out, graph.best);
-    }
-  }
-  void LoadState(std::istream& in) override {
-    parameters_.Load(in);
-    adam_.Load(in);
-    for (std::uint64_t left = LoadNumber(in); left > 0; --left) {
-      SgdpGraph& graph = graphs_[LoadNumber(in)];
-      graph.evaluations = LoadNumber(in);
-      graph.updates = LoadNumber(in);
-      graph.rewards = LoadNumber(in);
-      graph.applied = LoadNumber(in) != 0;
-      graph.mean = LoadDouble(in);
-      graph.squares = LoadDouble(in);
-      graph.best = LoadBest(in);
     }
   }
 

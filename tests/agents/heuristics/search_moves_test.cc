@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 #include "sim/simulator.h"
 #include "tests/testing/graphs.h"
@@ -82,15 +83,16 @@ TEST(SearchMovesTest, SavedAPositionIsReadBack) {
   MovesWorld world = FullDevices(8);
   const agents::SearchPosition position = world.At(OfDevices({0, 1, 0, 0, 0, 1, 1, 1}));
   std::stringstream text;
-  agents::SavePosition(text, position);
-  const agents::SearchPosition read = agents::LoadPosition(text);
+  agents::SaveState(text, position);
+  agents::SearchPosition read;
+  agents::LoadState(text, &read);
   EXPECT_EQ(read.placement, position.placement);
   EXPECT_EQ(read.score, position.score);
   EXPECT_EQ(read.chain, position.chain);
   EXPECT_EQ(read.over_bytes, position.over_bytes);
   EXPECT_EQ(read.live_share, position.live_share);
   std::stringstream damaged("0 1 0 0 1 2 9 0 ");
-  EXPECT_THROW(agents::LoadPosition(damaged), InputError);
+  EXPECT_THROW(agents::LoadState(damaged, &read), InputError);
 }
 
 TEST(SearchMovesTest, ChangesFollowWhereOpsMayRunAndWhichMoveTogether) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 
 namespace emplace {
@@ -49,17 +50,17 @@ TEST(ParameterSetTest, WhatIsSavedIsLoadedAndOtherShapesAreRefused) {
   Rng rng(4);
   parameters.InitializeGlorot(rng);
   std::stringstream saved;
-  parameters.Save(saved);
+  agents::SaveState(saved, parameters);
   agents::ParameterSet loaded = SomeParameters();
   std::istringstream in(saved.str());
-  loaded.Load(in);
+  agents::LoadState(in, &loaded);
   EXPECT_TRUE(std::equal(loaded.values().begin(), loaded.values().end(), parameters.values().begin()));
   agents::ParameterSet other;
   other.Add("a.weight", 30, 20, false);
   other.Add("a.bias", 1, 21, true);
   std::istringstream again(saved.str());
   try {
-    other.Load(again);
+    agents::LoadState(again, &other);
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
@@ -71,9 +72,9 @@ TEST(ParameterSetTest, AWeightThatIsNotFiniteIsRefused) {
   agents::ParameterSet parameters = SomeParameters();
   parameters.values()[7] = std::numeric_limits<float>::infinity();
   std::stringstream saved;
-  parameters.Save(saved);
+  agents::SaveState(saved, parameters);
   agents::ParameterSet loaded = SomeParameters();
-  EXPECT_THROW(loaded.Load(saved), InputError);
+  EXPECT_THROW(agents::LoadState(saved, &loaded), InputError);
 }
 
 TEST(ClipGlobalNormTest, OnlyLongGradientsAreShortened) {
@@ -104,9 +105,9 @@ TEST(AdamTest, SavedAndLoadedItGoesOnAlike) {
   std::vector<float> values = {1, 2};
   adam.Step(0.1, std::vector<float>{0.3F, -0.2F}, values);
   std::stringstream saved;
-  adam.Save(saved);
+  agents::SaveState(saved, adam);
   agents::Adam loaded;
-  loaded.Load(saved);
+  agents::LoadState(saved, &loaded);
   std::vector<float> others = values;
   adam.Step(0.1, std::vector<float>{0.1F, 0.1F}, values);
   loaded.Step(0.1, std::vector<float>{0.1F, 0.1F}, others);

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
@@ -15,15 +15,19 @@ namespace emplace {
 namespace {
 
 // An agent with a network of one weight for each device, and the number of proposals as its state.
-class OneRow : public agents::PolicyAgent {
+class OneRow : public agents::SavedByFields<OneRow, agents::PolicyAgent> {
  public:
-  explicit OneRow(bool fine_tune = false) : agents::PolicyAgent("one_row", {}, fine_tune) {}
+  explicit OneRow(bool fine_tune = false) : SavedByFields("one_row", {}, fine_tune) {}
 
   agents::Proposal Propose(const agents::Environment& env, agents::Mode, Rng& rng) override {
     EnsureNetwork(env.observation(), rng);
     CheckDevices(env.observation());
     ++proposals;
     return {.placements = {Placement(env.observation().num_groups())}};
+  }
+
+  static void SavedFields(auto& state, auto& self) {
+    if (NetworkFields(state, self)) state(self.row, self.proposals);
   }
 
   std::size_t proposals = 0;
@@ -40,14 +44,6 @@ class OneRow : public agents::PolicyAgent {
   const agents::ParameterSet& weights() const override { return row; }
   void SaveShape(std::ostream& out) const override { out << shape; }
   void LoadShape(std::istream& in, std::size_t) const override { agents::ExpectWord(in, shape); }
-  void SaveState(std::ostream& out) const override {
-    row.Save(out);
-    out << proposals << ' ';
-  }
-  void LoadState(std::istream& in) override {
-    row.Load(in);
-    proposals = agents::LoadNumber(in);
-  }
 };
 
 std::vector<float> Weights(const OneRow& agent) { return {agent.row.values().begin(), agent.row.values().end()}; }

@@ -7,6 +7,7 @@
 
 #include "agents/rl/categorical.h"
 #include "agents/rl/placeto/returns.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 #include "tests/testing/graphs.h"
 #include "tests/testing/networks.h"
@@ -120,9 +121,9 @@ TEST(LearnerTest, SavedAndLoadedItLearnsOnAlike) {
   learner.Update(1.25, 1e-3);
   learner.AddEpisode(fixture.view, fixture.sample, fixture.episode, fixture.advantages, 0.2, "test");
   std::stringstream saved;
-  learner.Save(saved);  // with a gradient pending
+  agents::SaveState(saved, learner);  // with a gradient pending
   agents::Learner loaded({.features = 8, .num_devices = 3}, false, "cpu");
-  loaded.Load(saved);
+  agents::LoadState(saved, &loaded);
   learner.Update(1.25, 1e-3);
   loaded.Update(1.25, 1e-3);
   EXPECT_TRUE(std::equal(learner.network().parameters().values().begin(), learner.network().parameters().values().end(),

@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+#include "agents/saved_state.h"
+
 namespace emplace {
 namespace {
 
@@ -23,24 +25,24 @@ TEST(PlacetoGraphTest, WhatIsKeptBetweenRoundsIsSavedAndLoaded) {
   graph.evaluations = 31;
   graph.contributed = true;
   std::stringstream saved;
-  graph.Save(saved);
+  agents::SaveState(saved, graph);
   agents::PlacetoGraph loaded(3);
-  loaded.Load(saved);
+  agents::LoadState(saved, &loaded);
   EXPECT_EQ(loaded.start->state, graph.start->state);
   EXPECT_EQ(loaded.start->score, graph.start->score);
   EXPECT_EQ(loaded.best.value(), graph.best.value());
   EXPECT_EQ(loaded.best.score(), graph.best.score());
   std::stringstream again;
-  loaded.Save(again);
+  agents::SaveState(again, loaded);
   EXPECT_EQ(again.str(), saved.str());
 }
 
 TEST(PlacetoGraphTest, BeforeTheFirstEvaluationThereIsNothingToKeep) {
   const agents::PlacetoGraph graph(3);
   std::stringstream saved;
-  graph.Save(saved);
+  agents::SaveState(saved, graph);
   agents::PlacetoGraph loaded(3);
-  loaded.Load(saved);
+  agents::LoadState(saved, &loaded);
   EXPECT_FALSE(loaded.start);
   EXPECT_FALSE(loaded.best.value());
   EXPECT_FALSE(loaded.sample_seed);

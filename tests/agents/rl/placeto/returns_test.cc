@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "agents/rl/categorical.h"
+#include "agents/saved_state.h"
 #include "sim/base/rng.h"
 
 namespace emplace {
@@ -48,9 +49,9 @@ TEST(ReturnsTest, ABaselineIsTheMeanOfTheLastEpisodesTheCurrentOneIncluded) {
   EXPECT_DOUBLE_EQ(baselines[0], 4);  // the first has been removed
   EXPECT_DOUBLE_EQ(baselines[1], 40);
   std::stringstream saved;
-  baselines.Save(saved);
+  agents::SaveState(saved, baselines);
   agents::StepBaselines loaded(2);
-  loaded.Load(saved);
+  agents::LoadState(saved, &loaded);
   EXPECT_DOUBLE_EQ(loaded[1], 40);
 }
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "agents/saved_text.h"
+#include "agents/saved_state.h"
 #include "sim/base/check.h"
 #include "tests/testing/errors.h"
 
@@ -59,7 +59,9 @@ agents::PlacementTable TableOf(const std::vector<double>& logits) {
   std::stringstream saved;
   saved << "3 3 0 1 2 3 0 1 2 1 1 ";
   for (const double logit : logits) agents::SaveDouble(saved, logit);
-  return agents::PlacementTable::Load(saved);
+  agents::PlacementTable table;
+  agents::LoadState(saved, &table);
+  return table;
 }
 
 TEST(PlacementTableTest, StartsUniformAndDrawsWithinTheDevices) {
@@ -162,15 +164,16 @@ TEST(PlacementTableTest, SavedAndLoadedItIsTheSame) {
   agents::PlacementTable table = MakeTable();
   table.CrossEntropy(std::vector<agents::Choices>{{2, 0, 0}, {1, 0, 0}}, 0.3);
   std::stringstream saved;
-  table.Save(saved);
-  const agents::PlacementTable loaded = agents::PlacementTable::Load(saved);
+  agents::SaveState(saved, table);
+  agents::PlacementTable loaded;
+  agents::LoadState(saved, &loaded);
   for (std::size_t m = 0; m < 3; ++m) {
     for (std::size_t d = 0; d < table.probabilities(m).size(); ++d) {
       EXPECT_EQ(loaded.probabilities(m)[d], table.probabilities(m)[d]);
     }
   }
   std::stringstream broken("2 0");
-  EXPECT_THROW(agents::PlacementTable::Load(broken), InputError);
+  EXPECT_THROW(agents::LoadState(broken, &loaded), InputError);
 }
 
 TEST(PlacementTableTest, ALogitThatIsNoLongerFiniteStopsIt) {

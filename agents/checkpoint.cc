@@ -70,7 +70,7 @@ namespace {
 SearchState LoadBody(const std::string& text, const std::string& spec, Agent& agent, Rng& rng) {
   std::istringstream in(text);
   if (LoadText(in, text.size()) != spec) {
-    throw InputError("checkpoint", "is of another search; remove it, or name another file");
+    throw InputError("checkpoint", "belongs to another search; remove it, or name another file");
   }
   SearchState state;
   state.part = LoadText(in, text.size());

@@ -59,7 +59,7 @@ struct ObjectiveContext {
   bool peak_memory = true;
   bool start_times = false;
   const Simulator* simulator = nullptr;  // the caller's, with peak memory; null: there is none
-  const Evaluator* evaluator = nullptr;  // of real devices; null: placements are simulated
+  const Evaluator* evaluator = nullptr;  // evaluator on real devices; null: placements are simulated
 };
 
 // An objective by name.
@@ -67,7 +67,7 @@ struct ObjectiveEntry {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  std::string_view metric;       // what its value is, in tables
+  std::string_view metric;       // name of its value in tables
   std::string_view value_field;  // in JSON
   std::string_view bound_field;
   bool is_listed = true;  // users choose it by name; else other settings do

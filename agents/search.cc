@@ -290,7 +290,7 @@ class GraphSearch {
   std::unique_ptr<const Objective> objective_;
   Environment environment_;
   double reward_floor_;
-  std::optional<Placement> incumbent_;  // of groups
+  std::optional<Placement> incumbent_;  // placement of groups
   Outcome incumbent_outcome_;
   GraphState state_;
   bool in_episode_ = false;
@@ -590,11 +590,11 @@ class Search {
   Rng rng_;
   std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
-  std::string unanswered_;  // what is said of an agent that was stopped; "": it was not
-  SearchTimes times_;       // of earlier runs and this one, without what Times() adds
+  std::string unanswered_;  // message about an agent that was stopped; "": it was not
+  SearchTimes times_;       // times of earlier runs and of this one, without those that Times() adds
   Clock::time_point started_;
   std::size_t saved_at_ = 0;      // evaluations
-  Clock::time_point saved_time_;  // of the last checkpoint, or when the search began
+  Clock::time_point saved_time_;  // time of the last checkpoint, or of the start of the search
   Clock::time_point next_save_;   // earliest time of the next checkpoint
 };
 

@@ -27,9 +27,9 @@ struct SearchSettings {
   // The objective: how long a placement takes.
   std::string engine = "fifo";
   std::string collectives = "model";
-  std::string objective = "step_time";  // as ParseObjective reads it
+  std::string objective = "step_time";  // text for ParseObjective
   std::string schedule = {};            // by name, or a file; "": a step has one batch
-  std::size_t micro_batches = 0;        // of a schedule by name
+  std::size_t micro_batches = 0;        // number of micro-batches of a named schedule
 
   // The agent, and what it may do.
   std::string label = {};  // its name in reports
@@ -40,7 +40,7 @@ struct SearchSettings {
   double seconds = 0;           // 0: no limit
   std::string grouping = {};    // a grouper, or a file; "": the agent's default
   std::size_t groups = 0;       // at which merge_and_colocate stops; 0: kDefaultGroups, or the family member's number
-  std::string reward = {};      // as ParseReward reads it; "": the agent's default
+  std::string reward = {};      // text for ParseReward; "": the agent's default
   // Placements by name (named_placement.h), or a file; "": none. The search begins at `start`. What it finds counts
   // from `incumbent`, which costs no evaluation and is not shown to the agent; it changes nothing where it does not
   // fit.
@@ -50,13 +50,13 @@ struct SearchSettings {
   std::uint64_t seed = 1;
   std::string draws = "shared";      // per_graph: each graph has random numbers of its own
   std::size_t threads = 0;           // 0: one for each core; results do not depend on it
-  std::string torch_device = "cpu";  // of learning agents
+  std::string torch_device = "cpu";  // device of learning agents
 
   // Measurements on real devices during the search, and of its best placement.
   std::string reward_source = {};  // "": simulator
   std::size_t validate_every = 0;  // one new best placement in this many is measured; 0: none
-  double share = 0;                // of evaluations that reward_source mixed measures, in (0, 1); 0: kDefaultShare
-  std::size_t warmups = 1;         // steps before those that are measured
+  double share = 0;         // share of evaluations that reward_source mixed measures, in (0, 1); 0: kDefaultShare
+  std::size_t warmups = 1;  // steps before those that are measured
   std::size_t steps = 3;
   std::string statistic = "median";
   double patience = 1;        // seconds spent on steps that do not count because others disturbed a device
@@ -95,15 +95,15 @@ struct Setting {
   std::string_view name;
   Member member;
   std::string_view placeholder;     // for the value in help texts
-  std::string_view hint;            // what a value is: "a reward"
-  std::string_view help;            // what it does, and the default
+  std::string_view hint;            // noun for a value: "a reward"
+  std::string_view help;            // description, with the default
   std::string_view example;         // a valid value that is not the default
   std::string_view path = {};       // in experiments, if it is not the name
   std::string_view spec_path = {};  // in spec.json, if it is not `path`
   std::string_view keyword = {};    // in Python, if it is not the name
-  std::uint64_t least = 0;          // of an integer
+  std::uint64_t least = 0;          // smallest value of an integer
   std::uint64_t most = kMostInteger;
-  double low = 0;  // of a number
+  double low = 0;  // smallest value of a number
   double high = 0;
   std::span<const std::string_view> words = {};       // the allowed ones; empty: any text that passes `check`
   std::vector<std::string> (*names)() = nullptr;      // the known ones, where a value may be something else too
@@ -160,8 +160,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::grouping,
      .placeholder = "NAME|FILE",
      .hint = "a grouper",
-     .help = "How ops are grouped: a name of `emplace list groupers`, or a grouping.json (a name with a point or a "
-             "slash). Default: the choice of the agent",
+     .help = "Grouping of ops: a name of `emplace list groupers`, or a grouping.json whose name contains a dot or a "
+             "slash (default: that of the agent)",
      .example = "colocation",
      .path = "graphs.grouping.name",
      .spec_path = "grouping.name",
@@ -173,7 +173,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::groups,
      .placeholder = "N",
      .hint = "a number of groups",
-     .help = "Number of groups at which merge_and_colocate stops (default: 256, or that of the family's member)",
+     .help = "Number of groups at which merge_and_colocate stops (default: 256, or that of the graph in its family)",
      .example = "8",
      .path = "graphs.grouping.groups",
      .spec_path = "grouping.groups",
@@ -184,7 +184,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::engine,
      .placeholder = "NAME",
      .hint = "an engine",
-     .help = "Simulation engine, of `emplace list engines` (default: fifo)",
+     .help = "Simulation engine of `emplace list engines` (default: fifo)",
      .example = "flow",
      .names = setting_rows::Engines,
      .check = setting_rows::CheckEngine,
@@ -195,7 +195,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::collectives,
      .placeholder = "model|ring|tree",
      .hint = "a way to time collectives",
-     .help = "How collectives are timed: by a model, or as flows of a ring or a tree (default: model)",
+     .help = "How collectives are simulated: by a model, or as flows of a ring or a tree (default: model)",
      .example = "ring",
      .words = setting_rows::kCollectives,
      .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
@@ -213,7 +213,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::agent,
      .placeholder = "NAME",
      .hint = "an agent",
-     .help = "Agent, of `emplace list agents`, or a class in Python, MODULE:CLASS (default: multilevel_search)",
+     .help = "Agent of `emplace list agents`, or a Python class, MODULE:CLASS (default: multilevel_search)",
      .example = "local_search",
      .path = "agent.name",
      .names = setting_rows::Agents,
@@ -223,7 +223,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::agent_options,
      .placeholder = "KEY=VALUE",
      .hint = "options",
-     .help = "Options of the agent, which `emplace list agents` shows",
+     .help = "Options of the agent, as shown by `emplace list agents`",
      .example = "final_ratio=0.5",
      .path = "agent.set",
      .keyword = "settings",
@@ -232,7 +232,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::evaluations,
      .placeholder = "N",
      .hint = "a number of placements",
-     .help = "Placements to simulate at most (default: what `emplace list agents` says)",
+     .help = "Maximum number of placements to simulate (default: that of the agent in `emplace list agents`)",
      .example = "20",
      .path = "budget.evaluations",
      .least = 1,
@@ -242,7 +242,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::episodes,
      .placeholder = "N",
      .hint = "a number of episodes",
-     .help = "Instead of --evaluations: 1 + N times the number of groups",
+     .help = "Set --evaluations to 1 + N times the number of groups",
      .example = "2",
      .path = "budget.episodes",
      .least = 1,
@@ -251,8 +251,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::seconds,
      .placeholder = "S",
      .hint = "a number of seconds",
-     .help = "Seconds to search at most. Without --evaluations, the budget is about what fits into them, so that "
-             "schedules end in time; the answer then depends on the machine",
+     .help = "Time limit of the search in seconds. Without --evaluations, the budget is estimated from it, so that "
+             "annealing and learning schedules end in time; the result then depends on the machine",
      .example = "30",
      .low = 0.001,
      .high = 1'000'000,
@@ -261,7 +261,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::objective,
      .placeholder = "NAME",
      .hint = "an objective",
-     .help = "What to minimise, of `emplace list objectives`, its options behind a colon: "
+     .help = "Objective of `emplace list objectives` to minimise, with options after a colon: "
              "throughput:crossing=host,memory=persistent (default: step_time)",
      .example = "throughput",
      .names = setting_rows::Objectives,
@@ -270,9 +270,9 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::schedule,
      .placeholder = "NAME|FILE",
      .hint = "a schedule",
-     .help = "The graph is one micro-batch of a pipeline, which runs this schedule: gpipe, 1f1b, interleaved:V (V "
-             "stages on each device), zb-h1, zb-v, or a file of torch.distributed.pipelining that ends in .csv "
-             "(default: none, the graph is the whole step)",
+     .help = "Schedule of a pipeline of which the graph is one micro-batch: gpipe, 1f1b, interleaved:V (V stages on "
+             "each device), zb-h1, zb-v, or a .csv file of torch.distributed.pipelining (default: none, the graph is "
+             "the whole step)",
      .example = "gpipe",
      .names = setting_rows::Schedules,
      .is_file = IsScheduleFile,
@@ -283,7 +283,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::micro_batches,
      .placeholder = "M",
      .hint = "a number of micro-batches",
-     .help = "Micro-batches of the schedule (default: what its file has)",
+     .help = "Number of micro-batches of the schedule (default: the number in its file)",
      .example = "4",
      .least = 1,
      .most = kMaxActions,
@@ -292,8 +292,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::reward,
      .placeholder = "NAME",
      .hint = "a reward",
-     .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
-             "(default: the choice of the agent)",
+     .help = "Reward of `emplace list rewards` that agents maximise, with options after a colon: "
+             "memory_penalty:c=2,M=8 (default: that of the agent)",
      .example = "log_runtime",
      .names = setting_rows::Rewards,
      .check = setting_rows::CheckReward,
@@ -302,8 +302,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::start,
      .placeholder = "FILE|NAME",
      .hint = "a placement",
-     .help = "Placement from which agents that search start: a file, the name of an agent that evaluates nothing, or "
-             "best, the best of these. Default groups are split where the start has their ops on several devices",
+     .help = "Placement from which searches start: a file, the name of an agent that evaluates nothing, or best, the "
+             "best of these. Default groups are split if the start has their ops on several devices",
      .example = "best",
      .names = setting_rows::Placements,
      .is_file = setting_rows::IsPlacementFile,
@@ -313,8 +313,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::incumbent,
      .placeholder = "NAME",
      .hint = "a placement",
-     .help = "Placement that is known before the search and costs no evaluation: what is found counts from there. "
-             "The name of an agent that evaluates nothing, or best",
+     .help = "Placement that the search has to beat, which costs no evaluation: the name of an agent that evaluates "
+             "nothing, or best",
      .example = "single_device",
      .names = setting_rows::Placements,
      .check = setting_rows::CheckPlacementName,
@@ -331,14 +331,14 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::torch_device,
      .placeholder = "cpu|cuda",
      .hint = "a device of LibTorch",
-     .help = "Where learning agents compute gradients (default: cpu)",
+     .help = "Device on which learning agents compute gradients (default: cpu)",
      .example = "cuda",
      .words = setting_rows::kTorchDevices},
     {.name = "threads",
      .member = &SearchSettings::threads,
      .placeholder = "N",
      .hint = "a number of threads",
-     .help = "Simulations to run at once; the result does not depend on it (default: one for each core)",
+     .help = "Number of simulations to run at once, which does not affect the result (default: one for each core)",
      .example = "1",
      .least = 1,
      .most = 1024,
@@ -426,7 +426,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::seed,
      .placeholder = "S",
      .hint = "a seed",
-     .help = "Seed of all randomness: the same seed gives the same bytes (default: 1)",
+     .help = "Random seed: the same seed gives the same result (default: 1)",
      .example = "7",
      .most = std::numeric_limits<std::uint64_t>::max(),
      .is_required = true,
@@ -446,7 +446,7 @@ bool IsSet(const Setting& setting, const SearchSettings& settings);
 struct SettingConflict {
   std::string setting;      // its name
   std::string text;         // other settings in it as {NAME}
-  bool is_missing = false;  // what is given needs another setting, which a sweep may have
+  bool is_missing = false;  // whether another setting is missing, which a sweep may add
 };
 // Every conflict, in the order of AllSettings().
 std::vector<SettingConflict> FindConflicts(const SearchSettings& settings);

@@ -79,7 +79,7 @@ class NetworkBuilder {
     std::string colocate_with;
     Bytes persistent;
     bool trainable = false;  // a variable that is trained
-    double flop = 0;         // of a kind that the op catalogue does not know
+    double flop = 0;         // FLOP of a kind that the op catalogue does not contain
   };
   struct Output {
     DType dtype = DType::kF32;

@@ -23,7 +23,7 @@ class Backward {
   Backward(NetworkBuilder& net, const NetworkBuilder::Node& op, std::vector<Value> output_gradients)
       : gradients(op.inputs.size()), net_(net), op_(op), output_gradients_(std::move(output_gradients)) {}
 
-  std::vector<Gradient> gradients;  // of the inputs, to be filled
+  std::vector<Gradient> gradients;  // gradients of the inputs, to be filled
 
   Value x(std::size_t i) const { return op_.inputs[i]; }
   Value y(std::size_t i) const { return op_.outputs[i]; }

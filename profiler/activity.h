@@ -23,7 +23,7 @@ class ActivityError : public InputError {
 };
 
 struct KernelActivity {
-  std::string name = {};  // as the profiler gives it, mangled
+  std::string name = {};  // mangled name from the profiler
   std::uint32_t correlation = 0;
   int device = 0;  // CUDA's number
   std::uint32_t stream = 0;

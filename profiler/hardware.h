@@ -68,7 +68,7 @@ class HardwareDevice {
   virtual ~HardwareDevice() = default;
 
   virtual const std::string& name() const = 0;  // "cpu:0", "cuda:0"
-  virtual const std::string& kind() const = 0;  // of the device catalogue if it is known there: "cpu-core", "h200"
+  virtual const std::string& kind() const = 0;  // kind in the device catalogue if listed there: "cpu-core", "h200"
   virtual bool is_cpu() const = 0;
   // The system's number of the core that it is; none of other devices.
   virtual std::optional<int> core() const { return std::nullopt; }

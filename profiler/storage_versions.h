@@ -60,7 +60,7 @@ class StorageVersions {
   struct Version {
     ArrayView view;
     OpOutput output;
-    std::size_t time = 0;  // of the last write, in calls of Define and Write
+    std::size_t time = 0;  // time of the last write, counted in calls of Define and Write
   };
   struct Reader {
     ArrayView view;
@@ -69,7 +69,7 @@ class StorageVersions {
   struct Storage {
     std::vector<Version> arrays;  // one for each view, in the order in which they came
     std::vector<Version> writes;  // oldest first; without those that a later one has overwritten whole
-    std::vector<Reader> readers;  // of what is there now
+    std::vector<Reader> readers;  // readers of the current content
   };
 
   void Set(Storage* storage, const ArrayView& view, OpOutput output);

@@ -47,7 +47,7 @@ struct PrecisionRate {
 struct DeviceKind {
   std::string name;
   std::string summary;  // one line: what it is
-  std::string source;   // where each number comes from
+  std::string source;   // source of each number
   bool is_cpu = false;
   FlopsPerSecond peak;  // f32 multiply-adds counted as 2; in TF32 where the kind has it
   BytesPerSecond memory_bandwidth;

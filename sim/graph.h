@@ -45,7 +45,7 @@ struct KindTime {
 
 // The times of an op that a thread of the host issues and a device runs behind it (docs/model.md, F15), in µs, as read.
 struct QueueTimes {
-  std::optional<double> host_micros;    // of the thread
+  std::optional<double> host_micros;    // time of the host thread
   std::optional<double> device_micros;  // on every device kind
   std::span<const KindTime> device_kind_times = {};
 };

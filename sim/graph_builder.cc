@@ -172,7 +172,7 @@ struct GraphBuilder::Parts {
   };
 
   std::shared_ptr<Data> data = std::make_shared<Data>();  // text, ops, dims and kind_times are filled as ops come
-  TextArena names;                                        // of references
+  TextArena names;                                        // names in references
   std::vector<Output> outputs;
   std::vector<Input> inputs;
   std::vector<std::uint32_t> controls;  // positions; kNamed: by the next of control_names

@@ -48,7 +48,7 @@ struct Profile {
     double latency_micros = 0;
     double bandwidth_gb_per_s = 0;
     std::int64_t samples = 0;
-    std::optional<double> largest_residual = {};  // of the fit: part of a measured time by which it is off at most
+    std::optional<double> largest_residual = {};  // largest relative error of the fit on a measured time
     // Where copies of large tensors run at another speed (Link); both 0: nowhere.
     Bytes knee = {};
     double beyond_gb_per_s = 0;

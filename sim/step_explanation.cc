@@ -31,7 +31,7 @@ struct ChainPosition {
   std::uint32_t op = kNone;         // a run, or
   std::uint32_t issue = kNone;      // the issue of an op, or
   std::uint32_t transfer = kNone;   // a transfer
-  std::optional<DeviceId> to = {};  // of a transfer that several share
+  std::optional<DeviceId> to = {};  // destination of a shared transfer
   std::optional<ChainItem> waiter = {};
   double waits_from = 0;
 };

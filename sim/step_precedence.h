@@ -43,7 +43,7 @@ struct StepRuns {
   std::vector<std::uint32_t> order;  // ops as they ran, exact for those of one device
   std::vector<double> start;
   std::vector<double> end;
-  std::vector<double> free;  // of the device, without its own transfers
+  std::vector<double> free;  // time at which the device is free, ignoring its own transfers
   // Only ops on devices that an issue lane feeds have these.
   std::vector<double> issue_start;
   std::vector<double> issue_end;
@@ -52,9 +52,9 @@ struct StepRuns {
 
 // The order in which lanes issue ops, by op (docs/model.md, F16 and F18).
 struct IssueOrder {
-  std::vector<std::uint32_t> before;       // what the op's lane issued before it
+  std::vector<std::uint32_t> before;       // the op that the lane issued before it
   std::vector<std::uint32_t> next;         // and after it
-  std::vector<std::uint32_t> before_room;  // whose end made room in the queue
+  std::vector<std::uint32_t> before_room;  // the op whose end made room in the queue
 };
 
 // A transfer of the step.
@@ -89,8 +89,8 @@ struct StepOrder {
   std::vector<std::uint32_t> before_transfer;  // the transfer that its device had to finish (F13)
   std::vector<StepTransfer> transfers;         // by producer, as ops ran
   std::vector<StepEdge> edges;                 // by producer, as ops ran
-  std::vector<StepRange> sends;                // of `transfers`
-  std::vector<StepRange> outputs;              // of `edges`
+  std::vector<StepRange> sends;                // ranges of `transfers`
+  std::vector<StepRange> outputs;              // ranges of `edges`
 };
 
 // The edges of each child.

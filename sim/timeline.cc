@@ -58,7 +58,7 @@ class TraceWriter {
 
  private:
   static constexpr std::size_t kOpThread = 0;
-  std::size_t IssueThread() const { return 1 + cluster_.num_devices(); }  // behind the channels
+  std::size_t IssueThread() const { return 1 + cluster_.num_devices(); }  // after the threads of the channels
 
   void Begin() {
     out_ << (first_ ? "\n" : ",\n");

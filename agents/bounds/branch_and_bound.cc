@@ -143,7 +143,7 @@ class PartialPlacement {
 
  private:
   const Cluster& cluster_;
-  Relaxation problem_;  // of the partial placement
+  Relaxation problem_;  // relaxation for the partial placement
   Relaxation whole_;
   Grouping classes_;
   std::vector<std::int64_t> persistent_;  // bytes, by class

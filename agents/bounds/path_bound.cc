@@ -90,7 +90,7 @@ class WindowSearch {
     std::int64_t arrival = 0;  // at the op, if the ancestor is elsewhere
     std::size_t op = 0;
     std::int64_t inner = 0;   // time between the two along the path, all of it on one device
-    std::int64_t excess = 0;  // what the cheapest transfer on the path adds to that
+    std::int64_t excess = 0;  // additional time of the cheapest transfer on the path
     bool operator<(const Ancestor& other) const { return std::pair(arrival, other.op) < std::pair(other.arrival, op); }
   };
 

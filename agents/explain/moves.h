@@ -36,10 +36,11 @@ struct Move {
 };
 
 struct MoveResults {
-  std::vector<Move> gains;      // those that make the step shorter, by descending gain; ties in the order of trying
-  std::size_t simulated = 0;    // moves
-  std::size_t over_memory = 0;  // of these, left out of `gains`: they need more memory beyond capacities than before
-  std::size_t not_tried = 0;    // at least this many further moves, beyond the limit
+  std::vector<Move> gains;    // those that make the step shorter, by descending gain; ties in the order of trying
+  std::size_t simulated = 0;  // moves
+  std::size_t over_memory =
+      0;  // simulated moves that are left out of `gains` because they increase the memory beyond capacities
+  std::size_t not_tried = 0;  // at least this many further moves, beyond the limit
 };
 
 // Simulates moves of a placement, one at a time, each from `placement` itself. Moved are ops, colocation classes and

@@ -68,11 +68,11 @@ std::unique_ptr<Agent> MakeDpContiguousAgent(OptionReader& reader, const AgentCo
   auto max_ideals = static_cast<std::int64_t>(options.plan.max_ideals);
   std::string layers = "together";
   reader.Read("max_ideals", &max_ideals, 1, 10'000'000,
-              "refuse graphs of groups with more ideals; time may grow with the square");
-  reader.Read("linear", &options.plan.linear, "only splits of one topological order: quick, not optimal");
+              "reject graphs of groups with more ideals; time can grow with their square");
+  reader.Read("linear", &options.plan.linear, "split only one topological order: fast, but not optimal");
   ReadStageCostOptions(reader, &options.costs);
   reader.Read("layers", &layers, {"apart", "gradients", "together"},
-              "what goes with its layer: nothing, gradients without a forward op in their group, or all ops");
+              "ops placed with their layer: none, gradients without a forward op in their group, or all");
   reader.Finish();
   options.plan.max_ideals = static_cast<std::size_t>(max_ideals);
   if (layers == "apart") options.plan.units.layers = LayerUnits::kApart;

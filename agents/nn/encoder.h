@@ -14,7 +14,7 @@ namespace emplace::agents {
 
 // What an encoder samples from a graph before it embeds it.
 struct GraphSample {
-  NodeLists neighbours;  // of each node; GraphSAGE
+  NodeLists neighbours;  // indexed by node; for GraphSAGE
   // P-GNN: the related anchors and their weights, for each anchor set and node.
   using Anchor = WeightedNode;
   std::size_t num_sets = 0;

@@ -44,7 +44,7 @@ void ParameterSet::Save(std::ostream& out) const {
 
 void ParameterSet::Load(std::istream& in) {
   if (LoadNumber(in) != parameters_.size()) {
-    throw InputError("weights", "are of another network (of as many parts as this one)");
+    throw InputError("weights", "are of another network (with the same number of parts)");
   }
   for (const Parameter& parameter : parameters_) {
     std::string name;

@@ -27,7 +27,7 @@ namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kMostStateBytes = std::size_t{1} << 30;
-constexpr std::size_t kMostPlacements = std::size_t{1} << 20;  // of one proposal
+constexpr std::size_t kMostPlacements = std::size_t{1} << 20;  // limit for one proposal
 constexpr std::size_t kMostNoteBytes = 200;
 
 template <typename Values, typename Function>

@@ -15,7 +15,7 @@ namespace {
 // An ideal while its level, all ideals of as many units, is made.
 struct GrowingIdeal {
   std::vector<std::uint64_t> members;  // a bit for each unit
-  std::uint64_t hash = 0;              // of the members
+  std::uint64_t hash = 0;              // hash of the members
   std::vector<std::uint32_t> addable;  // units outside whose predecessors are all inside; ascending
 };
 

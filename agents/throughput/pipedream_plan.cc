@@ -66,7 +66,7 @@ class PlanLevel {
     double micros = std::numeric_limits<double>::infinity();
     std::uint32_t split = 0;    // the layer before the last stage, if that is not on all m
     std::uint32_t of_last = 0;  // components of the last stage
-    bool fewer = false;         // as on one component less
+    bool fewer = false;         // the same plan as with one component less
   };
 
   const Entry& At(std::size_t first, std::size_t last, std::size_t m) const {

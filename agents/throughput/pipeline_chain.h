@@ -70,7 +70,7 @@ class PipelineChain {
   ChainParts parts_;
   ChainSpeeds speeds_;
   ChainBytes bytes_;
-  RangeMax backwards_;               // what passes boundaries backwards
+  RangeMax backwards_;               // values that cross boundaries backwards
   std::vector<RangeMax> transient_;  // by ActionKind
 };
 

@@ -29,7 +29,7 @@ struct StageFiller {
   const PipelineChain& chain;
   const ScheduleOfRanks& schedule;
   const std::vector<DeviceId>& devices;
-  double micros;                     // that a stage may take
+  double micros;                     // largest time of a stage
   const std::vector<double>& rooms;  // bytes, by rank
 
   bool Fits(std::size_t stage, std::size_t first, std::size_t end) const {

@@ -23,15 +23,15 @@
 namespace emplace::agents {
 namespace {
 
-constexpr double kMostActions = 2.4e7;  // of all schedules that the model runs
+constexpr double kMostActions = 2.4e7;  // limit for all schedules that the model runs
 constexpr double kMostEvaluated = 2e6;  // ops and actions of all placements that the evaluator runs
 constexpr std::size_t kLeastEvaluated = 12;
 constexpr std::size_t kMostPipelinesTried = 400;
-constexpr std::size_t kMovedOfDevices = 4;  // of these, on the same devices
+constexpr std::size_t kMovedOfDevices = 4;  // number of these on the same devices
 constexpr std::size_t kMoved = 20;          // cuts whose boundaries move
 constexpr std::size_t kMovedFurther = 4;
-constexpr std::size_t kCorrections = 4;  // of memory
-constexpr std::size_t kAllCounts = 32;   // of devices; of more, not all numbers are tried
+constexpr std::size_t kCorrections = 4;  // number of corrections for memory
+constexpr std::size_t kAllCounts = 32;   // with more devices, not all numbers of stages are tried
 
 std::vector<DeviceId> DevicesThat(const Cluster& cluster, bool are_cpus) {
   std::vector<DeviceId> devices;

@@ -22,7 +22,7 @@ struct ChakraNodeGroups {
   std::string name = {};
   std::optional<std::int64_t> size = {};
   bool leaves_out_dimensions = false;
-  std::string listed = {};  // of PyTorch's node that lists the groups: inputs.values
+  std::string listed = {};  // inputs.values of PyTorch's node that lists the groups
 };
 
 // A node of a Chakra Execution Trace (Sridharan et al. 2023, "Chakra: Advancing Performance Benchmarking and Co-design
@@ -66,7 +66,7 @@ struct ChakraRank {
 };
 
 struct ChakraOptions {
-  ChakraGroups groups = {};          // beside those that the traces list
+  ChakraGroups groups = {};          // in addition to those that the traces list
   const Cluster* cluster = nullptr;  // a rank's ops go on its accelerators, in order, those of CPUs on its first CPU
 };
 

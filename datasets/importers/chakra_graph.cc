@@ -328,7 +328,7 @@ void AddJoinNotes(const ChakraTrace& trace, const ChakraRelations& relations, st
     notes->push_back(fmt::format("{} messages join {} ranks", relations.messages.joined, trace.ranks.size()));
   if (relations.messages.unsent > 0)
     notes->push_back(
-        fmt::format("{} nodes receive what no rank sends: they wait for nothing", relations.messages.unsent));
+        fmt::format("{} nodes receive a message that no rank sends: they do not wait", relations.messages.unsent));
   if (trace.unreadable_groups > 0) {
     notes->push_back(
         fmt::format("{} lists of process groups cannot be read: groups are taken to be of all ranks that "

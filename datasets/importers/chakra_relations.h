@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kNoChakraItem = ~std::uint32_t{0};
 
 // What each item of a trace waits for, as positions in ChakraTrace::items.
 struct ChakraDependencies {
-  std::vector<std::size_t> first;  // where those of each item begin in `before`; one more at the end
+  std::vector<std::size_t> first;  // start in `before` of the entries of each item, followed by the total
   std::vector<std::uint32_t> before;
   std::vector<bool> is_followed;  // by item: another one waits for it
   std::size_t missing = 0;        // dependencies on nodes that are not in the trace
@@ -43,7 +43,7 @@ struct ChakraJoins {
   struct Collective {
     std::string group;
     std::string_view kind;
-    std::int64_t bytes = 0;  // what a rank gives, as Chakra has it
+    std::int64_t bytes = 0;  // contribution of a rank, as in Chakra
     std::size_t num_ranks = 0;
   };
   std::vector<std::uint32_t> meeting_of;  // kNoChakraItem: none

@@ -33,7 +33,7 @@ struct ChakraTrace {
   std::vector<Item> items;
   std::vector<std::int64_t> ranks;        // the number of each
   std::vector<ChakraGroups> listed;       // the process groups that the trace of each rank lists
-  std::vector<std::size_t> first_before;  // where the ids of each node begin in `ids_before`
+  std::vector<std::size_t> first_before;  // start in `ids_before` of the ids of each node
   std::vector<std::uint64_t> ids_before;  // ids of the nodes that each node waits for
   std::size_t unreadable_groups = 0;      // lists of process groups that cannot be read
   bool is_workload = false;               // there are nodes that need a time

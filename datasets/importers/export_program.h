@@ -57,7 +57,7 @@ struct ExportInput {
 };
 
 struct ExportProgram {
-  std::unique_ptr<JsonValue> document;  // what the views point into
+  std::unique_ptr<JsonValue> document;  // owns the data of the views
   std::string entry;                    // the archive's entry, for errors
   ExportGraph graph;
   std::vector<ExportInput> inputs;        // tensors; numbers, texts and objects are left out

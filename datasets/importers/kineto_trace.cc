@@ -317,7 +317,7 @@ class WordsForNumbers : public std::streambuf {
   static constexpr std::size_t kLongestWord = 64;
   std::streambuf& source_;
   std::string out_;
-  std::string word_;  // that has not ended yet
+  std::string word_;  // the current, unfinished word
   bool in_text_ = false;
   bool is_escaped_ = false;
 };
@@ -447,7 +447,7 @@ std::optional<std::int64_t> NanosFromMicros(std::string_view text) {
   const bool is_negative = text.starts_with('-');
   const std::string_view digits = text.substr(is_negative ? 1 : 0);
   std::int64_t nanos = 0;
-  int decimals = -1;  // behind the point; -1: before it
+  int decimals = -1;  // digits after the point; -1: before the point
   for (const char c : digits) {
     if (c == '.' && decimals < 0) {
       decimals = 0;

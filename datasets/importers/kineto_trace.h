@@ -50,9 +50,9 @@ struct TraceDetails {
   std::uint32_t group = 0;       // name of its process group
   std::uint32_t ranks = 0;       // the group's ranks
   std::uint32_t dtype = 0;
-  std::int64_t elements = -1;         // that go in
+  std::int64_t elements = -1;         // number of input elements
   std::int64_t bytes = -1;            // size of a copy or set
-  std::int64_t record_function = -1;  // what joins an op to an Execution Trace
+  std::int64_t record_function = -1;  // id that links an op to an Execution Trace
   // A kSync names the stream that is waited for, and the call that recorded the event.
   std::optional<std::int64_t> waited_stream;
   std::optional<std::int64_t> record;
@@ -66,13 +66,13 @@ struct TraceThread {
 struct TraceStream {
   std::int64_t device = 0;
   std::int64_t stream = 0;   // -1: all of the device
-  std::string process = {};  // that of the first event; merged traces tell their ranks' GPUs apart by it
+  std::string process = {};  // process of the first event, which distinguishes the GPUs of ranks in merged traces
 };
 
 // An annotation ProfilerStep#N of a host thread.
 struct TraceStepMark {
   std::int64_t number = 0;
-  std::int64_t start = 0;  // as in TraceEvent
+  std::int64_t start = 0;  // see TraceEvent
   std::int64_t end = 0;
   std::uint32_t name = 0;    // in `texts`
   std::uint32_t thread = 0;  // in `threads`
@@ -94,7 +94,7 @@ struct KinetoTrace {
   bool has_repeated_steps = false;  // the numbers of `steps` are ours
   std::size_t placeholders = 0;     // with a time that is not of the trace's clock: mostly 0, or days away
   std::int64_t origin = 0;          // ns since 1970 of what is 0 in the events; the start of the first
-  std::size_t file = 0;             // that it was read from; ranks that were merged into one have one clock
+  std::size_t file = 0;             // index of its file; ranks that were merged into one file share a clock
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> world_size;
 

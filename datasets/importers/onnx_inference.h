@@ -43,7 +43,7 @@ struct OnnxInference {
   OnnxNodes nodes;
   std::unordered_map<std::string, std::vector<std::string>> sequences;  // the tensors of a list
   std::vector<OnnxTensor> initializers;
-  std::vector<std::string> guesses;  // as in OnnxModel
+  std::vector<std::string> guesses;  // see OnnxModel
   OnnxContradictions contradictions;
 };
 

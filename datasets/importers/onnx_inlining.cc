@@ -186,7 +186,7 @@ bool GiveUp(std::size_t i, std::size_t guesses, OnnxInference* inference) {
 
 // The values that iterations of a loop or a scan hand on, and those that each of them writes.
 struct Iterations {
-  std::string prefix;  // what the names of values inside begin with
+  std::string prefix;  // prefix of the names of values inside
   std::vector<std::string> carried;
   std::vector<std::vector<std::string>> scanned;  // by output, then by iteration
   std::int64_t trips = 0;                         // so far

@@ -94,7 +94,7 @@ struct OnnxNode {
 struct OnnxModel {
   std::string producer;
   std::int64_t ir_version = 0;
-  std::int64_t opset = 0;  // of ONNX itself
+  std::int64_t opset = 0;  // opset of ONNX itself
   std::string graph_name;
   struct Input {
     std::string name;

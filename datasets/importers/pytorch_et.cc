@@ -594,7 +594,7 @@ class EtGraphMaker {
   GraphBuilder builder_{"pytorch-et"};
   std::size_t num_added_ = 0;  // to builder_
   std::size_t num_sources_ = 0;
-  std::unordered_map<std::int64_t, OutputPosition> written_;  // where a storage's content is
+  std::unordered_map<std::int64_t, OutputPosition> written_;  // the output that holds the content of a storage
   std::unordered_set<std::int64_t> mutated_;                  // storages that an op writes in place
   std::unordered_set<std::int64_t> sources_;                  // storages that are there before
   std::size_t timed_ = 0;

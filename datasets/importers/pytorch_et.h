@@ -19,8 +19,8 @@ namespace emplace::datasets {
 struct EtTensor {
   std::int64_t storage = 0;
   std::int64_t bytes = 0;
-  std::uint32_t shape = 0;   // of EtTrace::shapes
-  std::uint32_t device = 0;  // of EtTrace::texts
+  std::uint32_t shape = 0;   // index into EtTrace::shapes
+  std::uint32_t device = 0;  // index into EtTrace::texts
   DType dtype = DType::kNone;
   bool is_mutated = false;  // whether the op writes to this input
 };
@@ -35,7 +35,7 @@ struct EtNode {
   std::uint32_t kernel = 0;         // backend of a compiled kernel ("triton"); 0 of ops
   std::uint32_t process_group = 0;  // a collective's; 0: none
   std::uint32_t call = 0;           // an op's members `input_dims`, .. of attrs, as JSON
-  std::uint32_t first_input = 0;    // of EtTrace::tensors: inputs, and behind them outputs
+  std::uint32_t first_input = 0;    // index into EtTrace::tensors of the inputs, which the outputs follow
   std::uint32_t first_output = 0;
   std::uint32_t end_output = 0;
   bool has_schema = false;  // annotations have none

@@ -29,7 +29,7 @@ struct MeasuredStep {
   };
   double step_time_micros = 0;
   std::vector<double> op_start_micros;  // by OpId
-  std::vector<Run> runs;                // of GPU activities, by device, then by start
+  std::vector<Run> runs;                // GPU activities, ordered by device, then by start
   // When a device was busy with what was launched before the step: given, the same in a simulation.
   struct Busy {
     std::size_t device = 0;
@@ -53,8 +53,8 @@ struct MeasuredStep {
 // What a foreign file held.
 struct Imported {
   Graph graph;
-  std::optional<Cluster> cluster;  // where the format describes one
-  std::vector<std::string> notes;  // what was left out or could not be attributed: one line each, for the user
+  std::optional<Cluster> cluster;  // if the format describes one
+  std::vector<std::string> notes;  // omissions and unattributed data: one line each, for the user
   std::optional<Placement> placement = std::nullopt;
   std::optional<MeasuredStep> measured = std::nullopt;
   // Per cent of the measured device time whose cause was found; none where the format has no such time.
@@ -92,7 +92,7 @@ struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
-  std::string step = {};                 // which step of several: a number N of ProfilerStep#N; "all"; "": the median
+  std::string step = {};                 // the step to use: a number N of ProfilerStep#N; "all"; "": the median
   int nodes = 1;                         // how often to repeat the node, for formats that describe one
   // For traces of several ranks without times: a cluster, shipped or a file, whose devices time them; and a file with
   // the ranks of each process group (chakra_groups.h).

@@ -188,7 +188,7 @@ struct TiedActivity {
 };
 struct TiedStreams {
   std::vector<std::vector<TiedActivity>> streams;
-  std::size_t before_calls = 0;  // as in MeasuredRank
+  std::size_t before_calls = 0;  // see MeasuredRank
 };
 
 // The call of each activity, as far as the ids say.

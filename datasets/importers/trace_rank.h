@@ -43,8 +43,8 @@ struct RankCall {
   std::uint32_t outer = kNoTraceId;      // the outermost one
   RankCallType type = RankCallType::kOther;
   bool is_own = true;                     // starts in the step
-  bool ran_early = false;                 // what it started ran before the step began
-  std::vector<std::uint32_t> activities;  // what it started, and the calls inside it
+  bool ran_early = false;                 // its activities ran before the step began
+  std::vector<std::uint32_t> activities;  // activities started by it and by the calls inside it
 };
 
 struct TraceInterval {
@@ -62,8 +62,8 @@ struct RankCalls {
   std::vector<RankCall> calls;                            // by start
   std::unordered_map<std::int64_t, std::uint32_t> by_id;  // the last call with a correlation id
   std::unordered_map<std::int64_t, std::uint32_t> syncs;  // kSync events, by correlation id
-  std::unordered_set<std::int64_t> repeated_ids;          // that several calls have
-  std::vector<RankThread> threads;                        // as in the trace
+  std::unordered_set<std::int64_t> repeated_ids;          // ids shared by several calls
+  std::vector<RankThread> threads;                        // see the trace
 };
 
 // A kernel, copy or set of the step, or the backlog of a stream.
@@ -110,7 +110,7 @@ struct LaunchDelays {
 struct MeasuredRank {
   const KinetoTrace* trace = nullptr;
   std::size_t number = 0;  // position of the trace among those of the step
-  std::string prefix;      // what notes and names begin with: "rank 3 ", or "" if there is one trace
+  std::string prefix;      // prefix of notes and names: "rank 3 ", or "" if there is only one trace
   std::int64_t shift = 0;  // from the trace's times to the step's
   RankCalls calls;
   RankActivities activities;

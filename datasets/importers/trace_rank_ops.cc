@@ -22,12 +22,12 @@ constexpr std::size_t kFullQueue = 900;
 // A pause of a thread in which it waited for another one.
 struct ThreadPause {
   TraceInterval interval;
-  std::size_t thread = 0;  // that is waited for
+  std::size_t thread = 0;  // the thread to wait for
   std::int64_t until = 0;  // when it stopped
 };
 struct ThreadPauses {
   std::vector<ThreadPause> pauses;
-  std::vector<std::int64_t> cuts;  // where others wait for it, sorted
+  std::vector<std::int64_t> cuts;  // times at which others wait for it, sorted
 };
 
 // The thread that worked in a pause of thread `t` and stopped before the pause ended; of several the last to stop.
@@ -571,7 +571,7 @@ void AddNotes(const MeasuredRank& rank, TraceStep* step) {
     note(fmt::format("{} GPU activities start before their calls: they count as without one", rank.before_calls));
   }
   if (activities.early > 0) {
-    note(fmt::format("{} GPU activities ran before the step before had ended: left out", activities.early));
+    note(fmt::format("{} GPU activities ran before the previous step had ended: left out", activities.early));
   }
   if (activities.unknown > 0)
     note(

@@ -20,13 +20,13 @@ struct TraceStep {
 
   enum class OpType : std::uint8_t {
     kHost,        // a stretch of a host thread, up to what it starts or waits for
-    kWait,        // what a host thread does when what it waits for is over
+    kWait,        // work of a host thread after the end of a wait
     kArrival,     // a rank's part of a collective has started and waits for the other ranks; takes no time
     kKernel,      // on a GPU stream, and so are the next ones
     kCollective,  // the part of a collective after all ranks have arrived; without other ranks all of it
     kCopy,
     kSet,
-    kBacklog,  // what a stream still does at the start of the step, launched before: given, with its pauses
+    kBacklog,  // work of a stream that was launched before the step, with its pauses, as measured
   };
   struct Op {
     OpType type = OpType::kHost;

@@ -62,8 +62,8 @@ Graph MakeRnnlm(OptionReader& reader) {
   reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
   reader.Read("hidden", &options.hidden, 1, 65536, "width of embeddings and LSTM states");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words");
-  reader.Read("steps", &options.steps, 1, 1024, "words of a sequence, over which the network is unrolled");
-  reader.Read("dropout", &options.dropout, "drop out part of what passes between layers");
+  reader.Read("steps", &options.steps, 1, 1024, "words of a sequence, over which the model is unrolled");
+  reader.Read("dropout", &options.dropout, "apply dropout between layers");
   options.granularity = ReadGranularity(reader);
   ReadTrainingOptions(reader, &training);
   reader.Finish();

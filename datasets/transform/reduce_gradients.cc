@@ -75,7 +75,7 @@ class Reducer {
  private:
   struct Gradient {
     OutputPosition tensor;
-    std::vector<std::uint32_t> readers = {};      // of the update pass
+    std::vector<std::uint32_t> readers = {};      // readers in the update pass
     std::optional<std::uint32_t> optimizer = {};  // the op that updates with it
     std::vector<std::uint32_t> clipped = {};      // its products with a factor, which the optimiser reads
     bool is_sparse = false;
@@ -316,7 +316,7 @@ class Reducer {
   std::vector<std::vector<std::vector<std::uint32_t>>> readers_;
   std::vector<Gradient> gradients_;
   std::map<Key, Bucket> open_;
-  std::map<bool, int> num_buckets_;  // of experts or not
+  std::map<bool, int> num_buckets_;  // number of buckets, with and without experts
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 struct Layout {
   enum class Kind : std::uint8_t { kWhole, kSplit, kSummand };
   Kind kind = Kind::kWhole;
-  std::size_t axis = 0;  // of kSplit
+  std::size_t axis = 0;  // axis of kSplit
 
   bool operator==(const Layout&) const = default;
   bool is_split() const { return kind == Kind::kSplit; }
@@ -217,12 +217,12 @@ class Splitter {
     if (in(0) == SplitAlong(last(0)) && in(1) == SplitK()) return AddUp();
     Refuse();
   }
-  void ProductGradA() {  // of dy and b
+  void ProductGradA() {  // the inputs are dy and b
     if (in(0) == kWhole && in(1) == SplitK()) return Split(0, out_shape().size() - 1);
     if (in(0) == SplitAlong(last(0)) && in(1) == SplitN()) return AddUp();
     Refuse();
   }
-  void ProductGradB() {  // of a and dy
+  void ProductGradB() {  // the inputs are a and dy
     if (in(0) == kWhole && in(1) == SplitAlong(last(1))) return Split(0, SplitN().axis);
     if (in(0) == SplitAlong(last(0)) && in(1) == kWhole) return Split(0, SplitK().axis);
     Refuse();
@@ -317,7 +317,7 @@ class Splitter {
   std::size_t num_ops_;                         // without those that are added
   std::vector<std::vector<OutputSpec>> whole_;  // outputs as they were
   std::vector<std::vector<Layout>> layouts_;
-  std::vector<std::vector<std::optional<OutputPosition>>> moved_;  // what is read instead
+  std::vector<std::vector<std::optional<OutputPosition>>> moved_;  // replacements of tensors that ops read
   std::uint32_t at_ = 0;                                           // the op that is split
 };
 

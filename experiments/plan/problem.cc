@@ -51,9 +51,10 @@ agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const Tria
   return WithLocation("graph", [&]() -> agents::SearchProblem {
     const LibraryInstance& instance = FindInstance(graph.instance);
     if (graph.fingerprint != instance.hash) {
-      throw InputError("instance", fmt::format("{} has another hash than when the trial was planned (sweep again: that "
-                                               "makes a new trial)",
-                                               graph.instance));
+      throw InputError("instance",
+                       fmt::format("{} has a different hash than when the trial was planned (sweep again: that "
+                                   "makes a new trial)",
+                                   graph.instance));
     }
     const LibraryProblem& kept = KeptInstance(instance);
     return {.graph = kept.graph,

@@ -16,7 +16,7 @@ namespace emplace::experiments {
 struct SweepAxis {
   std::string path;  // such as "agent.name"
   std::vector<JsonValue> values;
-  std::vector<std::string> texts = {};  // of the values, distinct (DistinctTexts)
+  std::vector<std::string> texts = {};  // distinct texts of the values (DistinctTexts)
 };
 
 // One combination of the values of all axes.

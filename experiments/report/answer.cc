@@ -234,7 +234,7 @@ std::string WinnerSentence(const Comparison& comparison) {
   const std::vector<std::string> leaders = Leaders(comparison);
   const std::string how = Shorter(first) + " than with everything on the fastest device";
   if (comparison.contenders.size() == 1) {
-    return fmt::format("{} has no rival here: its step times are {}.", NameInText(first.label), how);
+    return fmt::format("{} is the only agent here: its step times are {}.", NameInText(first.label), how);
   }
   if (leaders.size() > 1) return fmt::format("{} are level: their step times are {}.", Enumerated(leaders), how);
   const bool is_sure = IsSure(FindTest(comparison.tests, first.label, NextBest(comparison)->label), first.label);

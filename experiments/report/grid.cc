@@ -83,7 +83,7 @@ class GroupTitles {
     for (const TrialRecord& trial : trials) {
       std::vector<JsonObject>& contents = contents_[GraphGroup(trial)];
       JsonObject content = GroupContent(trial);
-      if (content.empty()) continue;  // of graphs that are trained together, or of the library
+      if (content.empty()) continue;  // empty if graphs are trained together, or come from the library
       const std::string text = JsonText({content});
       const bool is_known = std::any_of(contents.begin(), contents.end(),
                                         [&text](const JsonObject& known) { return JsonText({known}) == text; });

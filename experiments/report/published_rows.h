@@ -14,7 +14,7 @@ namespace emplace::experiments {
 struct PublishedRow {
   std::string name = {};                                      // for a command line: "inception-v3-4-gpus"
   std::string title = {};                                     // "Inception-V3, 4 GPUs"
-  std::vector<std::string> tables = {};                       // of the paper: "table 1"
+  std::vector<std::string> tables = {};                       // tables of the paper: "table 1"
   std::map<std::string, std::string> match = {};              // the conditions without those on the agent
   std::map<std::string, std::vector<std::string>> over = {};  // PublishedFigure::over
   std::vector<PublishedFigure> figures = {};

@@ -32,7 +32,7 @@ class PlanFile {
 
   const std::string& folder() const { return folder_; }  // the experiment's
   const std::string& experiment() const { return experiment_; }
-  const std::string& version() const { return version_; }  // of the program that planned
+  const std::string& version() const { return version_; }  // version of the program that wrote the plan
   bool hardware() const { return hardware_; }              // trials run on real devices
   const std::vector<Trial>& trials() const { return trials_; }
   std::string FolderOf(const Trial& trial) const { return folder_ + "/" + trial.folder; }

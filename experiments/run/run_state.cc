@@ -81,7 +81,7 @@ FailedTrial DescribeFailed(const PlanFile::Trial& trial, const std::string& fold
 std::string WhyWaiting(const std::string& folder, const std::optional<ClaimSight>& claim) {
   if (claim && !claim->holder.host.empty()) {
     if (HasEnded(claim->holder)) return fmt::format("the process on {} has ended", claim->holder.host);
-    return fmt::format("the process on {} gave no sign for longer than its lease of {:.0f} s", claim->holder.host,
+    return fmt::format("the process on {} sent no heartbeat for longer than its lease of {:.0f} s", claim->holder.host,
                        claim->holder.lease_seconds);
   }
   if (const std::size_t crashes = ReadCrashes(folder).size(); crashes > 0) {

@@ -31,15 +31,15 @@ struct RunningTrial {
   ClaimHolder holder = {};
   double running_seconds = 0;    // since the claim
   double last_sign_seconds = 0;  // since the lease was renewed
-  std::size_t evaluations = 0;   // of the last line of progress.jsonl
+  std::size_t evaluations = 0;   // value in the last line of progress.jsonl
   std::size_t budget = 0;
 };
 struct FailedTrial {
   std::string id = {};
   std::string what = {};
   std::string error = {};   // the line of error.txt
-  std::string folder = {};  // of the trial
-  std::string log = {};     // of its last crash; "" if none is known
+  std::string folder = {};  // folder of the trial
+  std::string log = {};     // log of its last crash; "" if unknown
 };
 // Trials that wait for the same reason.
 struct WaitingTrials {
@@ -57,7 +57,7 @@ struct RunState {
   std::vector<RunningTrial> running = {};
   std::vector<WaitingTrials> waiting = {};
   std::vector<std::string> differing = {};       // folders in which two runs differed: a bug
-  std::size_t others = 0;                        // folders of trials that the plan does not have
+  std::size_t others = 0;                        // folders of trials that are not in the plan
   std::optional<double> left_seconds = {};       // with the processes that run now
   std::optional<double> work_left_seconds = {};  // the same for one process
 

@@ -40,7 +40,7 @@ bool HasEnded(const ClaimHolder& holder);
 // The claim in a folder.
 struct ClaimSight {
   ClaimHolder holder;  // empty, with the default lease, if the file is not readable as a claim
-  std::string text;    // of the file
+  std::string text;    // content of the file
   double renewed_unix_s = 0;
 };
 // Opens the file, so that a network file system asks its server. nullopt if there is none.

@@ -193,7 +193,7 @@ void TrialPool::Crashed(int status, Slot* slot, const PoolEvents& events) {
     WriteTrialError(folder, verdict);
     return events.on_end({.number = slot->job.number, .failed = true});
   }
-  events.on_note(fmt::format("{}: {}; it is tried again", folder, how));
+  events.on_note(fmt::format("{}: {}; it will be retried", folder, how));
   // If all trials of one agent crash, they shall not be the next ones.
   std::rotate(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(ready_.size() / 2), ready_.end());
   ready_.push_back(std::move(slot->job));

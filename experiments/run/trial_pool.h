@@ -32,7 +32,7 @@ struct TrialEnd {
 };
 
 struct PoolOptions {
-  std::size_t processes = 1;  // that compute; as many more may be writing the files of short trials
+  std::size_t processes = 1;  // processes that compute; the same number may be writing the files of short trials
   std::chrono::milliseconds lease = kDefaultLease;
   std::chrono::milliseconds grace = std::chrono::seconds(5);  // for saving checkpoints, after a stop
   // If the first trials all fail, for whatever reason, this machine is taken to be at fault.
@@ -76,7 +76,7 @@ class TrialPool {
   struct Slot {
     std::unique_ptr<TrialRunner> runner;
     TrialJob job;
-    std::chrono::milliseconds delay{};  // of the job, if it was delayed before
+    std::chrono::milliseconds delay{};  // delay of the job, if it was delayed before
   };
   // A trial that another process runs, or ran.
   struct Delayed {

@@ -38,7 +38,7 @@ double UnionOf(std::vector<BusySpan> intervals) {
 // When things happen in one of the two steps, measured or simulated.
 struct Course {
   std::vector<BusySpan> ops;   // by OpId
-  std::vector<BusySpan> runs;  // as MeasuredStep::runs
+  std::vector<BusySpan> runs;  // see MeasuredStep::runs
   double step_time = 0;
 };
 

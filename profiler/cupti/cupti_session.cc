@@ -120,7 +120,7 @@ void CUPTIAPI BufferRequested(std::uint8_t** buffer, std::size_t* size, std::siz
   if (*buffer == nullptr) *buffer = spare_buffer.exchange(nullptr);
   // Without the spare one too there is none, and CUPTI counts the records as dropped.
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *max_records = 0;  // as many as fit
+  *max_records = 0;  // no limit
 }
 
 void CUPTIAPI BufferCompleted(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {

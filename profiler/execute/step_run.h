@@ -40,7 +40,7 @@ struct DeviceWorker {
 struct PreparedOp {
   std::optional<DeviceId> device;
   std::unique_ptr<OpKernel> kernel;
-  std::vector<TensorHandle> data;  // of inputs and variables
+  std::vector<TensorHandle> data;  // contents of inputs and variables
 };
 
 // Steps of one placed program, one after the other: each device's thread takes runnable ops first in, first out, a

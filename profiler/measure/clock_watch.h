@@ -27,7 +27,7 @@ class ClockWatch {
   struct Seen {
     std::size_t measurements = 0;
     std::size_t slowed = 0;
-    double lowest_mhz = 0;  // of those
+    double lowest_mhz = 0;  // lowest clock among those
     std::set<std::string> reasons;
   };
   std::map<std::string, Seen> seen_;                                       // by device

@@ -16,11 +16,11 @@
 namespace emplace::profiler {
 
 struct ContentionOptions {
-  std::size_t samples = 40;        // of each op alone, and as many beside a busy neighbour
+  std::size_t samples = 40;        // samples of each op alone, and the same number with a busy neighbour
   double seconds = 0.5;            // spent on one op at most; at least its `fewest_samples` are taken
   Bytes batch_memory = {1 << 30};  // tensors that are held at a time, and as many for the neighbour
   std::uint64_t seed = 1;
-  SampleLog* log = nullptr;  // as an op profiler's
+  SampleLog* log = nullptr;  // see OpProfilerOptions
 };
 
 // The distinct ops of the graph that the profile has a time for on `device_kind`, in the order of the graph. Views,

@@ -28,7 +28,7 @@ struct DeviceRun {
   // Idle times between one of them and the next, although that had been launched kLaunchLatency before: what the device
   // alone loses. Where it waited for the host is not counted.
   std::int64_t gaps = 0;
-  std::int64_t first_start = 0;  // of any of them
+  std::int64_t first_start = 0;  // earliest start of any of them
   std::int64_t last_end = 0;
   std::int64_t launch_end = 0;  // when the host's call that started the first of them returned
   std::int64_t kernels = 0;

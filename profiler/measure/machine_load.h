@@ -45,7 +45,7 @@ class LoadWatch {
 };
 
 // From here on, times that were measured are not those of an idle machine.
-inline constexpr double kBusyShare = 0.05;  // of the cores
+inline constexpr double kBusyShare = 0.05;  // share of the cores
 
 // "other programs kept 0.9 of 2 cores busy meanwhile, so times are too long: ..."; "" if they did little.
 std::string AdviceOnLoad(std::optional<double> others_busy_cores, std::size_t num_cores);

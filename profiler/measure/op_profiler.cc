@@ -135,15 +135,15 @@ class Batch {
   struct Member {
     std::unique_ptr<OpKernel> kernel;
     std::vector<TensorHandle> inputs;
-    std::vector<TensorHandle> outputs;  // of the last run
+    std::vector<TensorHandle> outputs;  // outputs of the last run
     Bytes temp;
     double guess_micros = 0;
-    double host_micros = 0;                  // that the host's call takes, on a device that runs behind it
-    std::vector<SampleLog::Sample> earlier;  // of the round, by a run that was stopped
-    std::vector<double> slowdowns;           // of the round's samples
-    std::size_t calm = 0;                    // of them
+    double host_micros = 0;                  // time of the host's call, on an asynchronous device
+    std::vector<SampleLog::Sample> earlier;  // samples of the round from a run that was stopped
+    std::vector<double> slowdowns;           // slowdowns of the round's samples
+    std::size_t calm = 0;                    // number of undisturbed samples
     OpMeter::Measured best;                  // the round whose samples were closest together
-    std::size_t disturbed = 0;               // of its samples
+    std::size_t disturbed = 0;               // number of disturbed samples
   };
 
   template <typename Call>

@@ -62,7 +62,7 @@ class OpSampler {
     std::vector<TensorHandle> outputs;
     double alone_micros = 0;
     std::optional<double> beside_micros;
-    std::size_t count = 0;             // of ops alike on the device
+    std::size_t count = 0;             // number of identical ops on the device
     std::unique_ptr<Sampled> another;  // the same on other tensors, where it runs often
   };
   struct Place {

@@ -12,7 +12,7 @@
 namespace emplace::profiler {
 namespace {
 
-constexpr std::uint64_t kSeed = 1;  // of what is copied: any would do
+constexpr std::uint64_t kSeed = 1;  // seed of the copied data, which is arbitrary
 
 // A size with the tensor that is sent.
 struct Payload {

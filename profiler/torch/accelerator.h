@@ -38,7 +38,7 @@ class Accelerator : public TorchDevice {
   std::shared_ptr<DeviceEvent> Record() override { return Recorded(c10::EventFlag::PYTORCH_DEFAULT); }
 #ifdef EMPLACE_STREAMS_TELL_TIME
   std::shared_ptr<DeviceEvent> RecordTime() override {
-    return Recorded(c10::EventFlag::BACKEND_DEFAULT);  // which keeps the time
+    return Recorded(c10::EventFlag::BACKEND_DEFAULT);  // this flag enables timing
   }
   double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override;
 #endif

@@ -153,7 +153,7 @@ std::vector<c10::IValue> AddInputs(const torch::jit::Method& forward, const Torc
   const std::vector<c10::Argument>& arguments = forward.function().getSchema().arguments();
   std::size_t least = 0;
   std::string expected_names;
-  std::vector<std::string> names;                       // of tensors
+  std::vector<std::string> names;                       // names of tensors
   std::vector<std::size_t> ends;                        // tensors up to each argument
   for (std::size_t i = 1; i < arguments.size(); ++i) {  // the first is the module
     const std::size_t tensors = NumTensors(arguments[i].type());

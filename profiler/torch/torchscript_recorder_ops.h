@@ -72,7 +72,7 @@ class OpRecorder {
   at::CallbackHandle handle_ = 0;
   std::exception_ptr error_;
   std::vector<OpSpec> specs_;
-  std::vector<Recorded> recorded_;  // of each spec
+  std::vector<Recorded> recorded_;  // indexed by spec
   StorageVersions versions_;
   TensorArrays arrays_;
   std::map<StorageVersions::StorageId, std::vector<Variable>> variables_;
@@ -82,7 +82,7 @@ class OpRecorder {
   std::size_t num_constants_ = 0;
   std::map<std::int64_t, std::size_t> op_of_node_;  // autograd's number of a gradient -> the op that it differentiates
   std::vector<std::int64_t> nodes_;                 // autograd's numbers of the gradients that run now
-  int depth_ = 0;                                   // of calls inside an op
+  int depth_ = 0;                                   // depth of nested calls inside an op
 };
 
 }  // namespace emplace::profiler

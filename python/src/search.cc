@@ -159,7 +159,7 @@ py::dict Place(const py::object& simulator, const py::dict& settings, const Grou
     try {
       result = agents::RunSearch(agents::WithNamedPlacements(spec));
     } catch (const InputError&) {
-      if (!interrupt.interrupted()) throw;  // an agent that did not answer before Ctrl-C
+      if (!interrupt.interrupted()) throw;  // an agent that did not respond before Ctrl-C
     }
   }
   if (interrupt.interrupted()) throw py::error_already_set();

@@ -63,7 +63,7 @@ class VectorEnv {
   // The observations of the last Reset or Step. The arrays are not reallocated.
   // [num_envs, num_groups, num_features]: see docs/python.md.
   const std::vector<float>& nodes() const { return nodes_; }
-  const std::vector<float>& final_nodes() const { return final_nodes_; }  // of environments with ended()
+  const std::vector<float>& final_nodes() const { return final_nodes_; }  // for environments with ended()
   const std::vector<std::int8_t>& masks() const { return masks_; }        // [num_envs, num_devices]; not with `whole`
   const std::vector<std::int8_t>& final_masks() const { return final_masks_; }
   const std::vector<double>& rewards() const { return rewards_; }        // [num_envs]

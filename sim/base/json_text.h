@@ -42,7 +42,7 @@ class JsonSyntaxError : public InputError {
 
 // Anything larger is not a document of emplace, and could take all of a machine's memory.
 struct JsonLimits {
-  std::size_t text_bytes = kMostTextBytes;       // of one text or number, and of white space
+  std::size_t text_bytes = kMostTextBytes;       // size of one string or number, and of white space
   std::size_t values = JsonBuilder::kMaxValues;  // see JsonBuilder
 };
 JsonLimits JsonLimitsOf(InputKind kind);
@@ -71,7 +71,7 @@ class JsonEvents {
   virtual void BeginList() = 0;
   virtual void BeginObject() = 0;
   virtual void Key(std::string_view key) = 0;
-  virtual void End() = 0;  // of the innermost list or object
+  virtual void End() = 0;  // ends the innermost list or object
 
   // Where the next value goes, for errors.
   virtual std::string Place() const = 0;

@@ -136,7 +136,8 @@ bool HasRates(const DeviceKind* device) {
 
 // Ops of measured traces that are not calls of operators (datasets/importers/kineto.h, chakra.h).
 constexpr std::string_view kHostKinds[] = {"host", "wait", "metadata", "meeting"};
-constexpr std::string_view kNetworkKinds[] = {"arrival", "collective", "backlog"};  // what is left of the step before
+constexpr std::string_view kNetworkKinds[] = {"arrival", "collective",
+                                              "backlog"};  // "backlog" is work left over from the previous step
 // Ops of which a trace says how much they do, and not what (datasets/importers/chakra.h).
 constexpr std::string_view kWorkloadKinds[] = {"workload", "load", "store"};
 

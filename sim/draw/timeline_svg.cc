@@ -31,7 +31,7 @@ constexpr double kOpHeight = 18;
 constexpr double kTransferHeight = 6;
 constexpr double kRowHeight = 36;
 constexpr double kMergePixels = 1.0 / 3;
-constexpr double kDigitWidth = 6;  // of a label
+constexpr double kDigitWidth = 6;  // width of a digit in a label
 constexpr double kChainHeight = 4;
 constexpr double kChainOp = 7;         // below the top of a row: over the ops
 constexpr double kChainTransfer = 21;  // over the transfers
@@ -46,7 +46,7 @@ struct Piece {
   double end = 0;
   const char* colour = "";
   std::size_t count = 1;
-  std::string name;   // of the first
+  std::string name;   // name of the first
   std::string label;  // drawn where there is room; "": of one colour, neighbours are one piece
 };
 

@@ -603,7 +603,7 @@ class Run {
   Key earliest_ = kNever;
   std::size_t num_ready_ = 0;
   std::size_t num_changes_ = 0;
-  std::int64_t last_arrival_ = 0;  // of the tensor that is sent
+  std::int64_t last_arrival_ = 0;  // arrival of the tensor that is being sent
   std::int64_t freed_ = 0;         // at the end of the op that starts
 };
 

@@ -19,7 +19,7 @@ namespace emplace::flow {
 struct CollectiveState {
   std::size_t missing = 0;        // members that have not arrived
   std::vector<DeviceId> devices;  // ascending, distinct; of a pair the sender, then the receiver
-  std::uint32_t parts_left = 0;   // that have not arrived, once they have begun
+  std::uint32_t parts_left = 0;   // parts that have not arrived, once the collective has begun
 };
 
 // One flow of a collective that is expanded.
@@ -152,7 +152,7 @@ class Collectives {
   MinHeap<std::uint32_t> may_start_;                    // collectives whose members have all arrived
   std::vector<std::vector<std::uint32_t>> blocked_on_;  // [num_devices]: collectives that wait for the device's
   std::vector<PartState> parts_;
-  std::vector<std::uint32_t> free_parts_;  // of parts_: may be used again
+  std::vector<std::uint32_t> free_parts_;  // entries of parts_ that can be reused
 };
 
 }  // namespace emplace::flow

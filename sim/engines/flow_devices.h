@@ -49,7 +49,7 @@ class FlowDevices {
   std::int64_t end(OpId op) const { return end_[Index(op)]; }
   std::int64_t issue_start(OpId op) const { return issue_start_[Index(op)]; }
   std::int64_t issue_end(OpId op) const { return issue_end_[Index(op)]; }
-  const std::vector<OpId>& order() const { return order_; }  // as ops started
+  const std::vector<OpId>& order() const { return order_; }  // in the order in which ops started
 
   // Adds an op whose inputs are there.
   void AddReady(OpId op) {

@@ -70,8 +70,8 @@ struct Problem {
   Cluster cluster;
   CostTable costs;
   std::vector<std::uint32_t> inputs_left;          // tensors and control inputs that each op waits for
-  std::vector<double> bytes_per_ns;                // of each link of the topology
-  std::vector<std::uint32_t> lane;                 // of each device; kNone: it is not fed. Empty if none is
+  std::vector<double> bytes_per_ns;                // indexed by link of the topology
+  std::vector<std::uint32_t> lane;                 // indexed by device; kNone: the device is not fed. Empty if none is
   std::vector<std::vector<std::uint32_t>> fed_by;  // the devices of each lane
   CollectiveTimes collective_times;
 

@@ -56,7 +56,7 @@ class Topology {
   };
 
   std::uint32_t Widest(Vertex from, Vertex to) const;
-  std::vector<std::uint32_t> LinksOf(std::size_t route) const;  // of a given one
+  std::vector<std::uint32_t> LinksOf(std::size_t route) const;  // links of a given route
   std::vector<Reached> Reach(Vertex from) const;                // by vertex
   void CheckNumberOfParts(std::span<const std::vector<std::uint32_t>> given_links) const;
   void FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* routes) const;

@@ -95,7 +95,7 @@ Duration TimeOf(const StagedGraph& staged, const std::optional<CollectiveTimes>&
 
 // How long the ops of a part take.
 struct PartClock {
-  Duration host{};  // of the issue lane
+  Duration host{};  // time of the issue lane
   Duration device{};
 
   Duration end() const { return std::max(device, host); }
@@ -277,7 +277,7 @@ std::map<std::size_t, RankReaders> ReadersByRank(const StagedGraph& staged, std:
 // What travels between ranks.
 struct Traffic {
   std::map<MessageKey, MessageContents> messages;
-  std::set<TensorId> gradients;  // what stages make and final ops read
+  std::set<TensorId> gradients;  // tensors that stages produce for final ops
 };
 
 // Adds a message that final ops wait for.

@@ -22,7 +22,7 @@ enum class PipelineRole : std::uint8_t { kSourceOp, kForwardOp, kInputOp, kWeigh
 // A placed graph of one micro-batch as the stages of a pipeline.
 struct PlacedPipeline {
   PipelineModel model;
-  std::vector<DeviceId> devices;    // of the model's ranks: those of the schedule, then the other devices
+  std::vector<DeviceId> devices;    // devices of the model's ranks: those of the schedule, then the others
   std::vector<PipelineRole> roles;  // by OpId
   std::vector<std::size_t> stages;  // by OpId; 0 for sources and final ops
   std::vector<OpId> final_ops;      // by their positions in the model

@@ -24,11 +24,11 @@ struct Precedence {
   std::size_t before = 0;  // an event
   Duration pause{};        // between the end of that one and the start
   Cause cause = Cause::kInput;
-  std::size_t rank = 0;  // whose action waits: of a team, each waits for what any of them needs
+  std::size_t rank = 0;  // rank whose action waits; in a team, each member waits for the inputs of all
 };
 
 struct Event {
-  ScheduleChainPart part;  // what it is, and when
+  ScheduleChainPart part;  // the part of the chain, with its times
   std::vector<Precedence> waits;
 };
 
@@ -231,7 +231,7 @@ void Events::AddFinals() {
     const auto collective = model_.final_ops[i].collective;
     const std::size_t first = i;
     const std::size_t behind = i + (collective ? model_.final_collectives[*collective].num_members : 1);
-    std::vector<Precedence> waits;  // of all members, who start together
+    std::vector<Precedence> waits;  // waits of all members, which start together
     for (; i < behind; ++i) {
       AddFinalOp(i, &last[model_.final_ops[i].rank]);
       for (const std::size_t message : after[i]) AddFinalMessage(message, OfFinalOp(i));

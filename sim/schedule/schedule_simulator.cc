@@ -227,7 +227,7 @@ void ScheduleRun::RunFinal() {
   final_start_.assign(model_.ranks.size(), kNotYet);
   final_end_.assign(model_.ranks.size(), Duration{});
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) final_end_[rank] = ranks_[rank].end;
-  std::vector<Duration> group_free(model_.ranks.size());  // of collectives
+  std::vector<Duration> group_free(model_.ranks.size());  // times at which collectives leave the devices
   std::vector<Duration> ends(model_.final_ops.size());
   final_op_starts_.resize(model_.final_ops.size());
   for (std::size_t i = 0; i < model_.final_ops.size();) {

@@ -189,7 +189,7 @@ void Repetition::AddSends(const PipelineAction& action, const Place& place, std:
 
 // The rank's actions, each after the one before it, and what they send.
 void Repetition::AddList(std::size_t rank) {
-  std::vector<std::size_t> channels;  // that the rank has sent on
+  std::vector<std::size_t> channels;  // channels on which the rank has sent
   std::optional<PipelineAction> before;
   for (const PipelineAction& action : schedule_.ranks[rank]) {
     const Place place{ActionNode(action), RepetitionOf(action.micro_batch)};

@@ -85,7 +85,7 @@ TEST(SettingsTest, EveryConflictIsFoundAndNamedByTheDoor) {
 TEST(SettingsTest, NoneIsAsIfItWereNotGiven) {
   SearchSettings settings;
   settings.schedule = "none";
-  settings.micro_batches = 4;  // of the other values of a sweep
+  settings.micro_batches = 4;  // the value of other cells of a sweep
   settings.start = "none";
   CheckSettings(settings, Door::kExperiment);
   const SearchSettings resolved = Resolved(settings);

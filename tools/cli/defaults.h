@@ -14,7 +14,7 @@ struct Defaults {
   template <typename T>
   struct Value {
     T value;
-    std::string file;  // where it is from
+    std::string file;  // source of the value
   };
   std::optional<Value<std::string>> cluster;    // a name, or a file relative to the folder of emplace.yaml
   std::optional<Value<std::string>> costs;      // a cost model

@@ -30,10 +30,11 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 a negative answer, such as no placement that fits; 2 bad input; 70 a bug in emplace; 71 "
+    "Exit status: 0 done; 1 a negative answer, such as no placement that fits; 2 invalid input; 70 a bug in emplace; "
+    "71 "
     "out of "
     "memory;\n"
-    "128 + N where signal N ended it.\n"
+    "128 + N if signal N ended it.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
 int Complain(int status, std::string_view line) {
@@ -160,7 +161,8 @@ const CLI::App* running = nullptr;  // the command; null before it runs
 
 int RunProgram(int argc, char** argv) {
   static CLI::App app(
-      "Device placement: which op of a training graph goes on which device, and how long a step then takes.");
+      "Search and simulate device placements: which device should run each op of a training graph, and how long does a "
+      "step take?");
   app.name("emplace");
   app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
   app.require_subcommand(1);
@@ -237,7 +239,7 @@ int Main(int argc, char** argv) {
                       "emplace: no further thread or process can be started (a higher limit: ulimit -u, ulimit -v)");
     }
     return Complain(kBadInput,
-                    fmt::format("emplace: the system refuses what it was asked for ({})", error.code().message()));
+                    fmt::format("emplace: the operating system refused a request ({})", error.code().message()));
   } catch (const std::exception& error) {
     return ComplainOfBug(error);
   }

@@ -62,7 +62,7 @@ TEST(CategoricalTest, NoiseIsNormalAndItsLargestIsAsLargeAsAsked) {
   EXPECT_FLOAT_EQ(largest, 1);
   EXPECT_NEAR(sum / std::sqrt(squares * count), 0, 0.03);      // the mean, in standard errors: 4.2
   EXPECT_NEAR(fourth * count / (squares * squares), 3, 0.15);  // kurtosis; its standard error is 0.035
-  EXPECT_NEAR(1 / std::sqrt(squares / count), 4.1, 0.6);       // of 20,001 draws the largest is at about 4.1 sigma
+  EXPECT_NEAR(1 / std::sqrt(squares / count), 4.1, 0.6);       // the largest of 20,001 draws is at about 4.1 sigma
   agents::DrawNoise(0, rng, row);
   EXPECT_EQ(std::count(row.begin(), row.end(), 0.0F), 20'001);
 }

@@ -121,9 +121,10 @@ agent: {name: heft}
   EXPECT_EQ(problem.max_groups, 20U);
   experiments::TrialChoice other = choice;
   other.graph->fingerprint = "0123456789abcdef";
-  EXPECT_EQ(ErrorOf([&] { experiments::LoadProblem(*other.graph, other); }),
-            "graph: instance: planted-800-equal-4 has another hash than when the trial was planned (sweep again: that "
-            "makes a new trial)");
+  EXPECT_EQ(
+      ErrorOf([&] { experiments::LoadProblem(*other.graph, other); }),
+      "graph: instance: planted-800-equal-4 has a different hash than when the trial was planned (sweep again: that "
+      "makes a new trial)");
   // A spec is read as it was written.
   EXPECT_EQ(*experiments::ReadTrialChoice(experiments::TrialChoiceToJson(choice)).graph, *choice.graph);
 }
@@ -211,9 +212,8 @@ TEST(ProblemTest, AFileThatHasChangedIsRefused) {
   const std::string other = path + "2";
   std::filesystem::copy_file(path, other, std::filesystem::copy_options::overwrite_existing);
   choice.graph->file = other;
-  EXPECT_EQ(
-      ErrorOf([&] { experiments::LoadSearchSpec(choice); }),
-      "graph: " + other + ": is not what it was when the trial was planned (sweep again: that makes a new trial)");
+  EXPECT_EQ(ErrorOf([&] { experiments::LoadSearchSpec(choice); }),
+            "graph: " + other + ": has changed since the trial was planned (sweep again to make a new trial)");
   std::filesystem::remove(path);
   std::filesystem::remove(other);
 }

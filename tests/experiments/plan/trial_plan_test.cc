@@ -217,7 +217,7 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
                                 WithLine("transfer: {set: {steps: 3}}", WithLine("validate_every: 2"))),
                        "/nowhere/x.yaml");
             }),
-            file + "transfer: does not go with real devices (one graph at a time)");
+            file + "transfer: cannot be used with real devices (one graph at a time)");
   EXPECT_EQ(refusal("sweep: {agent: [{name: random}, {name: cpu_only}]}"),
             file + "sweep.agent[1].name: cpu_only has nothing to propose without a CPU (exclude it)");
   EXPECT_EQ(refusal("sweep: {cluster.gpus: [1, 2]}").rfind(file + "sweep[\"cluster.gpus\"][0]: cannot be used", 0), 0U);

@@ -162,7 +162,7 @@ TEST_F(RunStateTest, ItSaysWhatRunsWhatWaitsAndWhatFailed) {
   EXPECT_EQ(state.num_waiting(), 2U);
   ASSERT_EQ(state.waiting.size(), 2U);
   EXPECT_EQ(state.waiting[0].reason, "not started");
-  EXPECT_EQ(state.waiting[1].reason, "the process on far gave no sign for longer than its lease of 60 s");
+  EXPECT_EQ(state.waiting[1].reason, "the process on far sent no heartbeat for longer than its lease of 60 s");
   EXPECT_EQ(state.others, 1U);
   EXPECT_TRUE(state.left_seconds);
   EXPECT_TRUE(state.differing.empty());

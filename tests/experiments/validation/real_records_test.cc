@@ -77,7 +77,7 @@ ActivityTrace RecordsOf(const datasets::KinetoTrace& trace) {
 struct RealTrace {
   std::string file;
   ActivityTrace records;
-  double busy_millis = 0;  // that another program, TraceLens, computed
+  double busy_millis = 0;  // busy time computed by another program, TraceLens
 };
 
 std::vector<RealTrace> RealTraces() {

@@ -114,7 +114,7 @@ TEST(ProgressTest, ABusyLineLastsUntilSomethingIsPrinted) {
   const Terminal terminal;
   BusyLine busy("import", milliseconds(1));
   EXPECT_THAT(terminal.Await(), HasSubstr("import: 1 s so far"));
-  std::cout << "";  // what std::cout is tied to is flushed first
+  std::cout << "";  // the stream to which std::cout is tied is flushed first
   EXPECT_THAT(terminal.Await(), ::testing::EndsWith(kErased));
   EXPECT_EQ(terminal.Read(200), "");
   BusyLine next("explain", milliseconds(1));

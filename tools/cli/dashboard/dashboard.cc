@@ -149,7 +149,7 @@ std::string ShortestHtml(const std::vector<experiments::TrialRecord>& trials, co
 // Where an agent stands on a question.
 struct Standing {
   std::string label = {};
-  std::optional<experiments::CurvePoint> last = {};  // of its curve
+  std::optional<experiments::CurvePoint> last = {};  // last point of its curve
   std::size_t trials = 0;
   std::size_t finished = 0;
 };

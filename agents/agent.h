@@ -47,7 +47,7 @@ struct EpisodesLeftOut {
 // A summary of one episode of a learning agent, for learning curves.
 struct EpisodeRecord {
   std::size_t episode = 0;                 // index within its graph, from 0
-  std::size_t evaluations = 0;             // on its graph so far
+  std::size_t evaluations = 0;             // evaluations on its graph so far
   bool argmax = false;                     // neither sampling nor learning: an evaluation of the policy
   double final_micros = 0;                 // step time of the episode's last placement
   double best_micros = 0;                  // shortest step time in the episode
@@ -89,7 +89,7 @@ class Agent {
   virtual void Save(std::ostream& out) const = 0;
   virtual void Load(std::istream& in) = 0;
 
-  // What else there is to say about the answer, in one line for people; "" if nothing.
+  // An optional remark about the answer for the user, in one line; "" if there is none.
   virtual std::string Note() const { return ""; }
 
   // Outputs of an evaluation needed in addition to the step time: start times, peak memory.

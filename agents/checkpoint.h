@@ -26,7 +26,7 @@ struct GraphState {
   std::optional<double> start_micros;  // step time of the first placement
   std::optional<double> final_micros;  // step time of the last placement, if it fits
   std::optional<double> smallest_overflow_bytes;
-  std::vector<std::pair<std::size_t, double>> trace;  // at each improvement: evaluations so far, best step time in us
+  std::vector<std::pair<std::size_t, double>> trace;  // (evaluations so far, best step time in us) at each improvement
   EpisodeHistory episodes;
   bool operator==(const GraphState&) const = default;
 };

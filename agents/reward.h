@@ -68,7 +68,7 @@ struct RelativeCost {
   double Cost(std::int64_t step_ns, double overflow) const;
 };
 
-// What counts as the step time of a placement that does not fit, in us; none: the reward has no such time.
+// The step time that counts for a placement that does not fit, in us; none: the reward has no such time.
 std::optional<double> InvalidMicros(const RewardOptions& options);
 
 // Whether more than half of the evaluations had a reward at its floor.

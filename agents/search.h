@@ -33,7 +33,7 @@ struct SearchProblem {
   Graph graph;
   Cluster cluster;
   CostTable costs;
-  std::string name = {};                        // in results; "": the graph's
+  std::string name = {};                        // name in results; "": that of the graph
   std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = kDefaultGroups;
@@ -53,7 +53,7 @@ struct SearchSpec : SearchSettings {
   SearchProblem problem;
   std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
   std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
-  // What `schedule` names, as LoadSchedule reads it; none: a step has one batch.
+  // The schedule named by `schedule`, read by LoadSchedule; none: a step has one batch.
   std::optional<ScheduleChoice> pipeline = {};
   // A placement of the first graph's ops to start from, instead of `start`; agents that do not search ignore it.
   std::optional<Placement> given_start = {};
@@ -83,7 +83,7 @@ struct SearchInterrupted : std::exception {
 };
 
 struct SearchProgress {
-  std::size_t evaluations = 0;  // on all graphs
+  std::size_t evaluations = 0;  // total over all graphs
   std::size_t budget = 0;
   std::optional<double> best_micros;  // best step time on the first graph, among placements that fit
 };

@@ -28,19 +28,20 @@ struct SearchSettings {
   std::string engine = "fifo";
   std::string collectives = "model";
   std::string objective = "step_time";  // text for ParseObjective
-  std::string schedule = {};            // by name, or a file; "": a step has one batch
+  std::string schedule = {};            // name or file; "": a step has one batch
   std::size_t micro_batches = 0;        // number of micro-batches of a named schedule
 
   // The agent, and what it may do.
   std::string label = {};  // its name in reports
   std::string agent = "multilevel_search";
   OptionMap agent_options = {};
-  std::size_t evaluations = 0;  // on each graph; 0: the agent's default
+  std::size_t evaluations = 0;  // evaluations per graph; 0: the agent's default
   std::size_t episodes = 0;     // if not 0, replaces evaluations: 1 + episodes * number of groups
   double seconds = 0;           // 0: no limit
   std::string grouping = {};    // a grouper, or a file; "": the agent's default
-  std::size_t groups = 0;       // at which merge_and_colocate stops; 0: kDefaultGroups, or the family member's number
-  std::string reward = {};      // text for ParseReward; "": the agent's default
+  std::size_t groups =
+      0;  // number of groups at which merge_and_colocate stops; 0: kDefaultGroups, or the number of the family's member
+  std::string reward = {};  // text for ParseReward; "": the agent's default
   // Placements by name (named_placement.h), or a file; "": none. The search begins at `start`. What it finds counts
   // from `incumbent`, which costs no evaluation and is not shown to the agent; it changes nothing where it does not
   // fit.
@@ -61,7 +62,7 @@ struct SearchSettings {
   std::string statistic = "median";
   double patience = 1;        // seconds spent on steps that do not count because others disturbed a device
   bool interleave = false;    // between steps, ops are run by themselves too
-  bool measure_best = false;  // at the end; always done if devices are used
+  bool measure_best = false;  // measure the best placement at the end; always done if devices are used
 
   bool operator==(const SearchSettings&) const = default;
 
@@ -94,13 +95,13 @@ struct Setting {
 
   std::string_view name;
   Member member;
-  std::string_view placeholder;     // for the value in help texts
+  std::string_view placeholder;     // placeholder for the value in help texts
   std::string_view hint;            // noun for a value: "a reward"
   std::string_view help;            // description, with the default
   std::string_view example;         // a valid value that is not the default
-  std::string_view path = {};       // in experiments, if it is not the name
-  std::string_view spec_path = {};  // in spec.json, if it is not `path`
-  std::string_view keyword = {};    // in Python, if it is not the name
+  std::string_view path = {};       // key path in experiments, if it differs from the name
+  std::string_view spec_path = {};  // key in spec.json, if it differs from `path`
+  std::string_view keyword = {};    // keyword in Python, if it differs from the name
   std::uint64_t least = 0;          // smallest value of an integer
   std::uint64_t most = kMostInteger;
   double low = 0;  // smallest value of a number
@@ -115,7 +116,7 @@ struct Setting {
   // Whether spec.json has it otherwise. Null: if it is not the default.
   bool (*is_written)(const SearchSettings& settings) = nullptr;
   unsigned doors = 15;         // sum of Door
-  bool is_simulation = false;  // also of commands that simulate and do not search
+  bool is_simulation = false;  // also an option of commands that simulate and do not search
 
   static constexpr std::uint64_t kMostInteger = (std::uint64_t{1} << 62) - 1;
 
@@ -124,7 +125,7 @@ struct Setting {
 // A schedule is a file if its name ends in .csv or .csv.gz, or is "-".
 bool IsScheduleFile(std::string_view name);
 
-// What rows of the list below refer to: the known names, values that are files, checks, and when spec.json has them.
+// Functions to which rows of the list below refer: known names, values that are files, checks, presence in spec.json.
 namespace setting_rows {
 
 std::vector<std::string> Engines();
@@ -435,7 +436,7 @@ inline constexpr Setting kAllSettings[] = {
 inline std::span<const Setting> AllSettings() { return kAllSettings; }
 const Setting& FindSetting(std::string_view name);
 
-// What the setting is called at this door: "--micro-batches", "micro_batches", "budget.evaluations".
+// The name of the setting at this door: "--micro-batches", "micro_batches", "budget.evaluations".
 std::string PlaceOf(const Setting& setting, Door door);
 std::string PlaceOf(std::string_view setting, Door door);
 

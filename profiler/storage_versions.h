@@ -31,7 +31,7 @@ struct OpOutput {
   auto operator<=>(const OpOutput&) const = default;
 };
 
-// Who wrote what is in memory now: turns calls that share and overwrite storage into edges between ops.
+// Tracks the last writer of each storage: turns calls that share and overwrite storage into edges between ops.
 //
 // Example: x = conv(); v = x.view(); v.add_(1); y = relu(x). y's array is x as conv made it, but its values are add_'s:
 // Read of x gives {conv, add_}. Read of v gives {add_}.
@@ -42,8 +42,8 @@ class StorageVersions {
   // An op's output: new memory, or a view of what the op read.
   void Define(StorageId storage, const ArrayView& view, OpOutput output);
 
-  // What holds the values of `view` now: first the output that has this array, then, oldest first, those written
-  // since through other views. None if the array is not known.
+  // The outputs that hold the current values of `view`: first the output that has this array, then, oldest first, those
+  // written since through other views. None if the array is not known.
   std::optional<std::vector<OpOutput>> Read(StorageId storage, const ArrayView& view) const;
 
   // Whether anything in it is known.

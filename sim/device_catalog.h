@@ -13,8 +13,9 @@
 
 namespace emplace {
 
-// What limits an op: the row of a device kind's efficiency table. kNone: takes no time of its own (inputs, variables).
-// kNormalisation (norms and softmax), kAttention, kOptimizer and kRecurrent are of ATen's operators only (aten_work.h).
+// The limiting resource of an op: the row of a device kind's efficiency table. kNone: takes no time of its own (inputs,
+// variables). kNormalisation (norms and softmax), kAttention, kOptimizer and kRecurrent are of ATen's operators only
+// (aten_work.h).
 enum class OpClass : std::uint8_t {
   kNone,
   kConvolution,

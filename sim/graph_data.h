@@ -36,7 +36,7 @@ class TextArena {
   std::size_t capacity_ = 0;
 };
 
-// What a graph holds. Nothing moves once GraphBuilder::Build has filled it: the views of Op and Tensor point into it.
+// The data of a graph. Nothing moves once GraphBuilder::Build has filled it: the views of Op and Tensor point into it.
 struct Graph::Data {
   std::string name;
   std::string metadata;
@@ -60,13 +60,13 @@ struct Graph::Data {
   std::vector<OpId> colocation_class;
   std::vector<OpId> members;  // members of collectives, one collective after the other
   std::vector<Collective> collectives;
-  std::vector<std::uint32_t> collective_of;  // by OpId: kNoCollective: of none; empty where there are none
+  std::vector<std::uint32_t> collective_of;  // indexed by OpId: kInvalidCollective: not in one; empty if there are none
   Adjacency adjacency;
 };
 
 namespace internal {
 
-inline constexpr std::uint32_t kNoCollective = ~0U;
+inline constexpr std::uint32_t kInvalidCollective = ~0U;
 
 // Finds the collectives of a graph that is otherwise put together.
 class CollectiveFinder {

@@ -111,7 +111,7 @@ class TraceWriter {
     out_ << "}}";
   }
 
-  // What the issue lane does for an op.
+  // The issue of an op on its lane.
   void WriteIssue(const Timeline::OpRun& run) {
     Begin();
     fmt::print(out_, R"({{"ph": "X", "name": {}, "cat": "issue", "pid": {}, "tid": {}, "ts": {}, "dur": {}}})",

@@ -17,7 +17,7 @@
 
 namespace emplace::agents {
 
-// What no placement beats, and by which argument.
+// A lower bound for all placements, and the argument that proves it.
 struct Bound {
   std::string_view method;
   std::int64_t nanos = 0;
@@ -57,9 +57,9 @@ void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& 
 bool CanBeExact(const Graph& graph, const Cluster& cluster);
 
 struct BoundOptions {
-  SimOptions simulation = {};                                 // options of the steps to bound
-  double seconds = 60;                                        // for the linear program and branch and bound
-  std::optional<Placement> start = {};                        // a good placement
+  SimOptions simulation = {};           // options of the steps to bound
+  double seconds = 60;                  // time limit of the linear program and of branch and bound
+  std::optional<Placement> start = {};  // a good placement
   std::function<bool(const ExactProgress&)> keep_going = {};  // called by branch and bound; may be empty
 };
 

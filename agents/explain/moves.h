@@ -15,7 +15,7 @@
 
 namespace emplace::agents {
 
-// What is moved together.
+// The unit of a move.
 enum class MoveUnit : std::uint8_t {
   kOp,
   kColocationClass,  // several ops that `colocate_with` ties together
@@ -31,7 +31,7 @@ struct Move {
   DeviceId from{};
   DeviceId to{};
   double step_time_micros = 0;  // simulated, after the move
-  double gain_micros = 0;       // by which the step is shorter
+  double gain_micros = 0;       // reduction of the step time
   double overflow_bytes = 0;    // memory beyond capacities after the move, summed over devices
 };
 

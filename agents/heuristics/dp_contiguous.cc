@@ -30,12 +30,12 @@ Placement PlaceContiguously(const Environment& env, const DpContiguousOptions& o
   const StageCostOptions& asked = has_costs ? env.stage_options() : options.costs;
   for (const StageMemory memory : {StageMemory::kAll, StageMemory::kPersistent, StageMemory::kNone}) {
     if (memory < asked.memory) continue;
-    const bool as_asked = has_costs && memory == asked.memory;
+    const bool use_given = has_costs && memory == asked.memory;
     const StageCosts made =
-        as_asked ? StageCosts()
-                 : MakeStageCosts(env.op_graph(), seen.cluster, env.costs(), {.link = asked.link, .memory = memory});
+        use_given ? StageCosts()
+                  : MakeStageCosts(env.op_graph(), seen.cluster, env.costs(), {.link = asked.link, .memory = memory});
     const auto plan = WithLocation("dp_contiguous", [&] {
-      return PlanContiguous(env.op_graph(), env.grouping(), as_asked ? *env.stage_costs() : made, options.plan);
+      return PlanContiguous(env.op_graph(), env.grouping(), use_given ? *env.stage_costs() : made, options.plan);
     });
     if (plan) return OfGroups(env, plan->placement);
   }

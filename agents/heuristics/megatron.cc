@@ -20,7 +20,7 @@
 namespace emplace::agents {
 namespace {
 
-// What counts of replicas, parts and blocks may be at most: products of three of them fit.
+// The limit for numbers of replicas, parts and blocks, whose products of three must not overflow.
 constexpr std::int64_t kMost = 1 << 20;
 
 // The digits at the front of `text`, which loses them; none, if there are none or they are too many.

@@ -21,7 +21,7 @@ struct PipeDreamOptions {
 struct PipeDreamAnswer {
   Placement placement;       // placement of groups: the plan without replicas
   PipeDreamPlan straight;    // without replicas
-  PipeDreamPlan replicated;  // with them
+  PipeDreamPlan replicated;  // the plan with replicas
   std::string note;          // the replicated plan in words
 };
 

@@ -12,7 +12,7 @@
 
 namespace emplace::agents {
 
-// What an encoder samples from a graph before it embeds it.
+// The sample that an encoder takes from a graph before it embeds it.
 struct GraphSample {
   NodeLists neighbours;  // indexed by node; for GraphSAGE
   // P-GNN: the related anchors and their weights, for each anchor set and node.

@@ -35,8 +35,9 @@ struct GraphTransformerOptions {
   std::size_t segment = 128;
 };
 
-// What the network computes once for several nodes. Nodes of a class have the same vectors in all layers of neighbours.
-// Nodes of one class in one segment are a token: without positions, attention gives them the same logits.
+// Groups of nodes for which the network computes vectors only once. Nodes of a class have the same vectors in all
+// layers of neighbours. Nodes of one class in one segment are a token: without positions, attention gives them the same
+// logits.
 struct GraphTokens {
   std::vector<std::uint32_t> first;                    // [num_classes]: a node of the class
   std::vector<std::vector<std::uint32_t>> neighbours;  // [num_classes]: the classes of that node's neighbours

@@ -14,7 +14,7 @@
 
 namespace emplace::agents {
 
-// What the decoder's attention averages into its context.
+// The vectors that the decoder's attention averages into its context.
 enum class AttentionOver : std::uint8_t {
   kStates,  // the encoder's states. Source: Bahdanau et al. 2015, equation 5
   kKeys,    // their projections, which scores are computed from; as in the code of Mirhoseini et al. 2018

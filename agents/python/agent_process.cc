@@ -44,7 +44,7 @@ constexpr std::chrono::seconds kGrace(5);
 constexpr std::size_t kMostAnswerBytes = (std::size_t{1} << 30) + (std::size_t{1} << 20);
 constexpr std::size_t kMostErrorBytes = 500;
 
-// What becomes of the child besides its program: its files, and a process group of its own.
+// The attributes of the child process besides its program: its files, and a separate process group.
 class SpawnActions {
  public:
   SpawnActions() {
@@ -216,7 +216,7 @@ std::string AgentProcess::ReadLine() {
 
 double AgentProcess::CpuSeconds() const {
   if (process_ < 0) return gone_seconds_ + tree_seconds_;
-  // What a process took that ended without being waited for is in no later sum.
+  // The time of a process that ended without being waited for is not part of later sums.
   const double seconds = CpuSecondsOfTree(process_);
   gone_seconds_ += std::max(tree_seconds_ - seconds, 0.0);
   tree_seconds_ = seconds;

@@ -234,7 +234,7 @@ class PythonAgent : public Agent {
   mutable bool finished_ = false;
   std::string note_;
   std::set<std::size_t> described_;
-  std::map<std::size_t, BestPlacement> best_;  // by Environment::index()
+  std::map<std::size_t, BestPlacement> best_;  // keyed by Environment::index()
 };
 
 bool IsPythonName(std::string_view text) {

@@ -34,7 +34,7 @@ struct Crossing {
   std::vector<double> micros;   // [num_classes]: what a device of the class pays
 };
 
-// What the load of devices follows from.
+// The costs from which loads of devices are computed.
 struct StageCosts {
   std::vector<DeviceClass> classes;
   std::vector<Bytes> bytes;  // [num_ops]: memory that the op takes on its device

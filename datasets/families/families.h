@@ -20,7 +20,7 @@ inline constexpr std::size_t kFamilySize = 32;
 struct FamilyMember {
   Graph graph;                 // its name is FAMILY_NN
   bool training = false;       // whether it belongs to the half for training agents, not for testing them
-  std::size_t num_groups = 0;  // to which Merge-and-Colocate is to take it
+  std::size_t num_groups = 0;  // number of groups for Merge-and-Colocate
   std::vector<std::pair<std::string, std::string>> drawn;  // the random choices in order, such as {"batch", "271"}
 };
 

@@ -30,7 +30,7 @@ double NormalQuantile(double probability) {
   return (low + high) / 2;
 }
 
-// What a seed says before any graph is made.
+// The random choices of a seed, before any graph is built.
 struct Draws {
   explicit Draws(std::uint64_t seed) {
     Rng rng(seed);

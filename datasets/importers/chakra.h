@@ -15,7 +15,7 @@
 
 namespace emplace::datasets {
 
-// What a node says of process groups. Few do.
+// Data about process groups, which only few nodes have.
 struct ChakraNodeGroups {
   // A collective names its group, attribute pg_name or comm_group; the number of its ranks, attribute pg_size or
   // group_size; whether attribute involved_dim leaves out dimensions of the network.
@@ -33,7 +33,7 @@ struct ChakraNode {
   std::string name;
   Type type = Type::kInvalid;
   std::vector<std::uint64_t> before = {};  // data_deps, then ctrl_deps
-  std::size_t num_data = 0;                // how many of `before` are data_deps
+  std::size_t num_data = 0;                // number of data_deps in `before`
   std::uint64_t start_micros = 0;
   std::uint64_t micros = 0;                // duration_micros, or `runtime`
   std::optional<std::int64_t> nanos = {};  // attribute duration_ns, which comes before micros; what emplace writes

@@ -38,7 +38,7 @@ struct ChakraTrace {
   std::size_t unreadable_groups = 0;      // lists of process groups that cannot be read
   bool is_workload = false;               // there are nodes that need a time
 
-  // What is added from here on is of a further rank.
+  // Starts a further rank: all later additions belong to it.
   void BeginRank(std::int64_t rank);
   void Add(ChakraNode&& node);
   std::string PlaceOf(std::size_t item) const;

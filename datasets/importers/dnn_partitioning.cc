@@ -295,7 +295,7 @@ Cluster MakeCluster(const Input& input) {
                  std::move(devices), std::move(links), Channels::kPerDevice);
 }
 
-// What is said of the unit of `cost`: an edge agrees with a unit if its size takes that long at 2 GiB/s.
+// A note about the unit of `cost`: an edge agrees with a unit if its size takes that long at 2 GiB/s.
 void NoteCosts(const Input& input, std::vector<std::string>* notes) {
   constexpr double kTolerance = 1e-6;
   const auto near = [](double a, double b) { return std::abs(a - b) <= kTolerance * std::max(a, b); };

@@ -45,7 +45,7 @@ struct ExportGraph {
   std::vector<ExportArgument> inputs;
   std::vector<ExportArgument> outputs;
   std::vector<ExportNode> nodes;
-  std::unordered_map<std::string_view, ExportTensor> tensors;   // by name
+  std::unordered_map<std::string_view, ExportTensor> tensors;   // keyed by name
   std::unordered_map<std::string_view, std::int64_t> integers;  // sizes by name; those without a value are left out
 };
 

@@ -171,7 +171,7 @@ class TraceReader : public JsonEvents {
     }
   }
 
-  // What stands beside the list of events.
+  // Data outside the list of events.
   void Root(std::string_view text) {
     if (IsUnderEvents()) Refuse("is not a list of trace events");
     const std::size_t depth = frames_.size();
@@ -187,8 +187,8 @@ class TraceReader : public JsonEvents {
     }
     if (depth == 3 && first == "deviceProperties") {
       // A name without an id has a number that no device has.
-      constexpr std::int64_t kNoGpu = -1;
-      const std::int64_t known = gpu_.value_or(kNoGpu - static_cast<std::int64_t>(table_.trace().gpus.size()));
+      constexpr std::int64_t kInvalidGpu = -1;
+      const std::int64_t known = gpu_.value_or(kInvalidGpu - static_cast<std::int64_t>(table_.trace().gpus.size()));
       if (key == "name") {
         table_.trace().gpus[known] = text;
         gpu_ = known;
@@ -358,7 +358,7 @@ void LeaveOutOtherClocks(KinetoTrace* trace) {
 
 // Steps that follow one another on a thread under one number get numbers of their own.
 void NumberRepeatedSteps(KinetoTrace* trace) {
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> ends;  // by thread and number
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> ends;  // keyed by thread and number
   for (const TraceStepMark& mark : trace->steps) {
     const auto [end, is_new] = ends.emplace(std::pair(mark.thread, mark.number), mark.end);
     if (!is_new && mark.start >= end->second) trace->has_repeated_steps = true;

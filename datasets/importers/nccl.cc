@@ -150,7 +150,7 @@ struct AddedNvLink {
   std::string_view kind;  // the kind of the GPUs; "": not said
 };
 
-// What --nvlink says: a kind, or GB/s of each GPU and direction.
+// The value of --nvlink: a kind, or GB/s of each GPU and direction.
 AddedNvLink ParseNvLink(const std::string& text) {
   std::string known;
   for (const NvLinkKind& each : kNvLinkKinds) {
@@ -401,7 +401,7 @@ class SystemReader {
   std::vector<Card> cards_;
   std::set<std::string> names_;
   std::map<std::string, std::string> gpu_of_bus_;
-  std::map<std::string, std::size_t> copies_;  // how often a switch's bus id was seen
+  std::map<std::string, std::size_t> copies_;  // number of times that a switch's bus id occurs
   std::string numa_;                           // the CPU that is being read
 };
 

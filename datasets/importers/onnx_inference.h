@@ -14,7 +14,7 @@
 
 namespace emplace::datasets {
 
-// What the names of a model's values stand for.
+// The values to which the names in a model refer.
 struct OnnxValueNames {
   std::unordered_set<std::string> initializers;
   std::unordered_set<std::string> inputs;

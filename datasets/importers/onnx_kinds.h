@@ -12,7 +12,7 @@
 
 namespace emplace::datasets {
 
-// What is known of the values of a model: types of all of them, and the content of some.
+// The known types of the values of a model, and the content of some of them.
 struct OnnxValues {
   std::unordered_map<std::string, OnnxType> types;
   const std::map<std::string, std::vector<std::int64_t>>* constants = nullptr;

@@ -43,11 +43,11 @@ struct EtNode {
 
 // Traces have millions of calls, few of which differ in more than their tensors: what repeats is held once.
 struct EtTrace {
-  static constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
+  static constexpr std::uint32_t kInvalidNode = ~std::uint32_t{0};
 
   std::string schema;
-  std::vector<EtNode> nodes;           // by id, which is the order of calls
-  std::vector<std::uint32_t> parents;  // by node, as positions in `nodes`; kNoNode: none
+  std::vector<EtNode> nodes;           // ordered by id, which is the order of calls
+  std::vector<std::uint32_t> parents;  // indexed by node, as positions in `nodes`; kInvalidNode: none
   std::vector<EtTensor> tensors;
   std::vector<std::vector<std::int64_t>> shapes;  // [0] is that of a scalar, and of what has none
   std::vector<std::string> texts;                 // [0] is ""
@@ -73,12 +73,12 @@ std::vector<std::size_t> MutatedArguments(std::string_view schema);
 // call tree, and nodes that call nothing but allocations, views, copies and fills.
 std::vector<bool> OpsOfTree(const EtTrace& trace);
 
-// What a Kineto trace of the same step says: device time in µs for each node (negative: not in it), summed over the
+// Data from a Kineto trace of the same step: device time in µs for each node (negative: not in it), summed over the
 // kernels, copies and sets of the calls inside the node, but not inside a recorded part of it. Joined by Record
 // function id, or where the trace has none by order: the k-th call of a name there is the k-th here. Of a trace of n
 // equal steps, the mean.
 struct EtTimes {
-  std::vector<double> micros;  // by node
+  std::vector<double> micros;  // indexed by node
   std::size_t joined = 0;      // nodes
   double total_micros = 0;     // device time of one step, whether joined or not
   std::string device_kind;

@@ -21,7 +21,7 @@ struct RnnlmOptions {
   Granularity granularity = Granularity::kFused;
 };
 
-// What layer `layer` reads at step t: dropout acts on what passes between layers, not between steps.
+// The input of layer `layer` at step t: dropout acts between layers, not between steps.
 Value Below(NetworkBuilder& net, Value x, bool dropout) { return dropout ? Dropout(net, x) : x; }
 
 // [batch, hidden] of each step, through all layers.

@@ -34,7 +34,7 @@ void AddOutput(std::int64_t bytes, OpSpec* spec) { spec->outputs.emplace_back().
 
 std::string OpName(char prefix, std::size_t number) { return fmt::format("{}{:06}", prefix, number); }
 
-// What is drawn of a forward op; its backward and update ops follow from it.
+// The random properties of a forward op; its backward and update ops follow from it.
 struct Drawn {
   std::int64_t micros = 0;
   std::int64_t bytes = 0;

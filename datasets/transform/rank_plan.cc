@@ -296,7 +296,7 @@ Graph RankPlan::Write(const Ranks& ranks) const {
         for (const std::uint32_t control : op.controls) {
           if (position[control] != kAbsent) spec.control_positions.push_back(position[control]);
         }
-        // What adds up less on this rank.
+        // Sums with fewer summands on this rank.
         const std::size_t left_out = op.inputs.size() - spec.input_positions.size();
         spec.flop = op.flop - static_cast<double>(left_out);
         builder.Add(spec);

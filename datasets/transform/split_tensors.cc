@@ -98,7 +98,7 @@ class Splitter {
                                      Quoted(op().name), op().kind));
   }
 
-  // What the first block says of all.
+  // Properties of the first block, which all blocks share.
   void CheckNetwork() {
     const auto qkv = plan_.Find("block0/attention/qkv/weights");
     const auto inner = plan_.Find("block0/feed_forward/inner/weights");
@@ -111,7 +111,7 @@ class Splitter {
     CheckDivides("heads", *heads);
     CheckDivides("the inner width of the MLP", *inner);
   }
-  // What there is along axis 1.
+  // The size along axis 1.
   void CheckDivides(std::string_view what, std::uint32_t of) {
     at_ = of;
     if (op().outputs.empty() || op().outputs[0].shape.size() < 2) Refuse();

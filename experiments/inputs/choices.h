@@ -15,7 +15,7 @@
 
 namespace emplace::experiments {
 
-// What a search is of, by name: from an experiment, a spec.json or command-line options. load.h loads it.
+// The problem of a search, by name: from an experiment, a spec.json or command-line options. load.h loads it.
 // Each struct has one list of its fields in spec.json (json_struct.h).
 
 // One graph: a member of a family, an instance of the library, a file or a generated network, and what is made of it.

@@ -178,7 +178,7 @@ CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels
   return WithLocation(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 
-const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed) {
+const std::vector<FamilyMemberFacts>& FamilyFacts(std::string_view family, std::uint64_t seed) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, std::uint64_t>, std::vector<FamilyMemberFacts>> kept;
   const std::lock_guard lock(mutex);

@@ -75,7 +75,7 @@ struct LibraryGraph {
 struct LibraryCluster {
   std::string name = {};                        // a file of datasets/library/clusters, else a shipped cluster
   std::optional<std::uint64_t> gpus = {};       // the number of accelerators to keep, beside every CPU
-  std::vector<std::string> devices = {};        // to keep; empty: all
+  std::vector<std::string> devices = {};        // devices to keep; empty: all
   std::optional<std::uint64_t> memory_kb = {};  // memory of each accelerator in thousand bytes, instead of the file's
 
   static void Fields(auto& visit, auto& self) {

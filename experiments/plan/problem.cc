@@ -32,7 +32,7 @@ constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
 
 std::size_t GroupsOf(const GraphSource& graph, const TrialChoice& choice) {
   std::uint64_t groups = graph.groups.value_or(choice.groups);
-  if (groups == 0 && !graph.dataset.empty()) groups = FactsOfFamily(graph.dataset, graph.seed)[graph.index].num_groups;
+  if (groups == 0 && !graph.dataset.empty()) groups = FamilyFacts(graph.dataset, graph.seed)[graph.index].num_groups;
   return groups == 0 ? agents::kDefaultGroups : groups;
 }
 

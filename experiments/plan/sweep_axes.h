@@ -24,7 +24,7 @@ struct SweepCell {
   JsonValue root;  // the experiment with these values in place
   struct Setting {
     std::string path;
-    std::size_t index = 0;  // in the axis
+    std::size_t index = 0;  // index in the axis
     JsonValue value;
     std::string text = {};  // the value in words, distinct within its axis
   };

@@ -25,7 +25,7 @@ struct PlannedTrial {
 };
 
 struct TrialPlan {
-  std::vector<PlannedTrial> trials;  // by cell, graph, seed
+  std::vector<PlannedTrial> trials;  // ordered by cell, graph, seed
   // Trials that are equal after resolution (for example numbers of groups with a grouper that has none) are run once,
   // as they would have the same result.
   std::size_t merged = 0;

@@ -49,7 +49,7 @@ bool DefinesTheProblem(std::string_view path) {
   return false;
 }
 
-// What the graphs of a group have in common: their description without the parts that tell repetitions apart.
+// The common description of the graphs of a group: their description without the parts that tell repetitions apart.
 JsonObject GroupContent(const TrialRecord& trial) {
   const JsonValue* const graph = FindPath(trial.spec, "graph");
   const auto* const members = graph == nullptr ? nullptr : graph->As<JsonObject>();
@@ -96,7 +96,7 @@ class GroupTitles {
     const std::vector<JsonObject>& contents = contents_.at(title);
     const JsonObject own = GroupContent(trial);
     if (contents.size() <= 1 || own.empty()) return title;
-    std::map<std::string, std::set<std::string>> values;  // by key, over all groups of the name
+    std::map<std::string, std::set<std::string>> values;  // values of each key over all groups with the name
     for (const JsonObject& content : contents) {
       for (const JsonMember& member : content) values[member.key];
     }

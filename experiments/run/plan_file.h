@@ -55,7 +55,7 @@ bool HasPlan(const std::string& experiment_folder);
 // digits of their IDs, so that none holds more, because servers of shared file systems are slow in large folders.
 inline constexpr std::size_t kMostTrialsInAFolder = 100;
 
-// Beside the trials, in the experiment's folder: what workers print.
+// The output of workers, next to the trials in the experiment's folder.
 inline constexpr std::string_view kWorkersFolder = "workers";
 
 // The folders of trials in an experiment's folder, relative to it, sorted: ID or SHARD/ID.

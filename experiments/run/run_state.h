@@ -12,7 +12,7 @@
 
 namespace emplace::experiments {
 
-// What a trial's folder says about it now.
+// The state of a trial according to its folder.
 enum class TrialState : std::uint8_t {
   kFinished,  // trial.json exists
   kFailed,    // error.txt exists
@@ -21,9 +21,9 @@ enum class TrialState : std::uint8_t {
 };
 struct TrialSight {
   TrialState state = TrialState::kWaiting;
-  std::optional<ClaimSight> claim = {};  // also one that has expired
+  std::optional<ClaimSight> claim = {};  // the claim, even if it has expired
 };
-TrialSight LookAtTrial(const std::string& trial_folder);
+TrialSight InspectTrial(const std::string& trial_folder);
 
 struct RunningTrial {
   std::string id = {};
@@ -58,7 +58,7 @@ struct RunState {
   std::vector<WaitingTrials> waiting = {};
   std::vector<std::string> differing = {};       // folders in which two runs differed: a bug
   std::size_t others = 0;                        // folders of trials that are not in the plan
-  std::optional<double> left_seconds = {};       // with the processes that run now
+  std::optional<double> left_seconds = {};       // estimate with the processes that run now
   std::optional<double> work_left_seconds = {};  // the same for one process
 
   std::size_t num_waiting() const;

@@ -25,7 +25,7 @@ struct ClaimHolder {
   std::string host = {};
   std::string boot = {};      // identifies a run of the host's kernel and the namespace of its processes; "": unknown
   std::int64_t process = 0;   // its ID there
-  std::string started = {};   // when the process started, in the kernel's ticks
+  std::string started = {};   // start of the process in kernel ticks
   std::string instance = {};  // distinguishes all claims
   double lease_seconds = 0;
   double since_unix_s = 0;  // the file system's time of the claim

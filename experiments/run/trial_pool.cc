@@ -24,7 +24,7 @@ namespace emplace::experiments {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(100);
-// What sends a signal often sends it twice: to the process, and to its group.
+// Signals are often sent twice: to the process, and to its group.
 constexpr std::chrono::milliseconds kSameSignal(200);
 // A trial that another process runs is looked at after the first delay, and then less and less often.
 constexpr std::chrono::milliseconds kFirstDelay(250);
@@ -124,7 +124,7 @@ bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
     } else {
       return false;
     }
-    switch (LookAtTrial(job.folder).state) {
+    switch (InspectTrial(job.folder).state) {
       case TrialState::kFinished:
         RemoveLeftClaims(job.folder);
         events.on_end({.number = job.number, .elsewhere = true});

@@ -14,7 +14,7 @@
 
 namespace emplace::experiments {
 
-// What to do about a damaged trial.json.
+// Advice about a damaged trial.json.
 inline constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 
 // The content of trial.json and timing.json, for writing and reading. Each struct has one list of its fields for both
@@ -46,7 +46,7 @@ struct EpisodeTrace {
   bool argmax = false;                      // not used for training
   std::optional<double> entropy = {};       // mean over steps of H / log D
   std::optional<double> final_micros = {};  // step time of the episode's last placement
-  double evaluations = 0;                   // on its graph so far
+  double evaluations = 0;                   // evaluations on its graph so far
   std::optional<double> mean_micros = {};   // mean step time of placements sampled from the policy
   std::optional<double> best_micros = {};   // shortest step time in the episode
   // Not in the file where the agent does not know them:
@@ -158,7 +158,7 @@ std::optional<double> ImprovementPercent(const std::optional<double>& single_dev
 
 // One placement that was measured on hardware during a search.
 struct HardwareCheck {
-  std::size_t evaluation = 0;  // from 1
+  std::size_t evaluation = 0;  // number of the evaluation, from 1
   double simulated_micros = 0;
   std::optional<double> measured_micros;  // none: it does not fit
 
@@ -217,7 +217,7 @@ struct TrialRecord {
   std::string placement_fingerprint = {};  // of the text of best_placement.json; "" if none, or not recorded (version
                                            // 1)
   JsonValue experiment = {};               // its name, as in the spec; null: not given
-  double evaluations = 0;                  // on all graphs, without transfers
+  double evaluations = 0;                  // total over all graphs, without transfers
 
   static void Fields(auto& visit, auto& self) {
     const bool has_experiment = self.experiment.template As<std::monostate>() == nullptr;

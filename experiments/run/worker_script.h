@@ -7,7 +7,7 @@
 
 namespace emplace::experiments {
 
-// What starts the workers of a planned sweep.
+// The script that starts the workers of a planned sweep.
 struct WorkerScript {
   std::string program;     // absolute path of emplace
   std::string experiment;  // its name

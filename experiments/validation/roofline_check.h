@@ -37,7 +37,7 @@ struct RooflineCheck {
   std::vector<RooflineRow> classes;    // those that occur, the largest measured time first
   std::vector<RooflineRow> operators;  // likewise
   RooflineRow total;
-  // What is not compared.
+  // Times that are not compared.
   double transfers = 0;              // collectives, copies from and to the host
   double unknown_time = 0;           // time of operators that roofline does not support
   std::vector<std::string> unknown;  // their names, the largest time first

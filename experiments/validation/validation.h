@@ -25,8 +25,8 @@ namespace emplace::experiments {
 // The simulator's prediction of a step. Times in µs.
 struct PredictedStep {
   double micros = 0;
-  std::vector<double> busy;   // by device, without gaps
-  std::vector<double> start;  // by OpId
+  std::vector<double> busy;   // indexed by device, without gaps
+  std::vector<double> start;  // indexed by OpId
 };
 
 // One placement, simulated and measured. Times in µs.
@@ -35,8 +35,8 @@ struct ValidationCase {
   bool simulated_fits = true;
   PredictedStep simulated;
   profiler::HardwareStep measured;
-  std::vector<double> measured_busy;  // by device
-  std::vector<double> measured_op;    // by OpId: duration
+  std::vector<double> measured_busy;  // indexed by device
+  std::vector<double> measured_op;    // indexed by OpId: duration
   // Simulated with op times and contention measured between the steps (HardwareOptions::interleave) instead of the
   // profile's. The remaining error is not caused by changes of the machine since the profile.
   std::optional<PredictedStep> interleaved;

@@ -33,7 +33,7 @@ struct HardwareOptions {
   std::uint64_t seed = 1;                         // seed for the contents of inputs and weights
 };
 
-// What was measured of one placement. Times in µs.
+// The measurements of one placement. Times in µs.
 struct HardwareStep {
   StepResult result;                // starts: of the step in `timeline`
   std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run

@@ -37,7 +37,7 @@ struct MachineProfilerProgress {
 };
 
 struct MachineProfilerResult {
-  std::map<std::string, std::size_t> new_ops;    // by device kind
+  std::map<std::string, std::size_t> new_ops;    // keyed by device kind
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
   std::size_t sampled_again = 0;                 // ops of most of the step, which had too few samples
   std::vector<std::string> too_wide;             // signatures whose samples are far apart

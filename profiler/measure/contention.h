@@ -27,12 +27,12 @@ struct ContentionOptions {
 // which take nothing, are left out.
 std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, const std::string& device_kind);
 
-// What keeps a device busy as a step would.
+// A load that keeps a device busy as a step would.
 struct Busywork {
   std::vector<ProfileTask> tasks;
-  std::vector<std::size_t> order;  // by number: what runs after what, over and over
+  std::vector<std::size_t> order;  // numbers in the order in which they run, repeatedly
 };
-// What all runs of each task take in a step on one device, in µs. `tasks`: the graph's distinct ops, with their times.
+// The total time of each task in a step on one device, in µs. `tasks`: the graph's distinct ops, with their times.
 std::vector<double> MicrosInAStep(const Graph& graph, const std::vector<ProfileTask>& tasks);
 
 // Ops of the graph, by the number of their task, that together take `share` of the time of all its ops on one device:

@@ -66,7 +66,7 @@ class StepProbe {
 
  private:
   DisturbanceWatch watch_;
-  double last_micros_ = 0;    // in the step
+  double last_micros_ = 0;    // time of the last probe in the step
   double last_slowdown_ = 0;  // 0: none was seen
   double sum_ = 0;
   std::size_t probes_ = 0;

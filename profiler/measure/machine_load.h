@@ -20,8 +20,9 @@ struct CoreSeconds {
 std::optional<CoreSeconds> ReadCoreSeconds(std::string_view stat, const std::vector<int>& cores,
                                            double ticks_per_second);
 
-// What other programs did on the cores of some devices since the watch was made. Probes (disturbance.h) see what slows
-// a core for the length of a step; this sees what runs instead of us, in time slices, which a probe mostly misses.
+// The load of other programs on the cores of some devices since the watch was created. Probes (disturbance.h) see what
+// slows a core for the length of a step; this sees what runs instead of us, in time slices, which a probe mostly
+// misses.
 class LoadWatch {
  public:
   // Watches the cores of those devices that have one.

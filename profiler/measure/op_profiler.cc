@@ -21,7 +21,7 @@ using SampleClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTasksInBatch = 4096;
 constexpr std::size_t kWarmups = 2;
-constexpr std::size_t kMostAttempts = 3;  // at a round
+constexpr std::size_t kMostAttempts = 3;  // attempts at a round
 constexpr std::size_t kHostRuns = 9;
 
 double MicrosSince(SampleClock::time_point start) {
@@ -177,7 +177,7 @@ class Batch {
     }
   }
 
-  // What each call takes by itself, the device idle before it and nothing recorded. The calls are made in turn: one
+  // The time of each call by itself, on an idle device and without recording. The calls are interleaved: one
   // that is repeated at once finds its code in the caches, which in a step others have used since.
   void MeasureHost() {
     std::vector<std::vector<double>> micros(members_.size());

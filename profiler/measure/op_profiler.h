@@ -53,7 +53,7 @@ struct OpProfilerOptions {
   std::size_t samples = 20;     // samples of each signature within `seconds`
   double seconds = 0.5;         // spent on one signature; at least its `fewest_samples` are taken
   double wide_spread = 0.25;    // (p90 - p10) / median from which on it is measured again
-  std::size_t repeats = 2;      // at most, of what was too wide
+  std::size_t repeats = 2;      // maximum number of repeats if the spread is too large
   double patience_seconds = 0;  // spent, in all, on samples that do not count because others disturbed the device
   std::optional<double> known_probe_micros = {};  // the fastest probe of the device that is known (disturbance.h)
   Bytes batch_memory = {1 << 30};                 // inputs that are held at a time
@@ -70,9 +70,9 @@ class OpMeter {
   // Runs the kernel once, as sample of task `task`.
   virtual void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
                       std::vector<TensorHandle>* outputs) = 0;
-  // What the last sample took, in µs; none where only End() knows.
+  // The time of the last sample, in µs; none if only End() determines it.
   virtual std::optional<double> LastMicros() const { return std::nullopt; }
-  // What Begin() .. End() have measured: for each task its samples, in µs, and how many kernels a run launches.
+  // The measurements between Begin() and End(): for each task its samples, in µs, and how many kernels a run launches.
   struct Measured {
     std::vector<double> micros;
     std::int64_t kernels = 0;
@@ -87,7 +87,7 @@ class OpMeter {
 // By the clock around each run, for devices that are never behind.
 std::unique_ptr<OpMeter> MakeClockMeter();
 
-// What an op profiler reports as it goes.
+// The progress of an op profiler.
 struct OpProfilerProgress {
   std::size_t done = 0;
   std::size_t total = 0;

@@ -45,7 +45,7 @@ std::vector<Payload> MakePayloads(HardwareDevice& source, const TransferOptions&
   return payloads;
 }
 
-// What leaves one device.
+// The copies from one device.
 struct Source {
   std::vector<Payload> payloads;
   std::unique_ptr<DeviceThread> copier;

@@ -18,7 +18,7 @@
 
 namespace emplace::profiler {
 
-// What all devices of LibTorch's are.
+// The base class of all LibTorch devices.
 
 class MemoryWatch;
 

@@ -31,10 +31,10 @@ class OpRecorder {
   // A parameter or buffer by its dotted name: a `variable` op when an op first reads it.
   void NameVariable(const std::string& name, const at::Tensor& tensor);
   void AddInput(const std::string& name, const at::Tensor& tensor, const std::string& attrs);
-  // What is called from now on belongs to this pass. Nothing is recorded before.
+  // All later calls belong to this pass. Nothing is recorded before the first call of this function.
   void BeginPass(Pass pass) { pass_ = pass; }
 
-  // What has been recorded. Throws the InputError of a call that has no counterpart here.
+  // Returns the recorded ops. Throws the InputError of a call that has no counterpart here.
   std::vector<OpSpec> Finish();
 
  private:

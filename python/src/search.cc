@@ -50,7 +50,7 @@ SearchSettings SettingsOf(const py::dict& given) {
   return settings;
 }
 
-// What search.py checks arguments by, and makes the signature of.
+// The list from which search.py checks arguments and builds the signature.
 py::list SearchSettingRows() {
   static constexpr std::string_view kKinds[] = {"text", "integer", "number", "flag", "options"};
   py::list rows;

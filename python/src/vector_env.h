@@ -17,7 +17,7 @@
 
 namespace emplace::python {
 
-// What happens to an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
+// The treatment of an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
 enum class Autoreset : std::uint8_t {
   kNextStep,  // the next Step() ignores its action and begins an episode
   kSameStep,  // the Step() that ends it begins the next one; the last observation is in final_nodes()
@@ -71,7 +71,7 @@ class VectorEnv {
   const std::vector<std::int64_t>& step_ns() const { return step_ns_; }  // [num_envs], of the placements evaluated
   const std::vector<std::uint8_t>& fits() const { return fits_; }        // [num_envs]
   const std::vector<std::int16_t>& placements() const { return placements_; }  // [num_envs, num_groups]
-  std::uint64_t simulations() const;                                           // so far
+  std::uint64_t simulations() const;                                           // number of simulations so far
 
   // The whole state of one environment, and a checksum. Restore throws InputError on a text that Snapshot of an
   // environment of the same problem and options did not write; it may be of another environment.
@@ -87,7 +87,7 @@ class VectorEnv {
     double cost = 0;
     std::uint64_t simulations = 0;
   };
-  // What a snapshot holds beside the devices of the groups.
+  // The content of a snapshot besides the devices of the groups.
   struct State;
 
   void FillStatic(const agents::Observation& seen);

@@ -33,7 +33,7 @@ constexpr const char* kNotRegular = "it is not a regular file";
 
 std::string Reason(int error) { return error == 0 ? "unknown error" : std::generic_category().message(error); }
 
-// What went wrong in writing `file`, in words.
+// A description of the error in writing `file`.
 std::string ZlibReason(gzFile file) {
   int error = Z_OK;
   const char* text = gzerror(file, &error);

@@ -32,7 +32,7 @@ enum class InputKind : std::uint8_t {
   kNccl,
 };
 
-// What a file may hold at most. docs/formats.md has this table for users, and a test compares the two.
+// The limits of files. docs/formats.md has this table for users, and a test compares the two.
 struct InputLimits {
   InputKind kind;
   std::string_view name;         // the name of the row in docs/formats.md

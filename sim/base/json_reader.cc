@@ -229,7 +229,7 @@ class Handler {
 
 constexpr std::string_view kNulByte = "a NUL byte (nothing but white space behind the document)";
 
-// What RapidJSON says, as part of a sentence.
+// The error of RapidJSON, as part of a sentence.
 std::string Reason(rapidjson::ParseErrorCode code) {
   std::string reason = rapidjson::GetParseError_En(code);
   if (!reason.empty() && reason.back() == '.') reason.pop_back();

@@ -13,7 +13,7 @@
 
 namespace emplace {
 
-// What the writers of our formats put their files together from.
+// Helpers of the writers of our file formats.
 
 // The shortest text that reads back to the same double; a whole number has no ".0". -0 is written 0.
 // Requires: a finite number.
@@ -57,7 +57,7 @@ JsonValue ParseJson(std::string_view text, const JsonLimits& limits = {});
 // has been appended.
 void AppendCompact(std::string* out, std::string_view json);
 
-// What a document holds, one by one in the order of the text: for files that are too large to be held.
+// The content of a document in the order of the text, for files that are too large for memory.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;

@@ -87,8 +87,8 @@ class ProfiledCostModel : public CostModel {
     return factor != of_kind->second.end() ? factor->second : 1;
   }
 
-  std::map<std::string, std::map<std::string, Known, std::less<>>, std::less<>> ops_;        // by kind, by signature
-  std::map<std::string, std::map<std::string, double, std::less<>>, std::less<>> by_class_;  // by kind
+  std::map<std::string, std::map<std::string, Known, std::less<>>, std::less<>> ops_;  // keyed by kind, by signature
+  std::map<std::string, std::map<std::string, double, std::less<>>, std::less<>> by_class_;  // keyed by kind
   bool any_contention_ = false;
 };
 
@@ -152,7 +152,7 @@ bool IsWorkloadKind(std::string_view kind) {
   return std::find(std::begin(kWorkloadKinds), std::end(kWorkloadKinds), kind) != std::end(kWorkloadKinds);
 }
 
-// What links decide takes as long on another kind of device as where it was measured.
+// Times that depend on links are the same on every kind of device.
 std::optional<double> TransferMicros(const Graph& graph, OpId op, const DeviceKind* device, std::string_view kind) {
   if (const std::optional<double> measured = graph.MeasuredMicros(op, kind)) return measured;
   if (!HasRates(device) || graph.op(op).kind_times.empty()) return std::nullopt;

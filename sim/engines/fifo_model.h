@@ -32,7 +32,7 @@ struct Model {
   // All times of a run are below this.
   std::int64_t longest_run = 0;
 
-  // What an op does when it starts: a row of `program`, in words of 32 bits. A time takes one word if all times fit
+  // The effects of an op's start: a row of `program`, in words of 32 bits. A time takes one word if all times fit
   // (time_words 1), else two, low first; kNoTime in all its words: the op cannot run there.
   //   the number of its inputs that must be produced: (tensor, reader) pairs and control edges that end here
   //   the shape of its first chunk
@@ -61,7 +61,7 @@ struct Model {
   std::vector<std::uint32_t> program;
   std::uint32_t time_words = 1;
 
-  // What changes during a run, of one op: one cache line holds four. When an op has started, its state is what it was
+  // The state of one op during a run: one cache line holds four. When an op has started, its state is what it was
   // before the run, so that no run has to restore it.
   struct OpState {
     std::int64_t time = 0;    // ready so far
@@ -98,7 +98,7 @@ struct Model {
     bool exists = false;
   };
   std::vector<Pair> pairs;             // [num_devices][num_devices]
-  std::vector<TransferRate> rates;     // by rate class
+  std::vector<TransferRate> rates;     // indexed by rate class
   std::uint32_t rates_in_program = 0;  // all of them, or 0: where that would be very large, computed when needed
   std::size_t max_transfers = 0;       // (tensor, destination) pairs that any placement can have
 
@@ -223,7 +223,7 @@ struct RunWorkspace : Simulator::Workspace {
     std::uint32_t op = 0;                // the front
     std::uint32_t shape = 0;             // shape of the first chunk; kept only with lanes
     std::int64_t time = 0;               // its duration; kept only with lanes
-    std::int64_t free = 0;               // when its next op may start
+    std::int64_t free = 0;               // time at which its next op can start
     std::int64_t op_gap = 0;             // Model::op_gap
     std::size_t time_word = 0;           // index within a row of the time of an op on this device
   };

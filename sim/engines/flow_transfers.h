@@ -47,7 +47,7 @@ class Flows {
 struct ChannelState {
   std::uint32_t first = kNone;  // first waiting transfer
   std::uint32_t last = kNone;
-  bool is_busy = false;  // with the one before, or pausing behind it
+  bool is_busy = false;  // whether it sends the previous transfer, or pauses after it
 };
 
 struct FlowTransfer {

@@ -24,7 +24,7 @@ struct Edge {
   std::uint32_t output = 0;  // position among the distinct outputs that the parent's edges name
 };
 
-// What the last removal of a dependency of an op looked like: among ops that become ready at one instant this decides
+// The kind of the last removal of a dependency of an op: among ops that become ready at one instant this decides
 // who is queued first (docs/model.md, P16 to P20).
 using Tie = std::uint64_t;
 constexpr Tie OrdinaryTie(std::uint32_t producer_rank) { return producer_rank; }
@@ -92,7 +92,7 @@ struct PlacetoWorkspace : Simulator::Workspace {
   std::vector<double> bus_free;
   std::vector<std::uint32_t> bus_transfers;
   std::vector<double> start;    // [num_ops]
-  std::vector<double> arrival;  // by output, scratch of one op
+  std::vector<double> arrival;  // indexed by output, scratch of one op
   std::vector<Tie> arrival_tie;
   std::vector<double> sent;
   std::vector<TimedOp> allocated;

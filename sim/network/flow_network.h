@@ -50,15 +50,15 @@ class FlowNetwork {
  private:
   struct OnLink {
     LinkIndex link = 0;
-    std::uint32_t position = 0;  // in the link's flows
+    std::uint32_t position = 0;  // position in the link's flows
   };
   struct OnFlow {
     Flow flow = 0;
-    std::uint32_t step = 0;  // in steps_
+    std::uint32_t step = 0;  // index into steps_
   };
-  // What the search for a component reads of each flow.
+  // The data of each flow that the search for a component reads.
   struct RouteState {
-    std::uint32_t first_step = 0;  // in steps_
+    std::uint32_t first_step = 0;  // index into steps_
     std::uint32_t num_steps = 0;
     std::uint32_t most_steps = 0;  // capacity of its slot in steps_
     bool is_fixed = false;

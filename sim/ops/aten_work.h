@@ -26,7 +26,7 @@ struct AtenWork {
 // Conventions as in op_catalog_parts.h. Throws InputError(op name) if shapes contradict the operator.
 std::optional<AtenWork> FindAtenWork(const Graph& graph, OpId op, std::string* why = nullptr);
 
-// What an operator counts as, for lists: its class, by name as in AtenCall. nullopt if it is not known.
+// The class of an operator in lists, by name as in AtenCall. nullopt if it is not known.
 std::optional<OpClass> AtenClass(std::string_view name);
 
 }  // namespace emplace

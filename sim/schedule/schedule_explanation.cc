@@ -72,7 +72,7 @@ class Events {
   void AddFinals();
   void AddFinalMessage(std::size_t i, std::size_t made_by);
   void AddFinalOp(std::size_t i, std::array<std::size_t, 2>* last);
-  // What a send waits for, and what waits for it. Sends of a channel are added in their order.
+  // The dependencies of a send, in both directions. Sends of a channel are added in their order.
   void AddSend(std::size_t event, const PipelineRoute& route, const ScheduleMessages::Sent& sent, std::size_t made_by);
   // The sends of a rank without a copy engine since the last call hold up the event.
   void WaitForOwnSends(std::size_t event, std::size_t rank);
@@ -81,13 +81,13 @@ class Events {
   const PipelineModel& model_;
   const ScheduleResult& result_;
   const ScheduleMessages& messages_;
-  std::vector<std::size_t> first_action_;  // by rank
+  std::vector<std::size_t> first_action_;  // indexed by rank
   std::size_t num_actions_ = 0;
   std::size_t final_op_ = 0;
   std::size_t final_message_ = 0;
   std::vector<Event> events_;
-  std::vector<std::vector<Precedence>> sends_;         // by rank: those that nothing has waited for yet
-  std::vector<std::optional<Precedence>> on_channel_;  // by channel: the last message
+  std::vector<std::vector<Precedence>> sends_;         // indexed by rank: sends for which nothing has waited yet
+  std::vector<std::optional<Precedence>> on_channel_;  // indexed by channel: the last message
 };
 
 ScheduleChainKind KindOf(ActionKind kind) { return static_cast<ScheduleChainKind>(kind); }
@@ -241,7 +241,7 @@ void Events::AddFinals() {
   }
 }
 
-// What the start of the event waited for last; null: nothing. Of several, what brings something comes first.
+// The last dependency of the start of the event; null: none. Among several, those that deliver data come first.
 const Precedence* LastBefore(const std::vector<Event>& events, const Event& event, std::optional<std::size_t> rank) {
   const Precedence* last = nullptr;
   const auto end_of = [&events](const Precedence& wait) { return events[wait.before].part.end + wait.pause; };

@@ -14,7 +14,7 @@
 
 namespace emplace {
 
-// What takes the time of a part of a pipelined step's critical chain.
+// The kind of a part of a pipelined step's critical chain.
 enum class ScheduleChainKind : std::uint8_t {
   kForward,
   kBackward,  // the whole of it
@@ -60,7 +60,7 @@ struct ScheduleExplanation {
   Duration step_time{};
   // From 0 to step_time without a hole. If a part were longer, the step would be too. Parts of no length are left out.
   std::vector<ScheduleChainPart> chain = {};
-  std::array<Duration, kNumScheduleChainKinds> totals{};  // by ScheduleChainKind
+  std::array<Duration, kNumScheduleChainKinds> totals{};  // indexed by ScheduleChainKind
   // By how much the end of an action can be later without a later end of the step, if ranks and channels keep their
   // order. As ScheduleResult::starts and final_starts.
   std::vector<std::vector<Duration>> slack = {};

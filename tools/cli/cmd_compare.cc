@@ -102,7 +102,7 @@ void KeepPlacement(const CompareOptions& options, const Graph& graph, const Clus
   cell->placement = std::move(text).str();
 }
 
-// What the agents place, on one number of accelerators.
+// The problem of the agents for one number of accelerators.
 struct Instance {
   const ProblemOptions& problem;
   const Graph& graph;

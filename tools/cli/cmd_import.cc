@@ -49,7 +49,7 @@ struct ImportOptions {
   std::string comm_groups;
 };
 
-// What is written can be read again: files of others may be of a size, or hold names, that a cluster.yaml cannot have.
+// The output must be readable: imported files may have sizes or names that a cluster.yaml cannot have.
 std::string ReadableClusterText(const Cluster& cluster, const std::string& file) {
   std::ostringstream out;
   WriteCluster(out, cluster);

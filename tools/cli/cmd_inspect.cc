@@ -165,7 +165,7 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
   return count;
 }
 
-// What no placement on the cluster can beat.
+// Lower bounds for all placements on the cluster.
 struct ClusterSummary {
   std::string name;
   std::size_t num_devices = 0;

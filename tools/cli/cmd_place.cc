@@ -68,7 +68,7 @@ int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult
   return kNotFound;
 }
 
-// What is printed about the result.
+// The printed description of the result.
 std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
                     const StepResult& one_device) {
   std::ostringstream text;

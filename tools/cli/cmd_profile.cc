@@ -106,7 +106,7 @@ Profile LoadOrBegin(const std::string& path) {
   return profile;
 }
 
-// What to do where the samples of ops that matter stay far apart.
+// Advice if samples of important ops spread too widely.
 std::string AdviceOnSpread(double share) {
   constexpr double kMuch = 0.2;
   if (share <= kMuch) return "";

@@ -53,7 +53,7 @@ std::string Error(double simulated, double measured) {
 // Sums of many times: to a nanosecond.
 std::string HumanReadableSum(double micros) { return HumanReadableMicros(std::round(micros * 1000) / 1000); }
 
-// What the unexplained time consists of; "" if nothing stands out.
+// The components of the unexplained time; "" if none stands out.
 std::string PartsText(const experiments::Replay& replay) {
   const experiments::Unexplained& parts = replay.unexplained;
   std::string text;

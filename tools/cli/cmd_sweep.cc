@@ -109,8 +109,8 @@ std::size_t CountOthers(const experiments::PlannedSweep& sweep) {
   return others;
 }
 
-// What reports will show beside the trials of the experiment.
-std::string NoteOfOthers(const experiments::PlannedSweep& sweep) {
+// Other trials that reports will include besides those of the experiment.
+std::string OtherTrialsNote(const experiments::PlannedSweep& sweep) {
   const std::size_t others = CountOthers(sweep);
   if (others == 0) return "";
   return fmt::format("{} holds {} that this experiment does not have: reports will show them", sweep.folder,
@@ -143,7 +143,7 @@ int Run(const SweepOptions& options) {
     return kSuccess;
   }
   experiments::WritePlannedSweep(sweep);
-  const experiments::SweepOutcome outcome = experiments::RunSweep(sweep, options.jobs, NoteOfOthers(sweep));
+  const experiments::SweepOutcome outcome = experiments::RunSweep(sweep, options.jobs, OtherTrialsNote(sweep));
   if (!outcome.has_ended) return outcome.status;
   const experiments::ExperimentRuns runs = experiments::RunsOf(sweep);
   if (!runs.trials.empty()) experiments::PrintText(std::cout, experiments::ImprovementTable(runs));

@@ -35,7 +35,7 @@ struct TransformCommand {
   std::string output;
 };
 
-// What all ranks do in the collectives of one kind.
+// Totals over all ranks for the collectives of one kind.
 struct CollectiveCounts {
   std::set<std::string, std::less<>> groups;
   std::size_t ops = 0;

@@ -196,7 +196,7 @@ void PrintVerdict(std::ostream& out, const std::vector<std::string>& sentences) 
   for (const std::string& sentence : sentences) out << sentence << '\n';
 }
 
-// What the others are compared with.
+// The reference for the others.
 experiments::SampledPlacement Reference(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                         const Simulator& simulator) {
   Placement placement = OnOneDevice(graph, cluster, costs, simulator);
@@ -244,7 +244,7 @@ std::optional<double> ProbeOfCores(const std::string& path) {
   return fastest;
 }
 
-// What ended it before all was run.
+// The reason why it ended early.
 std::string Ended(const ValidateOptions& options, const SearchStop& stop) {
   return stop.Interrupted() ? "it was interrupted" : fmt::format("--time-limit {:g} s was over", options.time_limit);
 }

@@ -8,7 +8,7 @@
 
 namespace emplace::tools {
 
-// What options mean where they are not given: of the files emplace.yaml in the current folder, and in the user's folder
+// The defaults of options: from the files emplace.yaml in the current folder, and in the user's folder
 // of configurations ($XDG_CONFIG_HOME/emplace, or ~/.config/emplace). A key of the first file hides that of the second.
 struct Defaults {
   template <typename T>

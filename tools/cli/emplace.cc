@@ -46,7 +46,7 @@ int Complain(int status, std::string_view line) {
 // The first line of a library's message.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-int ComplainOfBug(const std::exception& error) {
+int ReportBug(const std::exception& error) {
   return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
 }
 
@@ -57,7 +57,7 @@ int PrintOutOfMemory() {
 }
 
 // The exit status after an exception that no thread caught.
-int StatusOfUncaught() {
+int UncaughtExitStatus() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
@@ -127,7 +127,7 @@ void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
                                    DidYouMean(argv[1], known)));
 }
 
-// What was not understood, and the option that the first one may be.
+// The unknown arguments, and the option that the first one may be meant to be.
 std::string UnknownText(const CLI::App& app, const CLI::App* chosen) {
   const std::vector<std::string> unknown = app.remaining(true);  // the parser lists them from the last to the first
   std::vector<std::string> known;
@@ -233,7 +233,7 @@ int Main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return PrintOutOfMemory();
   } catch (const std::system_error& error) {
-    // What the machine does not allow: threads, most of all.
+    // Limits of the machine, most often on threads.
     if (error.code() == std::errc::resource_unavailable_try_again) {
       return Complain(kBadInput,
                       "emplace: no further thread or process can be started (a higher limit: ulimit -u, ulimit -v)");
@@ -241,7 +241,7 @@ int Main(int argc, char** argv) {
     return Complain(kBadInput,
                     fmt::format("emplace: the operating system refused a request ({})", error.code().message()));
   } catch (const std::exception& error) {
-    return ComplainOfBug(error);
+    return ReportBug(error);
   }
 }
 
@@ -252,6 +252,6 @@ int main(int argc, char** argv) {
   // Exceeding the file size limit (ulimit -f) is then reported as a write error.
   std::signal(SIGXFSZ, SIG_IGN);
   // Handles exceptions that escape from a thread of a search.
-  std::set_terminate([] { std::_Exit(emplace::tools::StatusOfUncaught()); });
+  std::set_terminate([] { std::_Exit(emplace::tools::UncaughtExitStatus()); });
   return emplace::tools::Main(argc, argv);
 }

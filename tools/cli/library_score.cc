@@ -60,7 +60,7 @@ using experiments::LibraryInstance;
 using experiments::LibraryProblem;
 using experiments::LibraryScores;
 
-// What a clock measured on one instance: times.json.
+// Measured times on one instance: times.json.
 struct InstanceTimes {
   std::string instance;
   std::vector<double> seconds;     // duration of the search for each budget
@@ -75,7 +75,7 @@ struct InstanceTimes {
   }
 };
 
-// What one instance gave, in a file of its own. It counts if `key` is that of the options.
+// The results on one instance, in a separate file, which is used if `key` is that of the options.
 struct InstanceFile {
   std::string key;
   InstanceScore score;

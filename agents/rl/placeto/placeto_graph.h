@@ -41,7 +41,7 @@ struct PlacetoGraph {
   std::uint64_t order_seed = 0;
   std::size_t rounds = 0;
   std::size_t evaluations = 0;
-  bool contributed = false;  // to the pending gradient
+  bool contributed = false;  // whether it contributed to the pending gradient
   StepBaselines baselines;
   void Save(std::ostream& out) const;
   // Replaces the saved members.
@@ -55,7 +55,7 @@ struct PlacetoGraph {
   std::vector<std::vector<DeviceId>> devices;  // [num_groups]: devices that the policy may choose
   // The current round:
   bool argmax = false;
-  std::string title;                   // for messages: agent and episode
+  std::string title;                   // title for messages: agent and episode
   std::vector<Placement> starting;     // proposed, evaluated before the first step
   std::vector<EpisodeWorker> workers;  // empty between rounds
 };

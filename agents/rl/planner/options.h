@@ -29,9 +29,10 @@ struct PlannerOptions {
   bool step_per_reward = false;        // one step for each placement of an update: figure 3
   double learning_rate = 0.001;        // 0.1 in the paper, at which logits reach their bounds at once
   double final_learning_rate = 0.001;  // linear decay; constant unless set, as in the paper
-  double excess_weight = 0;            // on how far raw logits exceed T: LossWeights; not in the paper
+  double excess_weight = 0;            // weight of the excess of raw logits over T: LossWeights; not in the paper
   double clip = 1;
-  double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 gives no value for its RNN
+  double entropy_weight =
+      0;  // weight of the mean entropy over groups; not in the paper; Placeto A.7 gives no value for its RNN
   double final_entropy_weight = 0;
   double baseline_decay = 0.9;       // value in the published code; the paper has an "exponential moving average"
   bool baseline_at_failure = false;  // B starts at -10, the reward of an invalid placement; else at the mean first

@@ -29,7 +29,7 @@ struct GroupingDraw {
   std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
   std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
   std::vector<std::uint8_t> counts;    // [num_groups] in the Placer's order: whether the group's device is trained on
-  // What was computed to sample, which is not computed again while the policy's weights have this version:
+  // Intermediate results of sampling, which are reused while the policy's weights have this version:
   std::size_t version = 0;
   std::unique_ptr<SequenceCourse> course;  // course of the Placer, or null
   Matrix group_odds;                       // [num_nodes, num_groups]: the Grouper's probabilities; or no rows
@@ -56,7 +56,7 @@ struct PlannerDraw {
   std::size_t tied = 0;                   // choices among several that are the most likely, taken at random
 };
 
-// What else than log-probabilities the policy's loss has.
+// Weights of the terms of the policy's loss besides the log-probabilities.
 struct LossWeights {
   double entropy = 0;  // weight of minus the mean entropy of the Placer
   double excess = 0;   // weight of the excess of the Placer's raw logits: ExcessOfLogits()

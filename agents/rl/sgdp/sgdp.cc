@@ -285,7 +285,7 @@ class Sgdp : public PolicyAgent {
   ParameterSet parameters_;
   std::unique_ptr<GraphTransformer> network_;
   Adam adam_;
-  std::map<std::size_t, SgdpGraph> graphs_;  // by the environment's index
+  std::map<std::size_t, SgdpGraph> graphs_;  // keyed by the environment's index
   // Between Propose() and Observe():
   NodeOdds odds_;
   std::vector<NodeActions> actions_;

@@ -75,12 +75,11 @@ TEST(CategoricalTest, EqualProbabilitiesAreTakenAtRandomAndCounted) {
   Rng rng(1);
   const Rng before = rng;
   std::size_t tied = 0;
-  EXPECT_EQ(agents::LikeliestAtRandom(std::vector<double>{0.1, 0.5, 0.4}, rng, &tied), 1U);
+  EXPECT_EQ(agents::DrawMostLikely(std::vector<double>{0.1, 0.5, 0.4}, rng, &tied), 1U);
   EXPECT_EQ(tied, 0U);
   EXPECT_EQ(rng, before);  // nothing was drawn
   std::vector<std::size_t> chosen(4);
-  for (int i = 0; i < 300; ++i)
-    ++chosen[agents::LikeliestAtRandom(std::vector<double>{0.3, 0.1, 0.3, 0.3}, rng, &tied)];
+  for (int i = 0; i < 300; ++i) ++chosen[agents::DrawMostLikely(std::vector<double>{0.3, 0.1, 0.3, 0.3}, rng, &tied)];
   EXPECT_EQ(tied, 300U);
   EXPECT_EQ(chosen[1], 0U);
   for (const std::size_t i : {0, 2, 3}) EXPECT_NEAR(static_cast<double>(chosen[i]), 100, 40) << i;

@@ -107,7 +107,7 @@ TEST(TrialPlanTest, TrialsAreCellsTimesGraphsTimesSeeds) {
     EXPECT_EQ(plan.trials[i].graph, plan.trials[i + 16].graph);
   }
   // The random choices for this member.
-  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FamilyFacts("cifar10", 42);
   const std::size_t index = std::stoul(At(plan.trials[0], "graph.index"));
   EXPECT_EQ(At(plan.trials[0], "grouping.groups"), std::to_string(facts[index].num_groups));
 }
@@ -143,7 +143,7 @@ TEST(TrialPlanTest, GraphsTogetherAreOneTrialAndEachSaysItsGroups) {
             "x.yaml: graphs.together: agent annealing does not learn, so it takes one graph at a time (exclude it)");
   const experiments::TrialPlan plan = experiments::PlanTrials(ReadText(text), /*set_up=*/false);
   ASSERT_EQ(plan.trials.size(), 1U);
-  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FamilyFacts("cifar10", 42);
   EXPECT_EQ(At(plan.trials[0], "graph"), "");
   EXPECT_EQ(At(plan.trials[0], "together"),
             "[{\"dataset\":\"cifar10\",\"seed\":42,\"index\":2,\"groups\":" + std::to_string(facts[2].num_groups) +

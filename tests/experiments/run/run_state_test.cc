@@ -144,10 +144,10 @@ TEST_F(RunStateTest, ItSaysWhatRunsWhatWaitsAndWhatFailed) {
   fs::last_write_time(lost + "/lock", fs::last_write_time(lost + "/lock") - std::chrono::seconds(61));
   fs::create_directories(folder_ + "/0123456789abcdef");
 
-  EXPECT_EQ(experiments::LookAtTrial(failed).state, TrialState::kFailed);
-  EXPECT_EQ(experiments::LookAtTrial(running).state, TrialState::kRunning);
-  EXPECT_EQ(experiments::LookAtTrial(lost).state, TrialState::kWaiting);
-  EXPECT_EQ(experiments::LookAtTrial(folder_ + "/" + folders_[0]).state, TrialState::kFinished);
+  EXPECT_EQ(experiments::InspectTrial(failed).state, TrialState::kFailed);
+  EXPECT_EQ(experiments::InspectTrial(running).state, TrialState::kRunning);
+  EXPECT_EQ(experiments::InspectTrial(lost).state, TrialState::kWaiting);
+  EXPECT_EQ(experiments::InspectTrial(folder_ + "/" + folders_[0]).state, TrialState::kFinished);
   const experiments::RunState state = experiments::ReadRunState(folder_);
   EXPECT_EQ(state.trials, 5U);
   EXPECT_EQ(state.finished, 1U);

@@ -41,7 +41,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // What was written since the last call. The kernel hands it on in pieces, each some time later.
+  // The output since the last call. The kernel delivers it in pieces, each after some delay.
   std::string Read(int first_millis = 50) const {
     std::string text;
     for (pollfd ready = {.fd = main_, .events = POLLIN, .revents = 0};

@@ -31,7 +31,7 @@ struct HttpServerOptions {
 // connections become too many (256 of an address, 512 in all), the oldest that waits for its other end is closed.
 int ServeHttp(const HttpServerOptions& options);
 
-// What the plug-in has.
+// The interface of the plug-in.
 struct HttpServerExports {
   bool (*serve)(const HttpServerOptions& options, int* signal);  // false: the port is not free
 };

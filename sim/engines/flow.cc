@@ -119,7 +119,7 @@ class Run {
       case Event::Kind::kTransferArrives:
         return EndFlow({.index = event.what, .is_part = false});
       case Event::Kind::kChannelIsFree:
-        return AskIfAny(transfers_.Free(event.what));
+        return ScheduleIfAny(transfers_.Free(event.what));
       case Event::Kind::kCollectiveEnds:
         return EndCollective(event.what);
       case Event::Kind::kPartsBegin:
@@ -141,10 +141,10 @@ class Run {
     for (const OpId reader : input_.graph.consumers(transfer.tensor)) {
       if (input_.placement[Index(reader)] == transfer.to) Has(reader);
     }
-    AskIfAny(transfers_.Arrive(owner.index));
+    ScheduleIfAny(transfers_.Arrive(owner.index));
   }
 
-  void AskIfAny(std::optional<std::uint32_t> device) {
+  void ScheduleIfAny(std::optional<std::uint32_t> device) {
     if (device) devices_.Schedule(*device);
   }
 

@@ -51,14 +51,14 @@ struct EpisodesLeftOut {
 // A summary of one episode of a learning agent, for learning curves.
 struct EpisodeRecord {
   std::size_t episode = 0;                 // index within its graph, from 0
-  std::size_t evaluations = 0;             // on its graph so far
+  std::size_t evaluations = 0;             // evaluations on its graph so far
   bool argmax = false;                     // neither sampling nor learning: an evaluation of the policy
   double final_micros = 0;                 // step time of the episode's last placement
   double best_micros = 0;                  // shortest step time in the episode
   std::optional<double> mean_micros = {};  // over placements sampled from the unchanged policy, fitting or not
-  double entropy = 0;  // of the policy, in [0, 1]: mean over steps of H / log(number of devices to choose from)
+  double entropy = 0;  // entropy of the policy in [0, 1]: mean over steps of H / log(number of devices to choose from)
   // Where the agent knows them:
-  std::optional<double> gradient_norm = {};  // of the episode's update, before clipping; of its last if it has several
+  std::optional<double> gradient_norm = {};      // norm for the episode's last update, before clipping
   std::optional<double> grouper_entropy = {};    // like `entropy`, of a policy that also draws the groups
   std::optional<std::size_t> tied = {};          // decisions of an argmax placement with several most likely choices
   std::optional<EpisodesLeftOut> left_out = {};  // since the record before; none: every episode has one
@@ -100,7 +100,7 @@ class Agent {
   virtual void Save(std::ostream& out) const = 0;
   virtual void Load(std::istream& in) = 0;
 
-  // What else there is to say about the answer, in one line for people; "" if nothing.
+  // An optional remark about the answer for the user, in one line; "" if there is none.
   virtual std::string Note() const { return ""; }
 
   // Outputs of an evaluation needed in addition to the step time: start times, peak memory.
@@ -122,7 +122,7 @@ class Agent {
   virtual bool OnlyApplies() const { return false; }
 };
 
-// An agent in a process of its own was stopped: the search was to end, and it did not answer.
+// An agent in a process of its own was stopped: the search was to end, and it did not respond.
 class AgentDoesNotAnswer : public InputError {
  public:
   using InputError::InputError;
@@ -132,7 +132,7 @@ class AgentDoesNotAnswer : public InputError {
 struct AgentContext {
   std::size_t evaluations = 0;       // the budget of the whole search on each graph; annealing cools over it
   std::size_t episodes = 0;          // if not 0, replaces the budget: passes over all groups
-  std::size_t num_graphs = 1;        // that the agent learns on together
+  std::size_t num_graphs = 1;        // graphs on which the agent learns together
   std::string torch_device = "cpu";  // device that computes gradients: cpu or cuda
   // As SearchSpec::stop; an agent that may not answer, as one in Python, is waited for a little longer. Null: for ever.
   std::function<bool()> stop = {};

@@ -21,12 +21,12 @@ struct GraphState {
   std::size_t evaluations = 0;
   std::size_t fitting = 0;
   std::size_t saturated = 0;      // rewards at RewardEntry::floor
-  std::optional<Placement> best;  // of groups
+  std::optional<Placement> best;  // placement of groups
   std::optional<double> best_micros;
   std::optional<double> start_micros;  // step time of the first placement
-  std::optional<double> final_micros;  // of the last one, if it fits
+  std::optional<double> final_micros;  // step time of the last placement, if it fits
   std::optional<double> smallest_overflow_bytes;
-  std::vector<std::pair<std::size_t, double>> trace;  // at each improvement: evaluations so far, best step time in us
+  std::vector<std::pair<std::size_t, double>> trace;  // (evaluations so far, best step time in us) at each improvement
   EpisodeHistory episodes;
   bool operator==(const GraphState&) const = default;
 
@@ -66,7 +66,7 @@ class SearchPart {
 struct SearchState {
   std::vector<GraphState> graphs;
   SearchTimes times;
-  std::string part;  // what a SearchPart saved; "" if there is none
+  std::string part;  // text saved by a SearchPart; "" if there is none
 };
 
 // A checkpoint file that a search cannot resume from: of another version or search, damaged, or unreadable.

@@ -97,7 +97,7 @@ class Environment {
   std::size_t threads_;
   std::size_t index_;
   std::size_t evaluations_ = 0;
-  std::vector<std::unique_ptr<Evaluator::Workspace>> workspaces_;  // of each thread, reused by later batches
+  std::vector<std::unique_ptr<Evaluator::Workspace>> workspaces_;  // one for each thread, reused by later batches
   Observation observation_;
   std::optional<Placement> start_;
   const StageCosts* stage_costs_ = nullptr;

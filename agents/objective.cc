@@ -167,8 +167,9 @@ void ReadStageCostOptions(OptionReader& reader, StageCostOptions* options) {
   std::string crossing = "direct";
   std::string memory = "all";
   reader.Read("crossing", &crossing, {"direct", "host"},
-              "links that values cross: between accelerators, or to the CPUs");
-  reader.Read("memory", &memory, {"all", "persistent", "none"}, "bytes of an op that count against a device's memory");
+              "links that tensors cross: between accelerators, or between accelerators and CPUs");
+  reader.Read("memory", &memory, {"all", "persistent", "none"},
+              "bytes of an op that count against the memory of a device");
   if (crossing == "host") options->link = CrossingLink::kHost;
   if (memory == "persistent") options->memory = StageMemory::kPersistent;
   if (memory == "none") options->memory = StageMemory::kNone;

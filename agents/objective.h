@@ -48,18 +48,18 @@ class Objective {
   virtual const StageCosts* loads() const { return nullptr; }
 };
 
-// What an objective is of. The references, and what pointers point to, must outlive it.
+// The problem of an objective. The references and the targets of the pointers must outlive it.
 struct ObjectiveContext {
   const Graph& graph;
   const Cluster& cluster;
   const CostTable& costs;
   const SearchSettings& settings;
   const std::optional<ScheduleChoice>& schedule;
-  // What a search needs of a simulator; its engine and collectives are those of `settings`.
+  // The simulation options of a search, with the engine and collectives of `settings`.
   bool peak_memory = true;
   bool start_times = false;
   const Simulator* simulator = nullptr;  // the caller's, with peak memory; null: there is none
-  const Evaluator* evaluator = nullptr;  // of real devices; null: placements are simulated
+  const Evaluator* evaluator = nullptr;  // evaluator on real devices; null: placements are simulated
 };
 
 // An objective by name.
@@ -67,8 +67,8 @@ struct ObjectiveEntry {
   std::string_view name;
   std::string_view summary;
   std::string_view source;
-  std::string_view metric;       // what its value is, in tables
-  std::string_view value_field;  // in JSON
+  std::string_view metric;       // name of its value in tables
+  std::string_view value_field;  // key in JSON
   std::string_view bound_field;
   bool is_listed = true;  // users choose it by name; else other settings do
   // Each device runs one stage of a pipeline, so a CPU is not one beside accelerators unless the user asks for it.
@@ -83,7 +83,7 @@ struct ObjectiveEntry {
   // Throws InputError on an unknown schedule, or a cluster that the engine does not support.
   std::unique_ptr<const Objective> (*make)(const ObjectiveContext& context);
   void (*write)(std::ostream& out, const StepReport& report);  // emplace.result
-  void (*print)(std::ostream& out, const StepReport& report);  // for people
+  void (*print)(std::ostream& out, const StepReport& report);  // writes the report for the user
 };
 std::span<const ObjectiveEntry> AllObjectives();  // those that are not listed come last
 std::span<const ObjectiveEntry> ListedObjectives();

@@ -12,7 +12,7 @@ namespace emplace::agents {
 namespace {
 
 constexpr double kLargest = 1e9;  // maximum value of an option
-constexpr double kMostCost = 10;  // of log_memory_penalty
+constexpr double kMostCost = 10;  // largest cost of log_memory_penalty
 constexpr std::string_view kMemory = "M";
 
 // The step time in seconds; options.invalid_seconds if the placement does not fit.
@@ -53,7 +53,8 @@ double LogMemoryPenalty(const StepResult& result, const RewardOptions& options) 
 }
 
 void ReadInvalid(OptionReader& reader, RewardOptions* options) {
-  reader.Read("invalid", &options->invalid_seconds, 0, kLargest, "step time that counts for what does not fit, s");
+  reader.Read("invalid", &options->invalid_seconds, 0, kLargest,
+              "step time that counts for a placement that does not fit, s");
 }
 
 void ReadPenalty(OptionReader& reader, RewardOptions* options) {

@@ -26,7 +26,7 @@ struct RewardOptions {
   double penalty_seconds_per_gb = 2;                // memory_penalty: c
   std::optional<double> penalty_threshold_gb = {};  // memory_penalty: M; none: that of `memory`
   double invalid_seconds = 100;                     // invalid: step time used for a placement that does not fit
-  std::vector<std::optional<Bytes>> memory = {};    // of each device, for M; none: no limit
+  std::vector<std::optional<Bytes>> memory = {};    // capacity of each device, for M; none: no limit
 };
 
 // A row of `emplace list rewards`.
@@ -58,7 +58,7 @@ std::vector<std::optional<Bytes>> MemoryOf(const Cluster& cluster);
 // The cost of a placement in an environment that an agent steps through: its step time as a part of a baseline's, and a
 // penalty for what exceeds memory. The rewards of such an environment are by how much its steps lower the cost.
 struct RelativeCost {
-  std::vector<std::optional<Bytes>> memory = {};  // of each device; none: no limit
+  std::vector<std::optional<Bytes>> memory = {};  // capacity of each device; none: no limit
   double baseline_micros = 1;
   double memory_penalty = 10;  // the cost of exceeding memory by all that the smallest device has
 
@@ -68,7 +68,7 @@ struct RelativeCost {
   double Cost(std::int64_t step_ns, double overflow) const;
 };
 
-// What counts as the step time of a placement that does not fit, in us; none: the reward has no such time.
+// The step time that counts for a placement that does not fit, in us; none: the reward has no such time.
 std::optional<double> InvalidMicros(const RewardOptions& options);
 
 // Whether more than half of the evaluations had a reward at its floor.

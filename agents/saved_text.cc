@@ -26,7 +26,7 @@ void ExpectWord(std::istream& in, std::string_view word) {
 }
 
 std::uint64_t LoadNumber(std::istream& in) {
-  constexpr std::size_t kMostDigits = 20;  // of 2^64 - 1
+  constexpr std::size_t kMostDigits = 20;  // number of digits of 2^64 - 1
   const auto is_digit = [](int c) { return c >= '0' && c <= '9'; };
   in >> std::ws;
   std::array<char, kMostDigits> digits{};

@@ -31,7 +31,7 @@ template <typename T>
 class BestSoFar {
  public:
   const std::optional<T>& value() const { return value_; }  // none: Keep() was not called
-  const Score& score() const { return score_; }             // of the value
+  const Score& score() const { return score_; }             // score of the value
   // Returns whether the value was kept.
   bool Keep(const T& value, const Score& score) {
     if (value_ && !score.BetterThan(score_)) return false;

@@ -76,7 +76,7 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
   }
 }
 
-// What links share.
+// State shared by the links.
 void AddTopology(const emplace::Topology& topology, Fingerprint* problem) {
   for (const emplace::Topology::Link& link : topology.links()) {
     problem->Add(fmt::format("{} to {}: {} {}", link.from, link.to, link.bandwidth_gb_per_s, link.latency_micros));
@@ -290,14 +290,14 @@ class GraphSearch {
   std::unique_ptr<const Objective> objective_;
   Environment environment_;
   double reward_floor_;
-  std::optional<Placement> incumbent_;  // of groups
+  std::optional<Placement> incumbent_;  // placement of groups
   Outcome incumbent_outcome_;
   GraphState state_;
   bool in_episode_ = false;
 };
 
 // The groups, split where the start has their ops on several devices.
-Grouping SplitWhere(const SearchProblem& problem, const Grouping& grouping, const Placement& start) {
+Grouping SplitAtStart(const SearchProblem& problem, const Grouping& grouping, const Placement& start) {
   std::vector<std::size_t> labels;
   for (std::size_t i = 0; i < problem.graph.num_ops(); ++i) {
     const OpId op = MakeId<OpId>(i);
@@ -307,8 +307,8 @@ Grouping SplitWhere(const SearchProblem& problem, const Grouping& grouping, cons
 }
 
 // Whether the user asks for CPUs as stages of a pipeline beside accelerators: SearchSpec says when.
-bool AsksForCpus(const SearchSpec& spec, const AgentEntry& agent, const SearchProblem& problem,
-                 const std::optional<Placement>& start) {
+bool RequestsCpus(const SearchSpec& spec, const AgentEntry& agent, const SearchProblem& problem,
+                  const std::optional<Placement>& start) {
   const Cluster& cluster = problem.cluster;
   const auto is_option = [&](std::string_view key, std::string_view value) {
     const auto found = spec.agent_options.find(std::string(key));
@@ -421,14 +421,14 @@ class Search {
     if (!ready->start && entry_.searches()) {
       const bool asked = problem.given_grouping || !problem.grouping.empty();
       ready->start = StartFor(ready->problem, ready->grouping, /*may_split=*/!asked);
-      if (ready->start && !asked) ready->grouping = SplitWhere(problem, ready->grouping, *ready->start);
+      if (ready->start && !asked) ready->grouping = SplitAtStart(problem, ready->grouping, *ready->start);
     }
     return ready;
   }
   void LeaveOutCpus(Prepared* ready) const {
     if (!ObjectiveOf(spec_).is_pipeline) return;
     for (const auto& placement : {ready->start, ready->incumbent}) {
-      if (AsksForCpus(spec_, entry_, ready->problem, placement)) return;
+      if (RequestsCpus(spec_, entry_, ready->problem, placement)) return;
     }
     ready->problem.costs = WithoutCpuStages(ready->problem.cluster, ready->problem.costs, ready->grouping);
   }
@@ -447,7 +447,7 @@ class Search {
     const bool asked = problem.given_grouping || !problem.grouping.empty();
     if (asked || !spec_.pipeline || !entry_.searches()) return MakeGrouping(problem, entry_, start);
     const Grouping layers = PipelineGroups(problem.graph, problem.cluster, problem.costs);
-    return start ? SplitWhere(problem, layers, *start) : layers;
+    return start ? SplitAtStart(problem, layers, *start) : layers;
   }
 
   std::size_t Evaluations() const {
@@ -590,11 +590,11 @@ class Search {
   Rng rng_;
   std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
-  std::string unanswered_;  // what is said of an agent that was stopped; "": it was not
-  SearchTimes times_;       // of earlier runs and this one, without what Times() adds
+  std::string unanswered_;  // message about an agent that was stopped; "": it was not
+  SearchTimes times_;       // times of earlier runs and of this one, without those that Times() adds
   Clock::time_point started_;
   std::size_t saved_at_ = 0;      // evaluations
-  Clock::time_point saved_time_;  // of the last checkpoint, or when the search began
+  Clock::time_point saved_time_;  // time of the last checkpoint, or of the start of the search
   Clock::time_point next_save_;   // earliest time of the next checkpoint
 };
 
@@ -605,7 +605,7 @@ Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent, con
   const std::string_view name =
       problem.grouping.empty() ? DefaultGrouping(agent, problem.graph.num_ops()) : problem.grouping;
   Grouping grouping = FindGrouper(name).make(problem.graph, {.max_groups = problem.max_groups});
-  return start && problem.grouping.empty() ? SplitWhere(problem, grouping, *start) : grouping;
+  return start && problem.grouping.empty() ? SplitAtStart(problem, grouping, *start) : grouping;
 }
 
 std::size_t EvaluationBudget(const SearchSettings& settings, const AgentEntry& agent, std::size_t num_groups) {

@@ -33,7 +33,7 @@ struct SearchProblem {
   Graph graph;
   Cluster cluster;
   CostTable costs;
-  std::string name = {};                        // in results; "": the graph's
+  std::string name = {};                        // name in results; "": that of the graph
   std::string grouping = {};                    // a grouper's name; "": the agent's default
   std::optional<Grouping> given_grouping = {};  // instead of a grouper's
   std::size_t max_groups = kDefaultGroups;
@@ -53,7 +53,7 @@ struct SearchSpec : SearchSettings {
   SearchProblem problem;
   std::vector<SearchProblem> also = {};      // further graphs on which the agent learns together with the first
   std::vector<SearchProblem> transfer = {};  // graphs to which the policy is applied at the end
-  // What `schedule` names, as LoadSchedule reads it; none: a step has one batch.
+  // The schedule named by `schedule`, read by LoadSchedule; none: a step has one batch.
   std::optional<ScheduleChoice> pipeline = {};
   // A placement of the first graph's ops to start from, instead of `start`; agents that do not search ignore it.
   std::optional<Placement> given_start = {};
@@ -70,7 +70,7 @@ struct SearchSpec : SearchSettings {
   std::string policy = {};  // a file with a policy to load at the start; "": none
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
   const Evaluator* evaluator = nullptr;
-  SearchPart* evaluator_state = nullptr;  // of `evaluator`, if its results depend on earlier placements
+  SearchPart* evaluator_state = nullptr;  // state of `evaluator`, if its results depend on earlier placements
   // A simulator of `problem` with `engine` and peak memory, if the caller has one. It computes the result of the best
   // placement. The search also uses it, unless the agent needs start times or no device has a memory limit. Without a
   // limit the search omits peak memory, about half of the simulation time. Null: the search builds its own.
@@ -83,9 +83,9 @@ struct SearchInterrupted : std::exception {
 };
 
 struct SearchProgress {
-  std::size_t evaluations = 0;  // on all graphs
+  std::size_t evaluations = 0;  // total over all graphs
   std::size_t budget = 0;
-  std::optional<double> best_micros;  // of placements that fit, on the first graph
+  std::optional<double> best_micros;  // best step time on the first graph, among placements that fit
 };
 
 // The result of a search on one graph.
@@ -106,7 +106,7 @@ struct GraphResult {
   std::optional<double> final_micros;
   // Evaluations so far and the best step time in us, at each improvement; the last pair is the end.
   std::vector<std::pair<std::size_t, double>> trace;
-  std::vector<EpisodeRecord> episodes;  // of learning agents, thinned (EpisodeHistory)
+  std::vector<EpisodeRecord> episodes;  // episodes of learning agents, thinned (EpisodeHistory)
   std::size_t num_episodes = 0;         // those without a record included
 
   // Whether everything on one accelerator fits, and takes less than the best that was found, or nothing was found.
@@ -115,11 +115,11 @@ struct GraphResult {
   }
 };
 
-struct SearchResult : GraphResult {   // of the first graph, and:
-  std::vector<GraphResult> also;      // of spec.also
-  std::vector<GraphResult> transfer;  // of spec.transfer
+struct SearchResult : GraphResult {   // the result for the first graph, and:
+  std::vector<GraphResult> also;      // results for spec.also
+  std::vector<GraphResult> transfer;  // results for spec.transfer
   std::string note;                   // Agent::Note, or why the agent was stopped
-  bool was_stopped = false;           // the agent did not answer; the best is of what it had proposed
+  bool was_stopped = false;           // the agent did not respond; the result is the best of its proposals until then
   std::string policy;                 // output of Agent::SavePolicy; "" if the agent has no policy
   SearchTimes times;                  // measured, summed over all runs of the search
 };

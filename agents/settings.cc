@@ -22,7 +22,7 @@
 namespace emplace::agents {
 namespace {
 
-constexpr std::size_t kSomeBudget = 1 << 20;  // where only an agent's options are checked
+constexpr std::size_t kSomeBudget = 1 << 20;  // arbitrary budget to check the options of an agent
 
 bool IsDocument(Door door) { return (static_cast<unsigned>(door) & kDocuments) != 0; }
 
@@ -137,7 +137,8 @@ void FindAgentConflicts(const SearchSettings& settings, std::vector<SettingConfl
     conflicts->push_back({"episodes", "cannot be used together with {evaluations} (one of them)"});
   }
   if (settings.groups != 0 && IsGroupingFile(settings.grouping)) {
-    conflicts->push_back({"groups", "is not for a grouping of a file, which has its groups (leave it out)"});
+    conflicts->push_back(
+        {"groups", "cannot be combined with a grouping from a file, which has its own groups (leave it out)"});
   }
   if (IsGiven(settings.start) && !FindAgent(settings.agent).searches()) {
     conflicts->push_back({"start", fmt::format("agent {} does not search, so it has no start (an agent with more than "
@@ -151,7 +152,7 @@ void FindHardwareConflicts(const SearchSettings& settings, std::vector<SettingCo
     conflicts->push_back({"share", "is used without {reward_source} mixed", /*is_missing=*/true});
   }
   if (IsGiven(settings.incumbent) && settings.NeedsHardware()) {
-    conflicts->push_back({"incumbent", "is simulated, so not with rewards from hardware (none)"});
+    conflicts->push_back({"incumbent", "is simulated, so it cannot be combined with rewards from hardware (none)"});
   }
 }
 

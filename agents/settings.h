@@ -27,20 +27,21 @@ struct SearchSettings {
   // The objective: how long a placement takes.
   std::string engine = "fifo";
   std::string collectives = "model";
-  std::string objective = "step_time";  // as ParseObjective reads it
-  std::string schedule = {};            // by name, or a file; "": a step has one batch
-  std::size_t micro_batches = 0;        // of a schedule by name
+  std::string objective = "step_time";  // text for ParseObjective
+  std::string schedule = {};            // name or file; "": a step has one batch
+  std::size_t micro_batches = 0;        // number of micro-batches of a named schedule
 
   // The agent, and what it may do.
   std::string label = {};  // its name in reports
   std::string agent = "multilevel_search";
   OptionMap agent_options = {};
-  std::size_t evaluations = 0;  // on each graph; 0: the agent's default
+  std::size_t evaluations = 0;  // evaluations per graph; 0: the agent's default
   std::size_t episodes = 0;     // if not 0, replaces evaluations: 1 + episodes * number of groups
   double seconds = 0;           // 0: no limit
   std::string grouping = {};    // a grouper, or a file; "": the agent's default
-  std::size_t groups = 0;       // at which merge_and_colocate stops; 0: kDefaultGroups, or the family member's number
-  std::string reward = {};      // as ParseReward reads it; "": the agent's default
+  std::size_t groups =
+      0;  // number of groups at which merge_and_colocate stops; 0: kDefaultGroups, or the number of the family's member
+  std::string reward = {};  // text for ParseReward; "": the agent's default
   // Placements by name (named_placement.h), or a file; "": none. The search begins at `start`. What it finds counts
   // from `incumbent`, which costs no evaluation and is not shown to the agent; it changes nothing where it does not
   // fit.
@@ -50,18 +51,18 @@ struct SearchSettings {
   std::uint64_t seed = 1;
   std::string draws = "shared";      // per_graph: each graph has random numbers of its own
   std::size_t threads = 0;           // 0: one for each core; results do not depend on it
-  std::string torch_device = "cpu";  // of learning agents
+  std::string torch_device = "cpu";  // device of learning agents
 
   // Measurements on real devices during the search, and of its best placement.
   std::string reward_source = {};  // "": simulator
   std::size_t validate_every = 0;  // one new best placement in this many is measured; 0: none
-  double share = 0;                // of evaluations that reward_source mixed measures, in (0, 1); 0: kDefaultShare
-  std::size_t warmups = 1;         // steps before those that are measured
+  double share = 0;         // share of evaluations that reward_source mixed measures, in (0, 1); 0: kDefaultShare
+  std::size_t warmups = 1;  // steps before those that are measured
   std::size_t steps = 3;
   std::string statistic = "median";
   double patience = 1;        // seconds spent on steps that do not count because others disturbed a device
   bool interleave = false;    // between steps, ops are run by themselves too
-  bool measure_best = false;  // at the end; always done if devices are used
+  bool measure_best = false;  // measure the best placement at the end; always done if devices are used
 
   bool operator==(const SearchSettings&) const = default;
 
@@ -106,17 +107,17 @@ struct Setting {
 
   std::string_view name;
   Member member;
-  std::string_view placeholder;     // for the value in help texts
-  std::string_view hint = {};       // what a value is: "a reward"; "": a number of `unit`
+  std::string_view placeholder;     // placeholder for the value in help texts
+  std::string_view hint = {};       // noun for a value: "a reward"; "": a number of `unit`
   std::string_view unit = {};       // what a number counts: "seconds"
-  std::string_view help;            // what it does, and the default
+  std::string_view help;            // description, with the default; other settings in it as {NAME}
   std::string_view example;         // a valid value that is not the default
-  std::string_view path = {};       // in experiments, if it is not the name
-  std::string_view spec_path = {};  // in spec.json, if it is not `path`
-  std::string_view keyword = {};    // in Python, if it is not the name
-  std::uint64_t least = 0;          // of an integer
+  std::string_view path = {};       // key path in experiments, if it differs from the name
+  std::string_view spec_path = {};  // key in spec.json, if it differs from `path`
+  std::string_view keyword = {};    // keyword in Python, if it differs from the name
+  std::uint64_t least = 0;          // smallest value of an integer
   std::uint64_t most = kMostInteger;
-  double low = 0;  // of a number
+  double low = 0;  // smallest value of a number
   double high = 0;
   std::span<const std::string_view> words = {};  // the allowed ones; empty: `known`, or any
   const KnownNames* known = nullptr;             // where a value may be one of more names, or a file
@@ -125,7 +126,7 @@ struct Setting {
   // Whether spec.json has it otherwise. Null: if it is not the default.
   bool (SearchSettings::*is_written)() const = nullptr;
   unsigned doors = 15;         // sum of Door
-  bool is_simulation = false;  // also of commands that simulate and do not search
+  bool is_simulation = false;  // also an option of commands that simulate and do not search
 
   static constexpr std::uint64_t kMostInteger = (std::uint64_t{1} << 62) - 1;
 
@@ -146,8 +147,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::grouping,
      .placeholder = "NAME|FILE",
      .hint = "a grouper",
-     .help = "How ops are grouped: a name of `emplace list groupers`, or a grouping.json (a name with a point or a "
-             "slash). Default: the choice of the agent",
+     .help = "Grouping of ops: a name of `emplace list groupers`, or a grouping.json whose name contains a dot or a "
+             "slash (default: that of the agent)",
      .example = "colocation",
      .path = "graphs.grouping.name",
      .spec_path = "grouping.name",
@@ -157,7 +158,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::groups,
      .placeholder = "N",
      .unit = "groups",
-     .help = "Number of groups at which merge_and_colocate stops (default: 256, or that of the family's member)",
+     .help = "Number of groups at which merge_and_colocate stops (default: 256, or that of the graph in its family)",
      .example = "8",
      .path = "graphs.grouping.groups",
      .spec_path = "grouping.groups",
@@ -168,7 +169,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::engine,
      .placeholder = "NAME",
      .hint = "an engine",
-     .help = "Simulation engine, of `emplace list engines` (default: fifo)",
+     .help = "Simulation engine of `emplace list engines` (default: fifo)",
      .example = "flow",
      .known = &kEngineNames,
      .is_required = true,
@@ -178,7 +179,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::collectives,
      .placeholder = "model|ring|tree",
      .hint = "a way to time collectives",
-     .help = "How collectives are timed: by a model, or as flows of a ring or a tree (default: model)",
+     .help = "How collectives are simulated: by a model, or as flows of a ring or a tree (default: model)",
      .example = "ring",
      .words = kCollectives,
      .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine),  // Python has it from its Simulator
@@ -195,7 +196,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::agent,
      .placeholder = "NAME",
      .hint = "an agent",
-     .help = "Agent, of `emplace list agents`, or a class in Python, MODULE:CLASS (default: multilevel_search)",
+     .help = "Agent of `emplace list agents`, or a Python class, MODULE:CLASS (default: multilevel_search)",
      .example = "local_search",
      .path = "agent.name",
      .known = &kAgentNames,
@@ -204,7 +205,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::agent_options,
      .placeholder = "KEY=VALUE",
      .hint = "options",
-     .help = "Options of the agent, which `emplace list agents` shows",
+     .help = "Options of the agent, as shown by `emplace list agents`",
      .example = "final_ratio=0.5",
      .path = "agent.set",
      .keyword = "settings",
@@ -213,7 +214,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::evaluations,
      .placeholder = "N",
      .unit = "placements",
-     .help = "Placements to simulate at most (default: what `emplace list agents` says)",
+     .help = "Maximum number of placements to simulate (default: that of the agent in `emplace list agents`)",
      .example = "20",
      .path = "budget.evaluations",
      .least = 1,
@@ -223,7 +224,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::episodes,
      .placeholder = "N",
      .unit = "episodes",
-     .help = "Instead of {evaluations}: 1 + N times the number of groups",
+     .help = "Set {evaluations} to 1 + N times the number of groups",
      .example = "2",
      .path = "budget.episodes",
      .least = 1,
@@ -232,8 +233,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::seconds,
      .placeholder = "S",
      .unit = "seconds",
-     .help = "Seconds to search at most. Without {evaluations}, the budget is about what fits into them, so that "
-             "schedules end in time; the answer then depends on the machine",
+     .help = "Time limit of the search in seconds. Without {evaluations}, the budget is estimated from it, so that "
+             "annealing and learning schedules end in time; the result then depends on the machine",
      .example = "30",
      .low = 0.001,
      .high = 1'000'000,
@@ -242,7 +243,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::objective,
      .placeholder = "NAME",
      .hint = "an objective",
-     .help = "What to minimise, of `emplace list objectives`, its options behind a colon: "
+     .help = "Objective of `emplace list objectives` to minimise, with options after a colon: "
              "throughput:crossing=host,memory=persistent (default: step_time)",
      .example = "throughput",
      .known = &kObjectiveNames},
@@ -250,9 +251,9 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::schedule,
      .placeholder = "NAME|FILE",
      .hint = "a schedule",
-     .help = "The graph is one micro-batch of a pipeline, which runs this schedule: gpipe, 1f1b, interleaved:V (V "
-             "stages on each device), zb-h1, zb-v, or a file of torch.distributed.pipelining that ends in .csv "
-             "(default: none, the graph is the whole step)",
+     .help = "Schedule of a pipeline of which the graph is one micro-batch: gpipe, 1f1b, interleaved:V (V stages on "
+             "each device), zb-h1, zb-v, or a .csv file of torch.distributed.pipelining (default: none, the graph is "
+             "the whole step)",
      .example = "gpipe",
      .known = &kScheduleNames,
      .may_be_none = true,
@@ -261,7 +262,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::micro_batches,
      .placeholder = "M",
      .unit = "micro-batches",
-     .help = "Micro-batches of the schedule (default: what its file has)",
+     .help = "Number of micro-batches of the schedule (default: the number in its file)",
      .example = "4",
      .least = 1,
      .most = kMaxActions,
@@ -270,8 +271,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::reward,
      .placeholder = "NAME",
      .hint = "a reward",
-     .help = "What agents maximise, of `emplace list rewards`, its options behind a colon: memory_penalty:c=2,M=8 "
-             "(default: the choice of the agent)",
+     .help = "Reward of `emplace list rewards` that agents maximise, with options after a colon: "
+             "memory_penalty:c=2,M=8 (default: that of the agent)",
      .example = "log_runtime",
      .known = &kRewardNames,
      .is_required = true},
@@ -279,8 +280,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::start,
      .placeholder = "FILE|NAME",
      .hint = "a placement",
-     .help = "Placement from which agents that search start: a file, the name of an agent that evaluates nothing, or "
-             "best, the best of these. Default groups are split where the start has their ops on several devices",
+     .help = "Placement from which searches start: a file, the name of an agent that evaluates nothing, or best, the "
+             "best of these. Default groups are split if the start has their ops on several devices",
      .example = "best",
      .known = &kStartNames,
      .may_be_none = true},
@@ -288,8 +289,8 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::incumbent,
      .placeholder = "NAME",
      .hint = "a placement",
-     .help = "Placement that is known before the search and costs no evaluation: what is found counts from there. "
-             "The name of an agent that evaluates nothing, or best",
+     .help = "Placement that the search has to beat, which costs no evaluation: the name of an agent that evaluates "
+             "nothing, or best",
      .example = "single_device",
      .known = &kIncumbentNames,
      .may_be_none = true},
@@ -305,14 +306,14 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::torch_device,
      .placeholder = "cpu|cuda",
      .hint = "a device of LibTorch",
-     .help = "Where learning agents compute gradients (default: cpu)",
+     .help = "Device on which learning agents compute gradients (default: cpu)",
      .example = "cuda",
      .words = kTorchDevices},
     {.name = "threads",
      .member = &SearchSettings::threads,
      .placeholder = "N",
      .unit = "threads",
-     .help = "Simulations to run at once; the result does not depend on it (default: one for each core)",
+     .help = "Number of simulations to run at once, which does not affect the result (default: one for each core)",
      .example = "1",
      .least = 1,
      .most = 1024,
@@ -400,7 +401,7 @@ inline constexpr Setting kAllSettings[] = {
      .member = &SearchSettings::seed,
      .placeholder = "S",
      .hint = "a seed",
-     .help = "Seed of all randomness: the same seed gives the same bytes (default: 1)",
+     .help = "Random seed: the same seed gives the same result (default: 1)",
      .example = "7",
      .most = std::numeric_limits<std::uint64_t>::max(),
      .is_required = true,
@@ -409,7 +410,7 @@ inline constexpr Setting kAllSettings[] = {
 inline std::span<const Setting> AllSettings() { return kAllSettings; }
 const Setting& FindSetting(std::string_view name);
 
-// What the setting is called at this door: "--micro-batches", "micro_batches", "budget.evaluations".
+// The name of the setting at this door: "--micro-batches", "micro_batches", "budget.evaluations".
 std::string PlaceOf(const Setting& setting, Door door);
 std::string PlaceOf(std::string_view setting, Door door);
 
@@ -425,7 +426,7 @@ bool IsSet(const Setting& setting, const SearchSettings& settings);
 struct SettingConflict {
   std::string setting;      // its name
   std::string text;         // other settings in it as {NAME}
-  bool is_missing = false;  // what is given needs another setting, which a sweep may have
+  bool is_missing = false;  // whether another setting is missing, which a sweep may add
 };
 // Every conflict, in the order of AllSettings().
 std::vector<SettingConflict> FindConflicts(const SearchSettings& settings);

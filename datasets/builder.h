@@ -31,7 +31,7 @@ bool IsReal(DType dtype);
 // A network on its way to a graph: ops in the order in which they were added, each under a layer. Layers (layers.h) add
 // forward ops; gradients.h derives the backward ops from them, training.h the update ops, and Build() makes the Graph.
 //
-// What the ops of a finished graph carry:
+// The attributes of the ops of a finished graph:
 // - `kind`, shapes and attrs as the op catalogue requires them; `flop` is the catalogue's.
 // - `name`: the scopes, then the op: "mixed_5b/branch0/conv2d"; "gradients/OP/KIND" for what computes the gradient of
 //   OP, "gradients/OP/add_n" where gradients of its output meet, "update/VARIABLE/KIND".
@@ -79,7 +79,7 @@ class NetworkBuilder {
     std::string colocate_with;
     Bytes persistent;
     bool trainable = false;  // a variable that is trained
-    double flop = 0;         // of a kind that the op catalogue does not know
+    double flop = 0;         // FLOP of a kind that the op catalogue does not contain
   };
   struct Output {
     DType dtype = DType::kF32;

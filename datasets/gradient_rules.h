@@ -17,13 +17,13 @@
 // The rules of AddGradients(), one for each kind of op.
 namespace emplace::datasets {
 
-// What a gradient rule works with: one forward op, and the gradients of its outputs.
+// The input of a gradient rule: one forward op, and the gradients of its outputs.
 class Backward {
  public:
   Backward(NetworkBuilder& net, const NetworkBuilder::Node& op, std::vector<Value> output_gradients)
       : gradients(op.inputs.size()), net_(net), op_(op), output_gradients_(std::move(output_gradients)) {}
 
-  std::vector<Gradient> gradients;  // of the inputs, to be filled
+  std::vector<Gradient> gradients;  // gradients of the inputs, to be filled
 
   Value x(std::size_t i) const { return op_.inputs[i]; }
   Value y(std::size_t i) const { return op_.outputs[i]; }
@@ -117,7 +117,7 @@ struct GradientRule {
 //   norms                                dx by `mul_grad`, of scale and offset by `bias_add_grad`
 //   indexing                             `slice_grad` where the result is smaller than the input, else `broadcast_grad`
 //
-// What these cost is near to PyTorch's kernels: as many tensors are read and written. Their FLOP may differ.
+// Their costs are close to those of PyTorch's kernels: they read and write the same tensors. Their FLOP may differ.
 std::span<const GradientRule> AtenGradientRules();
 
 }  // namespace emplace::datasets

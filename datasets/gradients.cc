@@ -252,7 +252,7 @@ bool HasGradientRule(std::string_view kind) { return FindGradientRule(kind) != n
 std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
   EMPLACE_CHECK(net.shape(loss).empty() && net.trained(loss));
   const std::size_t num_forward = net.nodes().size();
-  std::map<std::uint32_t, std::vector<Gradient>> arrived;  // by Value::id
+  std::map<std::uint32_t, std::vector<Gradient>> arrived;  // keyed by Value::id
 
   const Node& last = net.nodes()[net.producer(loss)];
   arrived[loss.id].push_back({.values = JoinNode(net, last, "gradients/" + last.name + "/fill", "fill", "", {},

@@ -24,7 +24,7 @@ void AtenOfMask(Backward& b) {
   for (std::size_t i = 1; i < b.num_inputs(); ++i) AtenGiveProduct(b, i, b.x(0));
 }
 // masked_fill(x, mask, value)
-void AtenOfMaskBehind(Backward& b) {
+void AtenMaskedFill(Backward& b) {
   for (std::size_t i = 0; i < b.num_inputs(); ++i) AtenGiveProduct(b, i, b.num_inputs() > 1 ? b.x(1) : b.y(0));
 }
 
@@ -127,7 +127,7 @@ constexpr GradientRule kAtenRules[] = {
     {"aten::sqrt", AtenOfOutput},
     {"aten::tan", AtenOfOutput},
     {"aten::where", AtenOfMask},
-    {"aten::masked_fill", AtenOfMaskBehind},
+    {"aten::masked_fill", AtenMaskedFill},
     {"aten::tril", AtenOfOutput},
     {"aten::triu", AtenOfOutput},
     {"aten::add", AtenPass},

@@ -6,8 +6,8 @@ namespace emplace::datasets {
 
 void ReadImageOptions(OptionReader& reader, ImageOptions* options, std::int64_t smallest_image) {
   reader.Read("batch", &options->batch, 1, 65536, "images in a step");
-  reader.Read("image_size", &options->image_size, smallest_image, 2048, "height and width of an image, pixels");
-  reader.Read("classes", &options->classes, 1, 1000000, "classes to tell apart");
+  reader.Read("image_size", &options->image_size, smallest_image, 2048, "height and width of an image in pixels");
+  reader.Read("classes", &options->classes, 1, 1000000, "number of classes");
 }
 
 ImageInputs AddImageInputs(NetworkBuilder& net, const ImageOptions& options, bool smoothed_labels) {

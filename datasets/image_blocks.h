@@ -9,7 +9,7 @@
 #include "datasets/layers.h"
 #include "sim/base/options.h"
 
-// What image classifiers share.
+// Parts shared by image classifiers.
 namespace emplace::datasets {
 
 struct ImageOptions {

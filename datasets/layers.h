@@ -10,7 +10,7 @@
 
 #include "datasets/builder.h"
 
-// What networks are written with. Each function adds forward ops under the builder's current scopes, works out shapes,
+// Building blocks of models. Each function adds forward ops under the builder's current scopes, works out shapes,
 // and returns the result. `name` is the op's; layers of several ops put theirs in a scope of that name. Shapes that do
 // not fit are a bug of the network's and stop the program.
 namespace emplace::datasets {

@@ -138,7 +138,7 @@ Graph MakeNasNetwork(OptionReader& reader, const NasNetwork& network) {
   TrainingOptions training = {.optimizer = "rmsprop", .clip_gradients = true, .average_variables = true};
   ReadImageOptions(reader, &images, 64);
   reader.Read("filters", &filters, 4, 4096,
-              "channels inside the cells of the first stack; doubled in each further one");
+              "channels inside the cells of the first stack, doubled in each following stack");
   reader.Read("cells", &cells, 1, 64, "normal cells in each of the three stacks");
   ReadTrainingOptions(reader, &training);
   reader.Finish();

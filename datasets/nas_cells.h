@@ -41,7 +41,7 @@ struct NasNetwork {
   std::string_view name;
   const NasCell* normal;
   const NasCell* reduction;
-  std::int64_t filters;          // of a normal cell in the first stack, default
+  std::int64_t filters;          // default number of filters of a normal cell in the first stack
   std::int64_t cells_per_stack;  // default
 };
 

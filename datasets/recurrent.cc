@@ -20,9 +20,8 @@ std::string SliceName(std::size_t slice) { return fmt::format("slice{}", slice);
 
 Granularity ReadGranularity(OptionReader& reader) {
   std::string name = "fused";
-  reader.Read(
-      "granularity", &name, {"fused", "gate", "slice"},
-      "products of an LSTM step: one, one for each gate and input, or one for each gate of each slice of the units");
+  reader.Read("granularity", &name, {"fused", "gate", "slice"},
+              "products of an LSTM step: a single one, one per gate and input, or one per gate and slice of the units");
   if (name == "gate") return Granularity::kGate;
   return name == "slice" ? Granularity::kSlice : Granularity::kFused;
 }

@@ -19,7 +19,7 @@ enum class Granularity {
   kGate,   // a product for each input and each gate
   kSlice,  // a product for each gate of each slice of the hidden units, as tensor-parallel programs cut them
 };
-inline constexpr std::int64_t kSlices = 4;  // of Granularity::kSlice
+inline constexpr std::int64_t kSlices = 4;  // slices with Granularity::kSlice
 
 // Declares option "granularity" (fused, gate, slice).
 Granularity ReadGranularity(OptionReader& reader);

@@ -118,12 +118,12 @@ DType ReadPrecision(OptionReader& reader) {
 }
 
 void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options) {
-  reader.Read("optimizer", &options->optimizer, OptimizerNames(), "how variables are updated");
+  reader.Read("optimizer", &options->optimizer, OptimizerNames(), "optimiser of the variables");
   if (options->clip_gradients) {
-    reader.Read("clip_gradients", &options->clip_gradients, "scale gradients to a global norm");
+    reader.Read("clip_gradients", &options->clip_gradients, "clip gradients by their global norm");
   }
   if (options->average_variables) {
-    reader.Read("average_variables", &options->average_variables, "keep running averages of the variables");
+    reader.Read("average_variables", &options->average_variables, "maintain moving averages of the variables");
   }
 }
 

@@ -6,8 +6,9 @@
 namespace emplace::experiments {
 
 // The source version of this program, recorded in results.
-std::string_view Version();   // "0.1.0"
-std::string_view Revision();  // of git: 40 hex digits, "-dirty" appended if files differed; "unknown" without git
+std::string_view Version();  // "0.1.0"
+std::string_view
+Revision();  // git revision: 40 hex digits, with "-dirty" appended if files differed; "unknown" without git
 
 }  // namespace emplace::experiments
 

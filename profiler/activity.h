@@ -10,9 +10,9 @@
 
 namespace emplace::profiler {
 
-// What a GPU did and which calls of the host made it do so, as a profiler of activities (CUPTI) records it, without its
-// types. Times are ns since some moment; 0 is "was not recorded". Those of the device may be of a clock of their own
-// (correlate.h); those of calls and of op ranges are of one clock, the session's.
+// The activities of a GPU and the host calls that launched them, as recorded by an activity profiler (CUPTI), without
+// its types. Times are ns since some moment; 0 is "was not recorded". Those of the device may be of a clock of their
+// own (correlate.h); those of calls and of op ranges are of one clock, the session's.
 //
 // A correlation id is the profiler's number of one call of the host. Everything that the call started has the same.
 
@@ -23,7 +23,7 @@ class ActivityError : public InputError {
 };
 
 struct KernelActivity {
-  std::string name = {};  // as the profiler gives it, mangled
+  std::string name = {};  // mangled name from the profiler
   std::uint32_t correlation = 0;
   int device = 0;  // CUDA's number
   std::uint32_t stream = 0;

@@ -82,7 +82,7 @@ std::string CudaKind(std::string name) {
                                      [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!has_digit) return name.empty() ? "cuda" : name;
   std::string kind = name.substr(0, end);
-  const std::string_view in_catalogue = kind == "p100" ? "-pcie" : "-sxm2";  // of the boards of this model
+  const std::string_view in_catalogue = kind == "p100" ? "-pcie" : "-sxm2";  // suffix of boards of this model
   for (const std::string_view board : {"-pcie", "-nvl", "-sxm2"}) {
     if (board != in_catalogue && name.find(board) != std::string::npos) kind += board;
   }

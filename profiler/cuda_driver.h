@@ -15,9 +15,9 @@ class CudaDriver {
 
   // By CUDA's number of the device.
   std::string DeviceName(int device) const;           // "cuda" if it cannot be had
-  std::optional<Bytes> FreeMemory(int device) const;  // what other programs leave
+  std::optional<Bytes> FreeMemory(int device) const;  // memory that other programs do not use
   std::string PciBusId(int device) const;             // "0000:19:00.0"; "" if it cannot be had
-  std::string Version() const;                        // of CUDA, as 12.4; "" if there is no driver
+  std::string Version() const;                        // version of CUDA, such as 12.4; "" if there is no driver
 
  private:
   template <typename Function>

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kSmClock = 1;  // NVML_CLOCK_SM
 
-// What slows a clock: NVML's bit, and its number among the policies that it keeps a sum of time for (none: -1). An idle
-// GPU, and clocks that someone has set, do not count.
+// Reasons for a reduced clock: NVML's bit, and its number among the policies that it keeps a sum of time for (none:
+// -1). An idle GPU, and clocks that someone has set, do not count.
 struct Reason {
   unsigned long long bit = 0;
   int policy = -1;

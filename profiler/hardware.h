@@ -68,7 +68,7 @@ class HardwareDevice {
   virtual ~HardwareDevice() = default;
 
   virtual const std::string& name() const = 0;  // "cpu:0", "cuda:0"
-  virtual const std::string& kind() const = 0;  // of the device catalogue if it is known there: "cpu-core", "h200"
+  virtual const std::string& kind() const = 0;  // kind in the device catalogue if listed there: "cpu-core", "h200"
   virtual bool is_cpu() const = 0;
   // The system's number of the core that it is; none of other devices.
   virtual std::optional<int> core() const { return std::nullopt; }
@@ -90,8 +90,8 @@ class HardwareDevice {
   virtual std::vector<double> Values(const TensorHandle& tensor) = 0;
   // Reads all of the tensor: what fits a CPU's caches is then there. From the device's own thread.
   virtual void Touch(const TensorHandle&) {}
-  // What a probe of its speed takes now, in µs (disturbance.h), from its own thread; none on a device that no other
-  // slows.
+  // The current time of a probe of its speed, in µs (disturbance.h), from its own thread; none on a device that no
+  // other slows.
   virtual std::optional<double> ProbeMicros() { return std::nullopt; }
   // Returns when everything that was given to the device is done.
   virtual void Synchronize() = 0;
@@ -114,7 +114,7 @@ class HardwareDevice {
   virtual MemoryUse EndWatch() = 0;
 };
 
-// What the library holds.
+// The content of the library.
 class HardwareBackend {
  public:
   virtual ~HardwareBackend() = default;

@@ -23,7 +23,7 @@ struct TensorSpec {
 // All that the hardware must know of an op to run it: no ids, no names of others.
 struct OpRecipe {
   std::string name;   // the op's, for messages
-  std::string kind;   // of the op catalogue, or "aten::NAME.OVERLOAD" (torchscript.h)
+  std::string kind;   // kind in the op catalogue, or "aten::NAME.OVERLOAD" (torchscript.h)
   std::string attrs;  // a JSON object as text; "" if none
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;

@@ -49,7 +49,7 @@ std::optional<Box> BoxOf(const ArrayView& view, const std::set<std::int64_t>& st
     box.ranges.push_back({begin, begin + extent});
     outer = *stride;
   }
-  // What is left are whole elements below the narrowest stride.
+  // The rest consists of whole elements below the narrowest stride.
   if (outer != 0 && rest + view.element_bytes > outer) return std::nullopt;
   box.ranges.push_back({rest, rest + view.element_bytes});
   return box;

@@ -31,7 +31,7 @@ struct OpOutput {
   auto operator<=>(const OpOutput&) const = default;
 };
 
-// Who wrote what is in memory now: turns calls that share and overwrite storage into edges between ops.
+// Tracks the last writer of each storage: turns calls that share and overwrite storage into edges between ops.
 //
 // Example: x = conv(); v = x.view(); v.add_(1); y = relu(x). y's array is x as conv made it, but its values are add_'s:
 // Read of x gives {conv, add_}. Read of v gives {add_}.
@@ -42,8 +42,8 @@ class StorageVersions {
   // An op's output: new memory, or a view of what the op read.
   void Define(StorageId storage, const ArrayView& view, OpOutput output);
 
-  // What holds the values of `view` now: first the output that has this array, then, oldest first, those written
-  // since through other views. None if the array is not known.
+  // The outputs that hold the current values of `view`: first the output that has this array, then, oldest first, those
+  // written since through other views. None if the array is not known.
   std::optional<std::vector<OpOutput>> Read(StorageId storage, const ArrayView& view) const;
 
   // Whether anything in it is known.
@@ -60,7 +60,7 @@ class StorageVersions {
   struct Version {
     ArrayView view;
     OpOutput output;
-    std::size_t time = 0;  // of the last write, in calls of Define and Write
+    std::size_t time = 0;  // time of the last write, counted in calls of Define and Write
   };
   struct Reader {
     ArrayView view;
@@ -69,7 +69,7 @@ class StorageVersions {
   struct Storage {
     std::vector<Version> arrays;  // one for each view, in the order in which they came
     std::vector<Version> writes;  // oldest first; without those that a later one has overwritten whole
-    std::vector<Reader> readers;  // of what is there now
+    std::vector<Reader> readers;  // readers of the current content
   };
 
   void Set(Storage* storage, const ArrayView& view, OpOutput output);

@@ -10,8 +10,8 @@
 
 namespace emplace::profiler {
 
-// What the library with LibTorch holds, under the name kTorchHardwareName. The program and the library share headers,
-// no code: what passes between them are these structs, virtual functions and exceptions.
+// The content of the library with LibTorch, under the name kTorchHardwareName. The program and the library share
+// headers, no code: what passes between them are these structs, virtual functions and exceptions.
 struct TorchHardwareExports {
   HardwareBackend* (*hardware)();  // stays for good
   // Ops in the order in which they ran, as GraphBuilder takes them.

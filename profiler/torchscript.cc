@@ -39,7 +39,7 @@ std::string_view Next(std::string_view* rest, char separator) {
   return part;
 }
 
-using Outputs = std::map<std::string, const std::vector<OutputSpec>*, std::less<>>;  // by the name of the op
+using Outputs = std::map<std::string, const std::vector<OutputSpec>*, std::less<>>;  // keyed by the name of the op
 
 // "NAME:INDEX", as the recorder writes them.
 const std::vector<std::int64_t>& ShapeOf(const Outputs& outputs, std::string_view input) {

@@ -16,7 +16,7 @@ struct TorchScriptInput {
 };
 
 struct TorchScriptOptions {
-  std::string file;  // as torch.jit.save writes it
+  std::string file;  // file written by torch.jit.save
   std::vector<TorchScriptInput> inputs;
   bool backward = false;  // and the gradients of the sum of its outputs
 };

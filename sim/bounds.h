@@ -18,7 +18,8 @@ namespace emplace {
 inline constexpr std::string_view kCriticalPathBound = "critical path";
 inline constexpr std::string_view kWorkBound = "work";
 
-// What no placement of the graph on the cluster can beat, in µs. Times are the engine's: rounded to ns, as `fifo` does.
+// Lower bounds for all placements of the graph on the cluster, in µs. Times are the engine's: rounded to ns, as `fifo`
+// does.
 struct Bounds {
   double critical_path_micros = 0;  // each op on its fastest device, transfers free
   double work_micros = 0;           // sum over ops of the fastest time

@@ -21,8 +21,8 @@ namespace emplace {
 // docs/model.md, F15 to F18.
 struct IssueLane {
   std::string lane = {};             // devices with one name share the thread; "": the device has one of its own
-  double host_micros = 0;            // of the thread, for an op without a host time
-  double launch_latency_micros = 0;  // from the end of the issue to the start of an op of non-zero time, at least
+  double host_micros = 0;            // time of the thread for an op without a host time
+  double launch_latency_micros = 0;  // minimum time from the end of the issue to the start of an op of non-zero time
   std::int64_t max_queued = 0;       // ops that are issued and have not ended, at most; 0: no limit
   bool operator==(const IssueLane&) const = default;
 };
@@ -59,11 +59,11 @@ struct Link {
 
 enum class Channels { kPerDevice, kPerPair };
 
-// What a collective takes beside its time on links (docs/model.md, K8). The defaults fit the all-reduces of 2 and 8
-// A100s that vTrain measured, at 1 MiB and at 1 GiB (docs/results/vtrain.md).
+// The fixed costs of a collective besides its time on links (docs/model.md, K8). The defaults fit the all-reduces of 2
+// and 8 A100s that vTrain measured, at 1 MiB and at 1 GiB (docs/results/vtrain.md).
 struct CollectiveCosts {
-  double launch_micros = 24;    // of each
-  double local_gb_per_s = 600;  // of a device's pass over its own part of the message
+  double launch_micros = 24;    // launch time of each collective
+  double local_gb_per_s = 600;  // rate at which a device processes its own part of the message
   bool operator==(const CollectiveCosts&) const = default;
 };
 

@@ -155,11 +155,11 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
 void CostTable::SetQueues(const Graph& graph, const Cluster& cluster, const CostModel& model,
                           const std::vector<std::string_view>& kinds, std::vector<double>* micros) {
   std::vector<double> host(num_kinds_ * num_ops_, kNoTime);
-  std::vector<bool> is_asked(num_kinds_, false);
+  std::vector<bool> is_checked(num_kinds_, false);
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
     const std::size_t kind = KindIndex(MakeId<DeviceId>(d));
-    if (!cluster.devices()[d].issue || is_asked[kind]) continue;
-    is_asked[kind] = true;
+    if (!cluster.devices()[d].issue || is_checked[kind]) continue;
+    is_checked[kind] = true;
     for (std::size_t i = 0; i < num_ops_; ++i) {
       const CostModel::QueueMicros times = model.TwoQueues(graph, MakeId<OpId>(i), kinds[kind]);
       if (times.host) {

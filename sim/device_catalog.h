@@ -13,8 +13,9 @@
 
 namespace emplace {
 
-// What limits an op: the row of a device kind's efficiency table. kNone: takes no time of its own (inputs, variables).
-// kNormalisation (norms and softmax), kAttention, kOptimizer and kRecurrent are of ATen's operators only (aten_work.h).
+// The limiting resource of an op: the row of a device kind's efficiency table. kNone: takes no time of its own (inputs,
+// variables). kNormalisation (norms and softmax), kAttention, kOptimizer and kRecurrent are of ATen's operators only
+// (aten_work.h).
 enum class OpClass : std::uint8_t {
   kNone,
   kConvolution,
@@ -47,7 +48,7 @@ struct PrecisionRate {
 struct DeviceKind {
   std::string name;
   std::string summary;  // one line: what it is
-  std::string source;   // where each number comes from
+  std::string source;   // source of each number
   bool is_cpu = false;
   FlopsPerSecond peak;  // f32 multiply-adds counted as 2; in TF32 where the kind has it
   BytesPerSecond memory_bandwidth;

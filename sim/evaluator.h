@@ -22,13 +22,13 @@ struct StepResult {
   bool operator==(const StepResult&) const = default;
 };
 
-// What a result is to hold beside the step time.
+// The requested content of a result besides the step time.
 struct EvaluationNeeds {
   bool start_times = false;
   bool peak_memory = false;
 };
 
-// What gives the answer: the simulator, or real hardware.
+// The interface of the simulator and of real hardware.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;

@@ -99,7 +99,7 @@ bool Graph::has_ranks() const {
 std::optional<std::size_t> Graph::CollectiveOf(OpId id) const {
   if (data_->collective_of.empty()) return std::nullopt;
   const std::uint32_t collective = data_->collective_of[Index(id)];
-  return collective == internal::kNoCollective ? std::nullopt : std::optional<std::size_t>(collective);
+  return collective == internal::kInvalidCollective ? std::nullopt : std::optional<std::size_t>(collective);
 }
 
 std::optional<OpId> Graph::FindOp(std::string_view name) const {

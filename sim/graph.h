@@ -45,8 +45,8 @@ struct KindTime {
 
 // The times of an op that a thread of the host issues and a device runs behind it (docs/model.md, F15), in µs, as read.
 struct QueueTimes {
-  std::optional<double> host_micros;    // of the thread
-  std::optional<double> device_micros;  // on every device kind
+  std::optional<double> host_micros;    // time of the host thread
+  std::optional<double> device_micros;  // time on every device kind
   std::span<const KindTime> device_kind_times = {};
 };
 
@@ -67,7 +67,7 @@ struct Op {
   std::uint32_t file_position = 0;  // position in the file, or in the order of GraphBuilder::Add
 };
 
-// What the members of a group do together.
+// The operation of a group of members.
 enum class CollectiveKind : std::uint8_t {
   kAllReduce,
   kReduceScatter,
@@ -111,7 +111,7 @@ class Graph {
   Graph();  // empty
 
   const std::string& name() const;
-  // What is known of the graph besides: a JSON object as compact text; "" if nothing is.
+  // Additional information about the graph: a JSON object as compact text; "" if there is none.
   const std::string& metadata() const;
   // For what is known only once the graph is there. Requires: no copy of the graph exists.
   void SetMetadata(std::string metadata);
@@ -122,7 +122,7 @@ class Graph {
 
   // Op ids in the order of the file.
   std::span<const OpId> file_order() const;
-  // What the op reads, in the order of its input list, repeats included.
+  // The inputs of the op in the order of its input list, including repeats.
   std::span<const TensorId> inputs(OpId id) const;
   // The ops that it waits for without reading, in the order of its list, repeats included.
   std::span<const OpId> control_inputs(OpId id) const;
@@ -168,7 +168,7 @@ class Graph {
   std::shared_ptr<const Data> data_;
 };
 
-// What GraphBuilder::Add takes. Fields as in graph.json.
+// The argument of GraphBuilder::Add, with fields as in graph.json.
 struct OutputSpec {
   std::optional<Bytes> size;  // or from dtype and shape
   DType dtype = DType::kNone;

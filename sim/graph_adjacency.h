@@ -8,7 +8,7 @@
 
 #include "sim/graph.h"
 
-// What Graph::adjacency() returns, in a header of its own: Boost's takes a second or more to compile, and few sources
+// The result of Graph::adjacency(), in a separate header: Boost's takes a second or more to compile, and few sources
 // need it. Algorithms of Boost.Graph take it as a CsrGraph, whose property maps they know.
 
 namespace emplace {

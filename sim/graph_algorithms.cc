@@ -49,7 +49,8 @@ std::vector<OpId> OrderOfCollectives(const Graph& graph) {
   for (const Collective& collective : graph.collectives()) missing.push_back(collective.members.size());
   const Graph::Adjacency& adjacency = graph.adjacency();
   std::vector<std::size_t> waiting(n);
-  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;  // of a collective one member
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>>
+      ready;  // contains one member of each collective
   const auto arrive = [&](std::uint32_t op) {
     const std::optional<std::size_t> collective = graph.CollectiveOf(MakeId<OpId>(op));
     if (!collective) {

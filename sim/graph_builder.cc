@@ -145,7 +145,7 @@ std::string_view TextArena::Add(std::string_view text) {
   return {begin, text.size()};
 }
 
-// What was added, in the order of Add. Positions are of that order too.
+// The added ops, in the order of Add, to which positions refer too.
 struct GraphBuilder::Parts {
   static constexpr std::uint32_t kNamed = std::numeric_limits<std::uint32_t>::max();
 
@@ -172,7 +172,7 @@ struct GraphBuilder::Parts {
   };
 
   std::shared_ptr<Data> data = std::make_shared<Data>();  // text, ops, dims and kind_times are filled as ops come
-  TextArena names;                                        // of references
+  TextArena names;                                        // names in references
   std::vector<Output> outputs;
   std::vector<Input> inputs;
   std::vector<std::uint32_t> controls;  // positions; kNamed: by the next of control_names
@@ -517,7 +517,7 @@ void FindProducers(const BuilderParts& parts, std::size_t position, std::vector<
     at = *std::find_if(producers.begin(), producers.end(), [&](std::uint32_t p) { return taken[p] == 0; });
   }
   path.erase(path.begin(), path.begin() + (step[at] - 1));
-  std::reverse(path.begin(), path.end());  // from producer to consumer
+  std::reverse(path.begin(), path.end());  // reorders the path from producer to consumer
   std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
   constexpr std::size_t kAtEachEnd = 5;
   std::string names;
@@ -575,7 +575,7 @@ std::vector<std::uint32_t> FindOrder(const BuilderParts& parts, const std::vecto
 
 void FillColocation(const BuilderParts& parts, const std::vector<std::uint32_t>& colocated, GraphData* data) {
   const std::size_t num_ops = data->ops.size();
-  std::vector<std::uint32_t> parent(num_ops);  // by id; roots are the smallest of their class
+  std::vector<std::uint32_t> parent(num_ops);  // indexed by id; roots are the smallest of their class
   std::iota(parent.begin(), parent.end(), 0U);
   const auto root = [&parent](std::uint32_t id) {
     while (parent[id] != id) id = parent[id] = parent[parent[id]];
@@ -690,7 +690,7 @@ void FillTimes(const BuilderParts& parts, GraphData* data) {
 }
 
 // Ops were in the order of the file.
-void PutInOrder(const std::vector<std::uint32_t>& order, std::vector<Op>* ops) {
+void SortNodes(const std::vector<std::uint32_t>& order, std::vector<Op>* ops) {
   const std::size_t num_ops = order.size();
   std::vector<char> is_done(num_ops, 0);
   for (std::size_t begin = 0; begin < num_ops; ++begin) {
@@ -731,7 +731,7 @@ void GraphAssembler::Assemble(Parts* parts) {
   FillConsumers(data);
   FillAdjacency(data);
   FillTimes(*parts, data);
-  PutInOrder(order, &data->ops);
+  SortNodes(order, &data->ops);
   data->by_name.reserve(by_name.size());
   for (const std::uint32_t position : by_name) data->by_name.push_back(data->file_order[position]);
   CollectiveFinder(data).Find();

@@ -108,7 +108,7 @@ void CollectiveFinder::CheckOrder() const {
   std::vector<std::size_t> ready;  // ops that may end
   const auto arrive = [&](std::size_t op) {
     const std::uint32_t c = data_.collective_of[op];
-    if (c == kNoCollective) return ready.push_back(op);
+    if (c == kInvalidCollective) return ready.push_back(op);
     if (--missing[c] > 0) return;
     for (const OpId member : data_.collectives[c].members) ready.push_back(Index(member));
   };
@@ -158,7 +158,7 @@ void CollectiveFinder::Find() {
     found.emplace_back(first, collective);
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  data_.collective_of.assign(data_.ops.size(), kNoCollective);
+  data_.collective_of.assign(data_.ops.size(), kInvalidCollective);
   for (const auto& [first, collective] : found) {
     for (const OpId op : collective.members) {
       data_.collective_of[Index(op)] = static_cast<std::uint32_t>(data_.collectives.size());

@@ -32,20 +32,20 @@ class TextArena {
  private:
   std::vector<std::unique_ptr<char[]>> chunks_;
   char* next_ = nullptr;
-  std::size_t left_ = 0;  // of the last chunk
+  std::size_t left_ = 0;  // bytes left in the last chunk
   std::size_t capacity_ = 0;
 };
 
-// What a graph holds. Nothing moves once GraphBuilder::Build has filled it: the views of Op and Tensor point into it.
+// The data of a graph. Nothing moves once GraphBuilder::Build has filled it: the views of Op and Tensor point into it.
 struct Graph::Data {
   std::string name;
   std::string metadata;
-  TextArena text;  // of all names, kinds, layers and attrs
+  TextArena text;  // all names, kinds, layers and attrs
   std::vector<Op> ops;
   std::vector<Tensor> tensors;
   std::vector<std::uint32_t> first_output;  // [num_ops + 1]
   std::vector<std::int64_t> dims;
-  std::vector<KindTime> kind_times;  // of time_us and device_us
+  std::vector<KindTime> kind_times;  // entries of time_us and device_us
   std::vector<QueueTimes> queue_times;
   std::vector<std::uint32_t> input_begin;  // [num_ops + 1] into inputs, and so on below
   std::vector<TensorId> inputs;
@@ -58,15 +58,15 @@ struct Graph::Data {
   std::vector<OpId> file_order;
   std::vector<OpId> by_name;  // ids sorted by name
   std::vector<OpId> colocation_class;
-  std::vector<OpId> members;  // of collectives, one after the other
+  std::vector<OpId> members;  // members of collectives, one collective after the other
   std::vector<Collective> collectives;
-  std::vector<std::uint32_t> collective_of;  // by OpId: kNoCollective: of none; empty where there are none
+  std::vector<std::uint32_t> collective_of;  // indexed by OpId: kInvalidCollective: not in one; empty if there are none
   Adjacency adjacency;
 };
 
 namespace internal {
 
-inline constexpr std::uint32_t kNoCollective = ~0U;
+inline constexpr std::uint32_t kInvalidCollective = ~0U;
 
 // Finds the collectives of a graph that is otherwise put together.
 class CollectiveFinder {

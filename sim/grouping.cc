@@ -37,7 +37,7 @@ class OpSets {
 std::string MainLayer(const Graph& graph, const CostTable& costs, std::span<const OpId> members) {
   std::map<std::string_view, double> micros;
   for (const OpId op : members) {
-    double time = 1e-9;  // so that ops without time count too
+    double time = 1e-9;  // positive, so that ops without time count too
     for (std::size_t kind = 0; kind < costs.num_kinds(); ++kind) {
       if (!std::isnan(costs.KindMicros(op, kind))) time += costs.KindMicros(op, kind);
     }

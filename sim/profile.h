@@ -48,7 +48,7 @@ struct Profile {
     double latency_micros = 0;
     double bandwidth_gb_per_s = 0;
     std::int64_t samples = 0;
-    std::optional<double> largest_residual = {};  // of the fit: part of a measured time by which it is off at most
+    std::optional<double> largest_residual = {};  // largest relative error of the fit on a measured time
     // Where copies of large tensors run at another speed (Link); both 0: nowhere.
     Bytes knee = {};
     double beyond_gb_per_s = 0;
@@ -74,7 +74,7 @@ std::string Signature(const Graph& graph, OpId op);
 // The same, and for kinds whose outputs neither inputs nor attrs determine (the filter that a convolution's gradient is
 // for may be 1x1 or 5x5) the outputs too:
 //   conv2d_grad_filter(f32[32,64,8,8],f32[32,64,8,8]){padding=same}->f32[64,64,5,5]
-// What a profile of ours has; one that has only Signature() is read as well.
+// The form that our profiles use; profiles with only Signature() are read as well.
 std::string FullSignature(const Graph& graph, OpId op);
 // The same with the attrs sorted by key: what two signatures are compared by.
 std::string CanonicalSignature(std::string_view signature);

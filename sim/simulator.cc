@@ -50,11 +50,11 @@ Timeline Simulator::Record(const Placement& placement) const {
 
 std::span<const EngineEntry> AllEngines() {
   static constexpr std::array<EngineEntry, 3> kEngines = {{
-      {"fifo", "One op at a time per device, one outgoing channel per device, integer nanoseconds (default).",
+      {"fifo", "One op at a time and one outgoing channel per device, in integer nanoseconds (default).",
        "emplace; docs/model.md, engine fifo", MakeFifoEngine},
-      {"flow", "As fifo, but transfers share the links of the cluster's topology max-min fairly.",
+      {"flow", "As fifo, but transfers share the links of the cluster's topology with max-min fairness.",
        "emplace; docs/model.md, engine flow", MakeFlowEngine},
-      {"placeto-reference", "The published Placeto / Park simulator's answers, bit for bit.",
+      {"placeto-reference", "Reproduces the published Placeto / Park simulator bit for bit.",
        "Addanki et al. 2019, Placeto, A.5; park-project/park tf_placement_sim", MakePlacetoReferenceEngine},
   }};
   return kEngines;

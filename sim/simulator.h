@@ -21,7 +21,7 @@ struct SimOptions {
   // For graphs with collectives: "model" (CollectiveTimes), or what they are expanded to, "ring" or "tree"
   // (CollectiveFlows; what has no tree goes around a ring).
   std::string collectives = "model";
-  double initial_offset_micros = 0;  // when ops without inputs are queued; placeto-reference only
+  double initial_offset_micros = 0;  // time at which ops without inputs are queued; placeto-reference only
   bool operator==(const SimOptions&) const = default;
 };
 
@@ -54,7 +54,7 @@ class Simulator : public Evaluator {
 
   const SimOptions& options() const { return options_; }
 
-  // What an engine implements.
+  // The interface of an engine.
   class Engine {
    public:
     virtual ~Engine() = default;

@@ -10,7 +10,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNone = kNoStepItem;
+constexpr std::uint32_t kNone = kInvalidStepItem;
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 ChainItem RunItem(const StepPrecedence& step, std::uint32_t op) {
@@ -31,7 +31,7 @@ struct ChainPosition {
   std::uint32_t op = kNone;         // a run, or
   std::uint32_t issue = kNone;      // the issue of an op, or
   std::uint32_t transfer = kNone;   // a transfer
-  std::optional<DeviceId> to = {};  // of a transfer that several share
+  std::optional<DeviceId> to = {};  // destination of a shared transfer
   std::optional<ChainItem> waiter = {};
   double waits_from = 0;
 };
@@ -54,7 +54,7 @@ class BackwardChain {
   std::vector<ChainPart> parts_;
 };
 
-// What is before an op, or its issue, that waited for its last input until then.
+// The item before an op, or before its issue, which waited for its last input until then.
 ChainPosition BeforeInput(const StepPrecedence& step, const StepEdge& edge, BackwardChain* chain) {
   if (step.IsByIssue(edge)) return {.issue = edge.producer};
   if (edge.transfer != kNone) return {.transfer = edge.transfer, .to = step.input.DeviceOf(edge.child)};
@@ -181,9 +181,9 @@ std::vector<std::uint32_t> TopologicalRuns(const StepPrecedence& step) {
 
 // The latest times that do not lengthen the step. Those of an op are final when all that follows it was seen.
 struct LatestTimes {
-  std::vector<double> end;          // by op
-  std::vector<double> issue_start;  // by op, on devices with an issue lane
-  std::vector<double> arrival;      // by transfer
+  std::vector<double> end;          // indexed by op
+  std::vector<double> issue_start;  // indexed by op, on devices with an issue lane
+  std::vector<double> arrival;      // indexed by transfer
 };
 
 LatestTimes TimesAtEnd(const StepPrecedence& step) {

@@ -18,7 +18,7 @@
 
 namespace emplace {
 
-// What takes the time of a part of the critical chain.
+// The kind of a part of the critical chain.
 enum class ChainKind : std::uint8_t {
   kCompute,       // an op that what follows needs
   kTransfer,      // a tensor that what follows needs; also the latency of a control input between devices
@@ -26,7 +26,7 @@ enum class ChainKind : std::uint8_t {
   kChannelQueue,  // a transfer that holds a channel; another tensor that exists already waits for it
   kGap,           // a device after an op, or a channel after a transfer
   kIssue,         // an issue lane issues the op, or another one first (docs/model.md, F16)
-  kLaunch,        // from the end of the issue to the start (F17)
+  kLaunch,        // time from the end of the issue to the start (F17)
 };
 inline constexpr std::size_t kNumChainKinds = 7;
 // "compute", "transfer", "device_queue", "channel_queue", "gap", "issue", "launch"
@@ -34,11 +34,11 @@ std::string_view Name(ChainKind kind);
 
 // A run of an op, or a transfer of one of its tensors.
 struct ChainItem {
-  OpId op{};                            // that runs, or the producer of the tensor
-  bool is_transfer = false;             // also the latency of a control input
-  std::optional<TensorId> tensor = {};  // of a transfer; none: a control input moves no tensor
-  DeviceId device{};                    // where the op runs, or what sends
-  DeviceId to{};                        // of a transfer; else `device`
+  OpId op{};                            // the op that runs, or the producer of the tensor
+  bool is_transfer = false;             // true also for the latency of a control input
+  std::optional<TensorId> tensor = {};  // the tensor of a transfer; none: a control input, which moves no tensor
+  DeviceId device{};                    // the device that runs the op, or the sender
+  DeviceId to{};                        // the destination of a transfer, else equal to `device`
   bool operator==(const ChainItem&) const = default;
 };
 
@@ -47,8 +47,8 @@ struct ChainPart {
   ChainKind kind = ChainKind::kCompute;
   Duration begin{};
   Duration end{};
-  ChainItem item = {};                   // what takes the time; of a gap, what it comes after
-  std::optional<ChainItem> waiter = {};  // of a queue: the op or the tensor that waits
+  ChainItem item = {};                   // the op or transfer that takes the time; for a gap, the one before it
+  std::optional<ChainItem> waiter = {};  // for a queue: the op or the tensor that waits
   Duration length() const { return end - begin; }
 };
 
@@ -61,7 +61,7 @@ struct DeviceUse {
   Duration waiting_for_transfers{};  // it exists, and is queued or on its way
   Duration waiting_for_issue{};      // it is there, and the op is not issued or launched yet
   Duration idle{};                   // no op is left
-  Duration on_chain{};               // of the critical chain: what runs here, and waits here
+  Duration on_chain{};               // time of its ops and queues on the critical chain
 };
 
 // Where the time of a simulated step goes. All times are whole ns from the start of the step; those of an engine that
@@ -71,14 +71,14 @@ struct StepExplanation {
   // From 0 to step_time without a hole: the lengths add up to step_time exactly. Each part ends when the next begins,
   // and if a part were longer, the step would be too. Parts of no length are left out.
   std::vector<ChainPart> chain;
-  std::array<Duration, kNumChainKinds> totals{};  // by ChainKind
+  std::array<Duration, kNumChainKinds> totals{};  // indexed by ChainKind
   // [num_ops], by OpId: by how much the end of the op can be later without a later end of the step, if all devices,
   // channels and issue lanes keep their order.
   std::vector<Duration> slack;
   std::vector<Duration> start;     // [num_ops]
   std::vector<Duration> duration;  // [num_ops], contention included
   std::vector<DeviceUse> devices;  // [num_devices]
-  bool has_issue_lanes = false;    // of the cluster
+  bool has_issue_lanes = false;    // whether the cluster has issue lanes
 
   Duration total(ChainKind kind) const { return totals[static_cast<std::size_t>(kind)]; }
   // The number of kinds that can occur.

@@ -56,11 +56,11 @@ std::vector<std::size_t> LanesOf(const Cluster& cluster) {
 IssueOrder FindIssueOrder(const StepInput& input, const StepRuns& runs, const Timeline& timeline) {
   const std::size_t num_ops = input.graph.num_ops();
   IssueOrder order;
-  order.before.assign(num_ops, kNoStepItem);
-  order.next.assign(num_ops, kNoStepItem);
-  order.before_room.assign(num_ops, kNoStepItem);
+  order.before.assign(num_ops, kInvalidStepItem);
+  order.next.assign(num_ops, kInvalidStepItem);
+  order.before_room.assign(num_ops, kInvalidStepItem);
   const std::vector<std::size_t> lane_of = LanesOf(input.cluster);
-  std::vector<std::uint32_t> last_of_lane(lane_of.size(), kNoStepItem);
+  std::vector<std::uint32_t> last_of_lane(lane_of.size(), kInvalidStepItem);
   std::vector<std::deque<std::uint32_t>> queued(lane_of.size());  // ops that count, at most max_queued
   for (const OpId id : timeline.issued) {
     const auto op = static_cast<std::uint32_t>(Index(id));
@@ -68,7 +68,7 @@ IssueOrder FindIssueOrder(const StepInput& input, const StepRuns& runs, const Ti
     const IssueLane& lane = *input.cluster.devices()[device].issue;
     const std::uint32_t last = std::exchange(last_of_lane[lane_of[device]], op);
     order.before[op] = last;
-    if (last != kNoStepItem) order.next[last] = op;
+    if (last != kInvalidStepItem) order.next[last] = op;
     const bool is_full =
         lane.max_queued > 0 && queued[device].size() == static_cast<std::size_t>(lane.max_queued);  // 0: no limit
     if (is_full) order.before_room[op] = queued[device].front();
@@ -95,7 +95,7 @@ FlowTimes ReadTransfers(const StepInput& input, const Timeline& timeline) {
 class ChannelTails {
  public:
   explicit ChannelTails(const Cluster& cluster)
-      : cluster_(cluster), last_(cluster.num_devices() * cluster.num_devices(), kNoStepItem) {}
+      : cluster_(cluster), last_(cluster.num_devices() * cluster.num_devices(), kInvalidStepItem) {}
 
   std::uint32_t& Last(DeviceId from, DeviceId to) {
     if (cluster_.channels() == Channels::kPerDevice) return last_[Index(from)];
@@ -112,7 +112,7 @@ std::uint32_t Send(const StepInput& input, StepTransfer sent, double ready, doub
                    ChannelTails* tails, std::vector<StepTransfer>* transfers) {
   std::uint32_t& last = tails->Last(input.DeviceOf(sent.op), sent.to);
   sent.before = last;
-  sent.start = std::max(ready, last == kNoStepItem ? 0.0 : (*transfers)[last].free);
+  sent.start = std::max(ready, last == kInvalidStepItem ? 0.0 : (*transfers)[last].free);
   sent.arrival = sent.start + time;
   sent.free = sent.arrival + gap;
   last = static_cast<std::uint32_t>(transfers->size());
@@ -151,12 +151,12 @@ void SendFifo(const StepInput& input, const FlowTimes& takes, std::uint32_t op, 
     for (const OpId reader : graph.consumers(tensor)) {
       const DeviceId to = input.placement[reader];
       order->edges.push_back(
-          {op, static_cast<std::uint32_t>(reader), to == from ? kNoStepItem : transfer_to.at(to), 0});
+          {op, static_cast<std::uint32_t>(reader), to == from ? kInvalidStepItem : transfer_to.at(to), 0});
     }
   }
   for (const OpId waits : graph.control_consumers(id)) {
     const DeviceId to = input.placement[waits];
-    order->edges.push_back({op, static_cast<std::uint32_t>(waits), kNoStepItem,
+    order->edges.push_back({op, static_cast<std::uint32_t>(waits), kInvalidStepItem,
                             to == from ? 0.0 : input.FromMicros(input.cluster.link(from, to).latency_micros)});
   }
 }
@@ -169,9 +169,9 @@ void SendPlaceto(const StepInput& input, const std::vector<PlacetoChild>& childr
   const DeviceId from = input.DeviceOf(op);
   std::map<std::uint32_t, std::uint32_t> sent;  // transfers, by output
   for (const auto& [child, output] : children) {
-    std::uint32_t transfer = kNoStepItem;
+    std::uint32_t transfer = kInvalidStepItem;
     if (input.placement[child] != from) {
-      const auto [found, is_new] = sent.try_emplace(output, kNoStepItem);
+      const auto [found, is_new] = sent.try_emplace(output, kInvalidStepItem);
       if (is_new) {
         const DeviceId to = input.placement[child];
         const Link& link = input.cluster.link(from, to);
@@ -191,19 +191,19 @@ void SendPlaceto(const StepInput& input, const std::vector<PlacetoChild>& childr
 StepOrder FindOrder(const StepInput& input, const StepRuns& runs, const FlowTimes& takes) {
   const std::size_t num_ops = input.graph.num_ops();
   StepOrder order;
-  order.before_op.assign(num_ops, kNoStepItem);
-  order.next_op.assign(num_ops, kNoStepItem);
-  order.before_transfer.assign(num_ops, kNoStepItem);
+  order.before_op.assign(num_ops, kInvalidStepItem);
+  order.next_op.assign(num_ops, kInvalidStepItem);
+  order.before_transfer.assign(num_ops, kInvalidStepItem);
   order.sends.resize(num_ops);
   order.outputs.resize(num_ops);
   const auto children = input.is_fifo ? std::vector<std::vector<PlacetoChild>>() : PlacetoChildren(input.graph);
-  std::vector<std::uint32_t> last_op(input.cluster.num_devices(), kNoStepItem);
+  std::vector<std::uint32_t> last_op(input.cluster.num_devices(), kInvalidStepItem);
   ChannelTails tails(input.cluster);
   for (const std::uint32_t op : runs.order) {
     const DeviceId device = input.DeviceOf(op);
     const std::uint32_t last = std::exchange(last_op[Index(device)], op);
     order.before_op[op] = last;
-    if (last != kNoStepItem) order.next_op[last] = op;
+    if (last != kInvalidStepItem) order.next_op[last] = op;
     if (!input.cluster.device(device).copy_engine) order.before_transfer[op] = tails.Last(device, device);
     order.outputs[op].begin = static_cast<std::uint32_t>(order.edges.size());
     order.sends[op].begin = static_cast<std::uint32_t>(order.transfers.size());
@@ -233,7 +233,7 @@ StepEnd FindEnd(bool is_fifo, const StepRuns& runs, const std::vector<StepTransf
   const std::vector<double>& last = is_fifo ? runs.end : runs.free;
   StepEnd end;
   for (std::uint32_t op = 0; op < last.size(); ++op) {
-    if (end.op == kNoStepItem || last[op] > end.time) {
+    if (end.op == kInvalidStepItem || last[op] > end.time) {
       end.op = op;
       end.time = last[op];
     }
@@ -252,14 +252,14 @@ void CheckStarts(const StepPrecedence& step) {
     double start = step.Ready(op);
     if (step.input.IsFed(op)) {
       const std::uint32_t before = step.issue.before_room[op];
-      const double room_free = before == kNoStepItem ? 0.0 : runs.end[before];
+      const double room_free = before == kInvalidStepItem ? 0.0 : runs.end[before];
       EMPLACE_CHECK_EQ(std::max({start, step.LaneFree(op), room_free}), runs.issue_start[op]);
       start = runs.launched[op];
     }
-    if (const std::uint32_t before = step.order.before_op[op]; before != kNoStepItem) {
+    if (const std::uint32_t before = step.order.before_op[op]; before != kInvalidStepItem) {
       start = std::max(start, runs.free[before]);
     }
-    if (const std::uint32_t before = step.order.before_transfer[op]; before != kNoStepItem) {
+    if (const std::uint32_t before = step.order.before_transfer[op]; before != kInvalidStepItem) {
       start = std::max(start, step.order.transfers[before].free);
     }
     EMPLACE_CHECK_EQ(start, runs.start[op]);
@@ -282,7 +282,8 @@ bool StepPrecedence::IsByIssue(const StepEdge& edge) const {
 
 double StepPrecedence::Arrival(const StepEdge& edge) const {
   if (IsByIssue(edge)) return runs.issue_end[edge.producer];
-  return edge.transfer == kNoStepItem ? runs.end[edge.producer] + edge.latency : order.transfers[edge.transfer].arrival;
+  return edge.transfer == kInvalidStepItem ? runs.end[edge.producer] + edge.latency
+                                           : order.transfers[edge.transfer].arrival;
 }
 
 const StepEdge* StepPrecedence::LastInput(std::uint32_t op) const {
@@ -300,7 +301,7 @@ double StepPrecedence::Ready(std::uint32_t op) const {
 }
 
 double StepPrecedence::LaneFree(std::uint32_t op) const {
-  return issue.before[op] == kNoStepItem ? 0.0 : runs.issue_end[issue.before[op]];
+  return issue.before[op] == kInvalidStepItem ? 0.0 : runs.issue_end[issue.before[op]];
 }
 
 StepPrecedence FindPrecedence(const Graph& graph, const Cluster& cluster, const CostTable& costs,

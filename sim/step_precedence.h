@@ -15,14 +15,14 @@
 #include "sim/simulator.h"
 #include "sim/timeline.h"
 
-// What each op and transfer of a simulated step follows, as the rules of docs/model.md say. Times are in the engine's
+// The precedence of ops and transfers of a simulated step by the rules of docs/model.md. Times are in the engine's
 // unit. fifo and flow: whole ns, whose sums doubles hold exactly. placeto-reference: its doubles in µs, computed by the
 // same operations.
 namespace emplace {
 
-inline constexpr std::uint32_t kNoStepItem = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kInvalidStepItem = std::numeric_limits<std::uint32_t>::max();
 
-// What was simulated.
+// The simulated problem.
 struct StepInput {
   const Graph& graph;
   const Cluster& cluster;
@@ -43,7 +43,7 @@ struct StepRuns {
   std::vector<std::uint32_t> order;  // ops as they ran, exact for those of one device
   std::vector<double> start;
   std::vector<double> end;
-  std::vector<double> free;  // of the device, without its own transfers
+  std::vector<double> free;  // time at which the device is free, ignoring its own transfers
   // Only ops on devices that an issue lane feeds have these.
   std::vector<double> issue_start;
   std::vector<double> issue_end;
@@ -52,9 +52,9 @@ struct StepRuns {
 
 // The order in which lanes issue ops, by op (docs/model.md, F16 and F18).
 struct IssueOrder {
-  std::vector<std::uint32_t> before;       // what the op's lane issued before it
+  std::vector<std::uint32_t> before;       // the op that the lane issued before it
   std::vector<std::uint32_t> next;         // and after it
-  std::vector<std::uint32_t> before_room;  // whose end made room in the queue
+  std::vector<std::uint32_t> before_room;  // the op whose end made room in the queue
 };
 
 // A transfer of the step.
@@ -64,15 +64,15 @@ struct StepTransfer {
   DeviceId to{};  // the first destination, where several share the transfer
   double start = 0;
   double arrival = 0;
-  double free = 0;                     // the channel is free again
-  std::uint32_t before = kNoStepItem;  // the transfer before it on the channel
+  double free = 0;                          // the channel is free again
+  std::uint32_t before = kInvalidStepItem;  // the transfer before it on the channel
 };
 
-// What a child needs of a producer.
+// The dependency of a child on a producer.
 struct StepEdge {
   std::uint32_t producer = 0;
   std::uint32_t child = 0;
-  std::uint32_t transfer = kNoStepItem;
+  std::uint32_t transfer = kInvalidStepItem;
   double latency = 0;  // without a transfer: of a control input between devices
 };
 
@@ -82,15 +82,15 @@ struct StepRange {
   std::uint32_t end = 0;
 };
 
-// What ops of one device follow, and what they send, by op.
+// The predecessors of ops on their device, and their transfers, indexed by op.
 struct StepOrder {
   std::vector<std::uint32_t> before_op;        // the op before it on its device
   std::vector<std::uint32_t> next_op;          // and after it
   std::vector<std::uint32_t> before_transfer;  // the transfer that its device had to finish (F13)
-  std::vector<StepTransfer> transfers;         // by producer, as ops ran
-  std::vector<StepEdge> edges;                 // by producer, as ops ran
-  std::vector<StepRange> sends;                // of `transfers`
-  std::vector<StepRange> outputs;              // of `edges`
+  std::vector<StepTransfer> transfers;         // grouped by producer, in the order in which ops ran
+  std::vector<StepEdge> edges;                 // grouped by producer, in the order in which ops ran
+  std::vector<StepRange> sends;                // ranges of `transfers`
+  std::vector<StepRange> outputs;              // ranges of `edges`
 };
 
 // The edges of each child.
@@ -99,10 +99,10 @@ struct StepInputs {
   std::vector<std::uint32_t> edges;  // positions in StepOrder::edges
 };
 
-// What ends the step (docs/model.md, F12 and P22).
+// The item that ends the step (docs/model.md, F12 and P22).
 struct StepEnd {
-  std::uint32_t op = kNoStepItem;
-  std::uint32_t transfer = kNoStepItem;  // if the step ends with a transfer
+  std::uint32_t op = kInvalidStepItem;
+  std::uint32_t transfer = kInvalidStepItem;  // if the step ends with a transfer
   double time = 0;
 };
 

@@ -58,7 +58,7 @@ class TraceWriter {
 
  private:
   static constexpr std::size_t kOpThread = 0;
-  std::size_t IssueThread() const { return 1 + cluster_.num_devices(); }  // behind the channels
+  std::size_t IssueThread() const { return 1 + cluster_.num_devices(); }  // after the threads of the channels
 
   void Begin() {
     out_ << (first_ ? "\n" : ",\n");
@@ -111,7 +111,7 @@ class TraceWriter {
     out_ << "}}";
   }
 
-  // What the issue lane does for an op.
+  // The issue of an op on its lane.
   void WriteIssue(const Timeline::OpRun& run) {
     Begin();
     fmt::print(out_, R"({{"ph": "X", "name": {}, "cat": "issue", "pid": {}, "tid": {}, "ts": {}, "dur": {}}})",

@@ -38,7 +38,7 @@ struct Timeline {
   std::vector<OpRun> ops;            // in the order in which they started
   std::vector<OpId> issued;          // those that issue lanes issued, in that order
   std::vector<Transfer> transfers;   // in the order in which they were queued
-  std::vector<MemorySample> memory;  // by device, then by time; empty unless peak memory was asked for
+  std::vector<MemorySample> memory;  // ordered by device, then by time; empty unless peak memory was requested
 };
 
 // Chrome trace events (JSON), which Perfetto and chrome://tracing open: one process per device; one thread for ops, one

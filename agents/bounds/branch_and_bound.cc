@@ -73,7 +73,7 @@ bool CanSwap(const Cluster& cluster, const CostTable& costs, std::size_t a, std:
 }
 
 // The first device that can be exchanged with each.
-std::vector<std::size_t> FindAlike(const Cluster& cluster, const CostTable& costs) {
+std::vector<std::size_t> FindInterchangeable(const Cluster& cluster, const CostTable& costs) {
   std::vector<std::size_t> alike(cluster.num_devices());
   for (std::size_t d = 0; d < alike.size(); ++d) {
     alike[d] = d;
@@ -143,13 +143,13 @@ class PartialPlacement {
 
  private:
   const Cluster& cluster_;
-  Relaxation problem_;  // of the partial placement
+  Relaxation problem_;  // relaxation for the partial placement
   Relaxation whole_;
   Grouping classes_;
   std::vector<std::int64_t> persistent_;  // bytes, by class
-  std::vector<bool> placed_;              // by class
+  std::vector<bool> placed_;              // indexed by class
   Placement placement_;
-  std::vector<std::size_t> used_;   // by device: how many classes are there
+  std::vector<std::size_t> used_;   // indexed by device: how many classes are there
   std::vector<std::int64_t> held_;  // bytes, by device
 };
 
@@ -244,7 +244,7 @@ class TreeSearch {
         partial_(graph, cluster, costs),
         simulator_(graph, cluster, costs, options.simulation),
         workspace_(simulator_.MakeWorkspace()),
-        alike_(FindAlike(cluster, costs)),
+        alike_(FindInterchangeable(cluster, costs)),
         prices_(FindPrices(partial_.problem())) {}
 
   ExactResult Run() {
@@ -270,7 +270,7 @@ class TreeSearch {
  private:
   std::int64_t Cut() const { return result_.best ? result_.best_nanos : kNever; }
 
-  // What no completion of the partial placement beats.
+  // A lower bound for all completions of the partial placement.
   std::int64_t Bound() {
     ++result_.nodes;
     const Relaxation& problem = partial_.problem();

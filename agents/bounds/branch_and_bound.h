@@ -16,14 +16,14 @@ namespace emplace::agents {
 
 struct ExactProgress {
   std::size_t nodes = 0;             // partial placements whose bound was computed
-  std::int64_t bound_nanos = 0;      // what no placement that fits beats, so far
+  std::int64_t bound_nanos = 0;      // current lower bound for placements that fit
   std::optional<std::int64_t> best;  // step time of the best that fits, in ns
 };
 
 struct ExactOptions {
-  SimOptions simulation = {};                                 // of whole placements; the engine is fifo or flow
-  std::optional<Placement> start = {};                        // a good placement, which makes the search shorter
-  std::size_t max_nodes = ~std::size_t{0};                    // stops after this many
+  SimOptions simulation = {};               // options for complete placements; the engine is fifo or flow
+  std::optional<Placement> start = {};      // a good placement, which makes the search shorter
+  std::size_t max_nodes = ~std::size_t{0};  // stops after this many
   std::function<bool(const ExactProgress&)> keep_going = {};  // asked now and then; may be empty
 };
 

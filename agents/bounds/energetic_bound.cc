@@ -148,7 +148,7 @@ class EnergeticSearch {
  private:
   struct Job {
     double price = 0, head = 0, tail = 0, time = 0, gap = 0;
-    bool last = false;  // of its op
+    bool last = false;  // whether it is the last event of its op
   };
 
   void Scan(std::size_t head_begin, std::size_t head_end, std::size_t tail_begin, std::size_t tail_end,

@@ -11,7 +11,7 @@
 
 namespace emplace::agents {
 
-// What one nanosecond of a device of each type is worth, [num_types], at least 0. Work is worth what it takes on the
+// The value of one nanosecond on a device of each type, [num_types], at least 0. Work is worth what it takes on the
 // type where that is cheapest, so the devices must have at least that much to give: sum over ops of the least
 // price * (time + gap) <= sum over devices of price * (step + gap), for any prices (the dual of the linear program of
 // work on unrelated machines).

@@ -17,7 +17,7 @@
 
 namespace emplace::agents {
 
-// What no placement beats, and by which argument.
+// A lower bound for all placements, and the argument that proves it.
 struct Bound {
   std::string_view method;
   std::int64_t nanos = 0;
@@ -57,10 +57,10 @@ void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& 
 bool CanBeExact(const Graph& graph, const Cluster& cluster);
 
 struct BoundOptions {
-  SimOptions simulation = {};                                 // whose steps are bounded
-  double seconds = 60;                                        // for the linear program and branch and bound
-  std::optional<Placement> start = {};                        // a good placement
-  std::function<bool(const ExactProgress&)> keep_going = {};  // of branch and bound; may be empty
+  SimOptions simulation = {};           // options of the steps to bound
+  double seconds = 60;                  // time limit of the linear program and of branch and bound
+  std::optional<Placement> start = {};  // a good placement
+  std::function<bool(const ExactProgress&)> keep_going = {};  // called by branch and bound; may be empty
 };
 
 struct BoundReport {
@@ -69,7 +69,7 @@ struct BoundReport {
   bool optimal = false;           // `best` is proved to be as fast as any
   std::optional<Placement> best;  // the fastest that is known and fits
   std::int64_t best_nanos = 0;
-  std::size_t nodes = 0;  // of branch and bound; 0 if it was not tried
+  std::size_t nodes = 0;  // nodes visited by branch and bound; 0 if it was not tried
 };
 
 // Quick bounds, then the linear program where device types or memory give it something to say, then branch and bound

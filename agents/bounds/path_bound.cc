@@ -87,10 +87,10 @@ class WindowSearch {
   }
 
   struct Ancestor {
-    std::int64_t arrival = 0;  // at the op, if the ancestor is elsewhere
+    std::int64_t arrival = 0;  // arrival at the op, if the ancestor is on another device
     std::size_t op = 0;
     std::int64_t inner = 0;   // time between the two along the path, all of it on one device
-    std::int64_t excess = 0;  // what the cheapest transfer on the path adds to that
+    std::int64_t excess = 0;  // additional time of the cheapest transfer on the path
     bool operator<(const Ancestor& other) const { return std::pair(arrival, other.op) < std::pair(other.arrival, op); }
   };
 
@@ -105,7 +105,7 @@ class WindowSearch {
                     problem_.ShortestTransfer(edge) - problem_.ShortestStep(edge)});
       }
     }
-    std::int64_t here = base;      // when those who must be here have all run
+    std::int64_t here = base;      // time at which all ancestors that must be here have run
     std::int64_t latest = kNever;  // the least arrival of those taken so far: one of them may be elsewhere
     std::size_t taken = 0;
     while (!open_.empty()) {

@@ -16,10 +16,10 @@ namespace emplace::agents {
 // More than any sum of times: "it cannot be".
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
 
-// What every lower bound reads of a problem, all times in ns as `fifo` rounds them (docs/model.md, F1). Devices that
-// are alike to every bound, of one kind and one op gap, form a type. A transfer from a device of type s to another of
-// type t takes at least the shortest time of all such pairs. Contention and devices without a copy engine only lengthen
-// a step, and are left out.
+// The data of a problem that every lower bound reads, with all times in ns as `fifo` rounds them (docs/model.md, F1).
+// Devices that are alike to every bound, of one kind and one op gap, form a type. A transfer from a device of type s to
+// another of type t takes at least the shortest time of all such pairs. Contention and devices without a copy engine
+// only lengthen a step, and are left out.
 class Relaxation {
  public:
   enum class Types { kAlike, kEachDevice };

@@ -12,7 +12,7 @@ namespace emplace::agents {
 
 struct WorkProgramBound {
   std::int64_t nanos = 0;  // 0: the solver found nothing in its time
-  Prices prices;           // of the types of devices, for energetic reasoning; empty with 0
+  Prices prices;           // prices of the device types, for energetic reasoning; empty with 0
 };
 
 // The linear program of work on unrelated machines (Lawler and Labetoulle 1978; Lenstra, Shmoys and Tardos 1990,

@@ -13,7 +13,7 @@ namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kLeastSlackOps = 200;
-constexpr double kLittleSlack = 0.02;  // of the step time
+constexpr double kLittleSlack = 0.02;  // relative to the step time
 
 // Ops that move together, and how much of the chain they account for.
 struct Unit {

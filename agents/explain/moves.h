@@ -16,7 +16,7 @@
 
 namespace emplace::agents {
 
-// What is moved together.
+// The unit of a move.
 enum class MoveUnit : std::uint8_t {
   kOp,
   kColocationClass,  // several ops that `colocate_with` ties together
@@ -32,7 +32,7 @@ struct Move {
   DeviceId from{};
   DeviceId to{};
   double step_time_micros = 0;  // simulated, after the move
-  double gain_micros = 0;       // by which the step is shorter
+  double gain_micros = 0;       // reduction of the step time
   double overflow_bytes = 0;    // memory beyond capacities after the move, summed over devices
 };
 
@@ -40,10 +40,11 @@ struct Move {
 using OnSimulations = std::function<void(std::size_t done, std::size_t total)>;
 
 struct MoveResults {
-  std::vector<Move> gains;      // those that make the step shorter, by descending gain; ties in the order of trying
-  std::size_t simulated = 0;    // moves
-  std::size_t over_memory = 0;  // of these, left out of `gains`: they need more memory beyond capacities than before
-  std::size_t not_tried = 0;    // at least this many further moves, beyond the limit
+  std::vector<Move> gains;    // those that make the step shorter, by descending gain; ties in the order of trying
+  std::size_t simulated = 0;  // moves
+  std::size_t over_memory =
+      0;  // simulated moves that are left out of `gains` because they increase the memory beyond capacities
+  std::size_t not_tried = 0;  // at least this many further moves, beyond the limit
 };
 
 // Simulates moves of a placement, one at a time, each from `placement` itself. Moved are ops, colocation classes and

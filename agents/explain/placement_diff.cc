@@ -129,13 +129,13 @@ PlacementDiff DiffPlacements(const Graph& graph, const Cluster& cluster, const C
     if (changes.CanRun(changed, piece.ops)) piece.alone = simulate(changed);
     for (const OpId op : piece.ops) changed[op] = a[op];
   }
-  const auto told_apart = diff.pieces.end() - (diff.joined_pieces > 0 ? 1 : 0);
+  const auto listed_end = diff.pieces.end() - (diff.joined_pieces > 0 ? 1 : 0);
   const auto micros = [](const DiffPiece& piece) {
     return piece.alone ? piece.alone->step_time_micros : std::numeric_limits<double>::infinity();
   };
-  std::stable_sort(diff.pieces.begin(), told_apart,
+  std::stable_sort(diff.pieces.begin(), listed_end,
                    [&](const DiffPiece& x, const DiffPiece& y) { return micros(x) < micros(y); });
-  // What is moved so far may lack a link that only a later piece makes unnecessary, so all of it is looked at.
+  // The pieces moved so far may lack a link that only a later piece makes unnecessary, so all of them are checked.
   std::vector<OpId> moved;
   bool could_run = true;
   for (DiffPiece& piece : diff.pieces) {

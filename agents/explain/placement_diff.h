@@ -21,7 +21,7 @@ struct DiffStep {
   double overflow_bytes = 0;  // memory beyond capacities, summed over devices
 };
 
-// What joins ops that go from the same device to the same other one, beside colocation.
+// Besides colocation, the relation that joins ops that move between the same two devices.
 enum class DiffBy : std::uint8_t {
   kConnection,  // inputs and control inputs
   kLayer,       // their layer; inputs and control inputs where an op has none
@@ -46,7 +46,7 @@ struct PlacementDiff {
   // In the order of `cumulative`: by descending gain alone, pieces that cannot run alone last, and the one that
   // stands for several behind them. The last one's `cumulative` is `b`.
   std::vector<DiffPiece> pieces;
-  std::size_t joined_pieces = 0;  // how many the last piece stands for; 0: all are listed separately
+  std::size_t joined_pieces = 0;  // number of pieces that the last entry combines; 0: all are listed separately
 };
 
 // Splits the difference of two placements into pieces and simulates each alone and all of them one after another. Tells

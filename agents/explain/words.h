@@ -25,8 +25,8 @@ std::string OpsText(const Graph& graph, std::span<const OpId> ops);
 // "op a", "colocated a and 1 more", "piece of the chain: a and 2 more", "layer x, 12 ops".
 std::string MoveText(const Graph& graph, const Move& move);
 
-// What a part of the chain is, without its kind: "a"; "a:1", a tensor; "c waits for a"; "c waits while a:1 is sent", of
-// a device without a copy engine; "after a".
+// The description of a part of the chain, without its kind: "a"; "a:1", a tensor; "c waits for a"; "c waits while a:1
+// is sent", of a device without a copy engine; "after a".
 std::string PartText(const Graph& graph, const ChainPart& part);
 // Where: "gpu:0", or "gpu:0 to gpu:1".
 std::string PlaceText(const Cluster& cluster, const ChainItem& item);

@@ -161,11 +161,11 @@ class Annealing : public SavedByFields<Annealing, Agent> {
   std::size_t probes_left_ = 0;
   std::size_t cooling_since_ = 0;  // number of evaluations at its start
   bool fitted_ = false;            // whether the temperature comes from placements that fit
-  std::vector<double> rises_;      // of the cost, during the probes
+  std::vector<double> rises_;      // increases of the cost during the probes
   double first_temperature_ = 0;   // in units of the cost
   double luck_ = 0;                // in [0, 1), decides whether the last proposal is accepted
   Placement current_;
-  Score score_;  // of current_
+  Score score_;  // score of current_
   BestPlacement best_;
 };
 
@@ -175,7 +175,7 @@ std::unique_ptr<Agent> MakeAnnealingAgent(OptionReader& reader, const AgentConte
   double final_ratio = 1e-3;
   bool use_cpus = true;
   reader.Read("final_ratio", &final_ratio, 1e-12, 1.0, "last temperature / first temperature");
-  reader.Read("use_cpus", &use_cpus, "try CPUs too");
+  reader.Read("use_cpus", &use_cpus, "also use CPUs");
   reader.Finish();
   return std::make_unique<Annealing>(context.evaluations, final_ratio, use_cpus);
 }

@@ -51,7 +51,7 @@ Placement PlaceByMTopo(const Observation& observation, const MTopoOptions& optio
 
 std::unique_ptr<Agent> MakeMTopoAgent(OptionReader& reader, const AgentContext&) {
   MTopoOptions options;
-  reader.Read("uniform", &options.uniform, "fill accelerators to equal shares of memory, not to their capacity");
+  reader.Read("uniform", &options.uniform, "fill accelerators to equal shares of memory instead of to their capacity");
   reader.Finish();
   return MakeOneShot([options](const Environment& env, Rng&) { return PlaceByMTopo(env.observation(), options); });
 }
@@ -63,7 +63,7 @@ Placement PlaceByMEtf(const Observation& observation, const MEtfOptions& options
 
 std::unique_ptr<Agent> MakeMEtfAgent(OptionReader& reader, const AgentContext&) {
   MEtfOptions options;
-  reader.Read("use_cpus", &options.use_cpus, "CPUs take groups that accelerators could take too");
+  reader.Read("use_cpus", &options.use_cpus, "also place groups on CPUs that accelerators could run");
   reader.Finish();
   return MakeOneShot([options](const Environment& env, Rng&) { return PlaceByMEtf(env.observation(), options); });
 }
@@ -161,8 +161,8 @@ Placement PlaceByMSct(const Observation& observation, const MSctOptions& options
 
 std::unique_ptr<Agent> MakeMSctAgent(OptionReader& reader, const AgentContext&) {
   MSctOptions options;
-  reader.Read("threshold", &options.threshold, 0.0, 1.0, "a consumer whose x is below it is a favourite child");
-  reader.Read("use_cpus", &options.use_cpus, "CPUs take groups that accelerators could take too");
+  reader.Read("threshold", &options.threshold, 0.0, 1.0, "a consumer whose x is below this value is a favourite child");
+  reader.Read("use_cpus", &options.use_cpus, "also place groups on CPUs that accelerators could run");
   reader.Finish();
   return MakeOneShot([options](const Environment& env, Rng&) { return PlaceByMSct(env.observation(), options); },
                      CheckGroupsOfMSct);

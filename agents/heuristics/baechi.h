@@ -72,7 +72,7 @@ std::vector<std::size_t> FavouriteChildren(const CommunicationPlan& plan, std::s
 
 struct MSctOptions {
   double threshold = 0.1;  // a favourite child has x below it; default of the published program
-  bool use_cpus = false;   // as in MEtfOptions
+  bool use_cpus = false;   // see MEtfOptions
 };
 
 // Limit for the linear program, whose time grows superlinearly: 1 s for the 6,189 ops of nmt, 4 s for 15,508, 33 s for

@@ -11,7 +11,7 @@
 
 namespace emplace::agents {
 
-// What an op waited for before it started.
+// The cause of an op's wait before its start.
 enum class Wait : std::uint8_t {
   kNothing,   // it is the first of the chain
   kQueue,     // its inputs were there, and its device was busy with `before`

@@ -30,12 +30,12 @@ Placement PlaceContiguously(const Environment& env, const DpContiguousOptions& o
   const StageCostOptions& asked = has_costs ? env.stage_options() : options.costs;
   for (const StageMemory memory : {StageMemory::kAll, StageMemory::kPersistent, StageMemory::kNone}) {
     if (memory < asked.memory) continue;
-    const bool as_asked = has_costs && memory == asked.memory;
+    const bool use_given = has_costs && memory == asked.memory;
     const StageCosts made =
-        as_asked ? StageCosts()
-                 : MakeStageCosts(env.op_graph(), seen.cluster, env.costs(), {.link = asked.link, .memory = memory});
+        use_given ? StageCosts()
+                  : MakeStageCosts(env.op_graph(), seen.cluster, env.costs(), {.link = asked.link, .memory = memory});
     const auto plan = WithLocation("dp_contiguous", [&] {
-      return PlanContiguous(env.op_graph(), env.grouping(), as_asked ? *env.stage_costs() : made, options.plan);
+      return PlanContiguous(env.op_graph(), env.grouping(), use_given ? *env.stage_costs() : made, options.plan);
     });
     if (plan) return OfGroups(env, plan->placement);
   }
@@ -68,11 +68,11 @@ std::unique_ptr<Agent> MakeDpContiguousAgent(OptionReader& reader, const AgentCo
   auto max_ideals = static_cast<std::int64_t>(options.plan.max_ideals);
   std::string layers = "together";
   reader.Read("max_ideals", &max_ideals, 1, 10'000'000,
-              "refuse graphs of groups with more ideals; time may grow with the square");
-  reader.Read("linear", &options.plan.linear, "only splits of one topological order: quick, not optimal");
+              "reject graphs of groups with more ideals; time can grow with their square");
+  reader.Read("linear", &options.plan.linear, "split only one topological order: fast, but not optimal");
   ReadStageCostOptions(reader, &options.costs);
   reader.Read("layers", &layers, {"apart", "gradients", "together"},
-              "what goes with its layer: nothing, gradients without a forward op in their group, or all ops");
+              "ops placed with their layer: none, gradients without a forward op in their group, or all");
   reader.Finish();
   options.plan.max_ideals = static_cast<std::size_t>(max_ideals);
   if (layers == "apart") options.plan.units.layers = LayerUnits::kApart;

@@ -38,7 +38,7 @@ double DualBound(const LinearProgram& program, const std::vector<double>& prices
   const double of_last = worth(program.columns.back());
   const double scale = of_last > 1 ? 1 / of_last : 1;
   double bound = 0;
-  double size = 0;  // of all terms
+  double size = 0;  // sum over all terms
   for (std::size_t row = 0; row < program.bounds.size(); ++row) {
     bound += scale * price(row) * program.bounds[row];
     size += scale * std::abs(price(row) * program.bounds[row]);

@@ -22,7 +22,7 @@ struct LinearProgram {
   std::size_t num_fractions = 0;
 };
 
-// What the solver ends with. Not optimal: it ran out of time, or no columns satisfy all rows.
+// The result of the solver. Not optimal: it ran out of time, or no columns satisfy all rows.
 struct LinearSolution {
   std::vector<double> columns;
   std::vector<double> prices;  // the dual values, one a row

@@ -34,7 +34,7 @@ struct DeviceState {
   std::size_t last_group = kNoFavourite;
   std::set<std::size_t> arrived;                          // all inputs are on the device
   MinHeap<std::pair<Nanos, std::size_t>> waiting;         // (earliest arrival of the last input, group)
-  std::multimap<std::int64_t, std::size_t> without_room;  // by bytes needed
+  std::multimap<std::int64_t, std::size_t> without_room;  // keyed by bytes needed
   std::int64_t used = 0;
   std::int64_t capacity = 0;
 };

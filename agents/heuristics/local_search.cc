@@ -75,7 +75,7 @@ class LocalSearch : public SavedByFields<LocalSearch, Agent> {
 
 std::unique_ptr<Agent> MakeLocalSearchAgent(OptionReader& reader, const AgentContext&) {
   bool use_cpus = true;
-  reader.Read("use_cpus", &use_cpus, "try CPUs too");
+  reader.Read("use_cpus", &use_cpus, "also use CPUs");
   reader.Finish();
   return std::make_unique<LocalSearch>(use_cpus);
 }

@@ -20,7 +20,7 @@
 namespace emplace::agents {
 namespace {
 
-// What counts of replicas, parts and blocks may be at most: products of three of them fit.
+// The limit for numbers of replicas, parts and blocks, whose products of three must not overflow.
 constexpr std::int64_t kMost = 1 << 20;
 
 // The digits at the front of `text`, which loses them; none, if there are none or they are too many.
@@ -130,9 +130,9 @@ Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& optio
 std::unique_ptr<Agent> MakeMegatronAgent(OptionReader& reader, const AgentContext&) {
   MegatronOptions options;
   reader.Read("pipeline", &options.pipeline, 0, 1024,
-              "devices with stages, of each replica and part; 0: as many as there are");
+              "number of devices with stages, for each replica and part; 0: all devices");
   reader.Read("chunks", &options.chunks, 1, 1024, "stages of each device");
-  reader.Read("fold", &options.fold, "every second pass over the devices goes back, as zb-v needs it");
+  reader.Read("fold", &options.fold, "every second pass over the devices is in reverse order, as zb-v requires");
   reader.Finish();
   return MakeOneShot([options](const Environment& env, Rng&) { return PlaceLikeMegatron(env, options); });
 }

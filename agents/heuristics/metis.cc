@@ -124,7 +124,7 @@ std::vector<idx_t> Bisect(MetisGraph& graph, std::size_t left, std::size_t parts
       METIS_PartGraphRecursive(&num_vertices, &num_constraints, graph.first.data(), graph.neighbours.data(),
                                graph.vertex_weights.data(), nullptr, graph.edge_weights.data(), &num_parts,
                                shares.data(), allowed.data(), options.data(), &cut, sides.data());
-  if (status != METIS_OK) throw InputError("metis", "the library gave up with status " + std::to_string(status));
+  if (status != METIS_OK) throw InputError("metis", "the library failed with status " + std::to_string(status));
   if (std::any_of(sides.begin(), sides.end(), [](idx_t side) { return side < 0 || side > 1; })) {
     throw InputError("metis", "the library left vertices without a part");
   }
@@ -168,8 +168,8 @@ Placement PlaceByMetis(const Observation& observation, const MetisOptions& optio
 std::unique_ptr<Agent> MakeMetisAgent(OptionReader& reader, const AgentContext&) {
   MetisOptions options;
   reader.Read("imbalance", &options.imbalance, 0.001, 10, "a part may weigh (1 + imbalance) of its share");
-  reader.Read("balance_memory", &options.balance_memory, "balance the bytes of groups too, not time alone");
-  reader.Read("cuts", &options.cuts, 1, 1000, "tries of each bisection, of which the best counts");
+  reader.Read("balance_memory", &options.balance_memory, "also balance memory, not only time");
+  reader.Read("cuts", &options.cuts, 1, 1000, "attempts at each bisection, of which the best is used");
   reader.Finish();
   return MakeOneShot(
       [options](const Environment& env, Rng& rng) { return PlaceByMetis(env.observation(), options, rng); });

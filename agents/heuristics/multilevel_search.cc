@@ -311,10 +311,10 @@ class MultilevelSearch : public SavedByFields<MultilevelSearch, Agent> {
   BestPlacement best_;
   std::optional<Placement> together_;  // the next to be evaluated
   std::vector<Walker> walkers_;        // still in the race, by level
-  std::size_t turn_ = 0;               // of walkers_
+  std::size_t turn_ = 0;               // index of the next walker
   std::size_t used_ = 0;               // evaluations of this turn
   std::size_t quota_ = 0;              // evaluations of a turn
-  std::size_t finer_quota_ = 0;        // of the levels to which the last walker goes
+  std::size_t finer_quota_ = 0;        // quota of the levels to which the last walker moves
   std::vector<SearchLevel> levels_;
   double all_bytes_ = 0;
   std::vector<std::size_t> level_of_start_;

@@ -13,7 +13,7 @@
 namespace emplace::agents {
 namespace {
 
-constexpr std::size_t kMostText = 1'000'000;  // of a note
+constexpr std::size_t kMostText = 1'000'000;  // largest size of a note
 
 // "2 stages, 3-1", as PipeDream's paper writes replicas; "4 stages, straight" without any.
 std::string StagesText(const PipeDreamPlan& plan) {
@@ -97,8 +97,8 @@ std::unique_ptr<Agent> MakePipeDreamAgent(OptionReader& reader, const AgentConte
   std::string layers = "together";
   std::string links = "levels";
   reader.Read("layers", &layers, {"apart", "gradients", "together"},
-              "what goes with its layer: nothing, gradients without a forward op in their group, or all ops");
-  reader.Read("links", &links, {"levels", "flat"}, "fast links within slower ones, or all alike");
+              "ops placed with their layer: none, gradients without a forward op in their group, or all");
+  reader.Read("links", &links, {"levels", "flat"}, "levels of links, fast ones within slower ones, or a single level");
   reader.Finish();
   if (layers == "apart") options.layers = LayerUnits::kApart;
   if (layers == "gradients") options.layers = LayerUnits::kGradients;

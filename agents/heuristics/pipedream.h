@@ -14,14 +14,14 @@
 namespace emplace::agents {
 
 struct PipeDreamOptions {
-  LayerUnits layers = LayerUnits::kTogether;  // what is a layer of the chain
+  LayerUnits layers = LayerUnits::kTogether;  // how ops are combined to layers of the chain
   bool flat = false;                          // one level of links, with the mean bandwidth of all
 };
 
 struct PipeDreamAnswer {
-  Placement placement;       // of groups: the plan without replicas
+  Placement placement;       // placement of groups: the plan without replicas
   PipeDreamPlan straight;    // without replicas
-  PipeDreamPlan replicated;  // with them
+  PipeDreamPlan replicated;  // the plan with replicas
   std::string note;          // the replicated plan in words
 };
 

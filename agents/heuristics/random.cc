@@ -54,7 +54,7 @@ class RandomAgent : public SavedByFields<RandomAgent, Agent> {
 
 std::unique_ptr<Agent> MakeRandomAgent(OptionReader& reader, const AgentContext&) {
   bool use_cpus = false;
-  reader.Read("use_cpus", &use_cpus, "draw from CPUs too");
+  reader.Read("use_cpus", &use_cpus, "also use CPUs");
   reader.Finish();
   return std::make_unique<RandomAgent>(use_cpus);
 }
@@ -139,7 +139,7 @@ std::unique_ptr<Agent> MakeRandomWalkAgent(OptionReader& reader, const AgentCont
   std::int64_t episodes = 16;
   bool use_cpus = false;
   reader.Read("episodes", &episodes, 1, 1'000'000, "passes over all groups");
-  reader.Read("use_cpus", &use_cpus, "draw from CPUs too");
+  reader.Read("use_cpus", &use_cpus, "also use CPUs");
   reader.Finish();
   return std::make_unique<RandomWalk>(static_cast<std::size_t>(episodes), use_cpus);
 }

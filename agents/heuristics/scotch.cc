@@ -224,8 +224,8 @@ Placement PlaceByScotch(const Observation& observation, const ScotchOptions& opt
 
 std::unique_ptr<Agent> MakeScotchAgent(OptionReader& reader, const AgentContext&) {
   ScotchOptions options;
-  reader.Read("imbalance", &options.imbalance, 0.001, 1, "a device may be loaded (1 + imbalance) times its share");
-  reader.Read("accelerators_only", &options.accelerators_only, "leave CPUs out: the baseline MinCut");
+  reader.Read("imbalance", &options.imbalance, 0.001, 1, "the load of a device may be (1 + imbalance) times its share");
+  reader.Read("accelerators_only", &options.accelerators_only, "use accelerators only: the baseline MinCut");
   reader.Finish();
   return MakeOneShot(
       [options](const Environment& env, Rng& rng) { return PlaceByScotch(env.observation(), options, rng); });

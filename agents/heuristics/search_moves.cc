@@ -46,8 +46,8 @@ SearchPosition MakePosition(const Environment& env, double all_bytes, const Plac
                                    outcome.result.start_micros);
   }
   const bool limited = std::ranges::any_of(cluster.devices(), [](const Device& d) { return d.memory.has_value(); });
-  const bool unasked = env.stage_costs() != nullptr && env.stage_options().memory == StageMemory::kNone;
-  if (!limited || unasked) return position;
+  const bool ignores_memory = env.stage_costs() != nullptr && env.stage_options().memory == StageMemory::kNone;
+  if (!limited || ignores_memory) return position;
   double peaks = 0;
   for (std::size_t d = 0; d < outcome.result.peak_memory.size(); ++d) {
     const std::optional<Bytes>& memory = cluster.devices()[d].memory;

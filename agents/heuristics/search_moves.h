@@ -19,7 +19,7 @@ namespace emplace::agents {
 struct SearchPosition {
   Placement placement;
   Score score;
-  std::vector<ChainLink> chain;  // what decides the objective; empty if the simulation gave no start times
+  std::vector<ChainLink> chain;  // the critical chain; empty if the simulation has no start times
   std::vector<double>
       over_bytes;         // [num_devices]: peak memory less capacity; empty if nothing has a limit, or cannot run
   double live_share = 0;  // sum of all peaks, of AllBytes()

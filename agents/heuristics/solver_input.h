@@ -19,7 +19,7 @@ namespace emplace::agents {
 struct GroupEdge {
   std::size_t from = 0;
   std::size_t to = 0;
-  std::int64_t bytes = 0;  // of the distinct tensors that `to` reads from `from`; 0 for control edges only
+  std::int64_t bytes = 0;  // bytes of the distinct tensors that `to` reads from `from`; 0 for control edges only
   bool operator==(const GroupEdge&) const = default;
 };
 // One entry for each pair, ascending by (from, to). A tensor read by two groups counts on both edges.

@@ -12,9 +12,9 @@
 
 namespace emplace::agents {
 
-// What an encoder samples from a graph before it embeds it.
+// The sample that an encoder takes from a graph before it embeds it.
 struct GraphSample {
-  NodeLists neighbours;  // of each node; GraphSAGE
+  NodeLists neighbours;  // indexed by node; for GraphSAGE
   // P-GNN: the related anchors and their weights, for each anchor set and node.
   using Anchor = WeightedNode;
   std::size_t num_sets = 0;

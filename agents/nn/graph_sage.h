@@ -42,7 +42,7 @@ class GraphSageText : public Encoder {
     Mlp net;
     Matrix input;  // [rows, 2 width]: own row and that of the neighbours
     MlpCache cache;
-    std::vector<std::uint32_t> largest;  // of max aggregation: [rows * width], index of the neighbour
+    std::vector<std::uint32_t> largest;  // for max aggregation: [rows * width], index of the neighbour
     std::vector<std::uint8_t> kept;      // [rows * width]; empty: no dropout
     Matrix output;                       // after dropout
   };
@@ -92,7 +92,7 @@ class GraphSageCode : public Encoder {
     Matrix input;                       // only computed rows
     MlpCache cache;
     std::vector<std::uint8_t> kept;      // like input, width values a row
-    std::vector<std::uint32_t> largest;  // of max aggregation: [num_nodes * batch * half * width]
+    std::vector<std::uint32_t> largest;  // for max aggregation: [num_nodes * batch * half * width]
     Matrix output;                       // [num_nodes * batch * 2 * half, width]
   };
   void ForwardLevel(const StateBatch& states, std::size_t i, const Matrix& from, bool backward);

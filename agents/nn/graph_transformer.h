@@ -20,12 +20,12 @@ enum class Context : std::uint8_t { kTransformer, kMlp };
 // SGDP's network: nodes receive from their neighbours, then from all nodes of their own and the previous segment.
 struct GraphTransformerOptions {
   std::size_t numbers = 0;    // number of numeric features of a node
-  std::size_t num_kinds = 0;  // of ops; the last one is for unknown kinds
+  std::size_t num_kinds = 0;  // number of op kinds; the last one stands for unknown kinds
   std::size_t outputs = 0;    // logits of a node
   std::size_t kind_width = 64;
   std::size_t width = 128;
-  std::size_t layers = 4;      // of message passing
-  std::size_t neighbours = 5;  // of a node, at most
+  std::size_t layers = 4;      // layers of message passing
+  std::size_t neighbours = 5;  // largest number of neighbours of a node
   Neighbourhood neighbourhood = Neighbourhood::kGraphSage;
   Context context = Context::kTransformer;
   std::size_t attention_layers = 2;
@@ -35,8 +35,9 @@ struct GraphTransformerOptions {
   std::size_t segment = 128;
 };
 
-// What the network computes once for several nodes. Nodes of a class have the same vectors in all layers of neighbours.
-// Nodes of one class in one segment are a token: without positions, attention gives them the same logits.
+// Groups of nodes for which the network computes vectors only once. Nodes of a class have the same vectors in all
+// layers of neighbours. Nodes of one class in one segment are a token: without positions, attention gives them the same
+// logits.
 struct GraphTokens {
   std::vector<std::uint32_t> first;                    // [num_classes]: a node of the class
   std::vector<std::vector<std::uint32_t>> neighbours;  // [num_classes]: the classes of that node's neighbours
@@ -51,7 +52,8 @@ struct GraphRows {
   Matrix numbers;                                      // [num_nodes, numbers]
   std::vector<std::uint32_t> kinds;                    // [num_nodes]
   std::vector<std::vector<std::uint32_t>> neighbours;  // [num_nodes], at most options.neighbours each
-  std::optional<GraphTokens> tokens;                   // of the rest, by FindTokens(); without it every node is one
+  std::optional<GraphTokens>
+      tokens;  // computed from the rest by FindTokens(); if absent, every node is a token of its own
 };
 
 // The tokens of a graph for a network with these options. Nodes are merged if they have the same kind and numbers, and

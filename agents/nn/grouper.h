@@ -14,7 +14,7 @@ namespace emplace::agents {
 
 struct GrouperOptions {
   std::size_t num_kinds = 0;
-  std::size_t kind_width = 20;  // of a kind's embedding
+  std::size_t kind_width = 20;  // width of the embedding of a kind
   std::size_t numbers = 0;      // number of numeric features of an op
   std::size_t hidden = 64;
   std::size_t groups = 0;

@@ -59,7 +59,7 @@ class RelationHead : public PlacerHead {
     Matrix d_sums;
   };
   HeadOptions options_;
-  std::vector<Aggregator> aggregators_;  // by Relation
+  std::vector<Aggregator> aggregators_;  // indexed by Relation
   Mlp classifier_;
   Matrix joined_;  // [batch, 3 hidden + embedding]
   MlpCache cache_;

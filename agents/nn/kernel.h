@@ -140,10 +140,10 @@ inline void CopyLanes(const float* x, std::size_t size, float* y) {
 struct LevelSweep {
   std::span<const std::uint32_t> order;  // nodes
   const std::uint32_t* position;
-  std::span<const std::size_t> begin;  // of each level in `order`, followed by the number of nodes
+  std::span<const std::size_t> begin;  // start of each level in `order`, followed by the number of nodes
   const NodeLists* lists;
   std::size_t batch;
-  std::size_t stride;  // of e and sums
+  std::size_t stride;  // stride of e and sums
   float* e;
   float* sums;
   std::span<const AffineLayer> f;

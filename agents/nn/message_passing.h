@@ -45,7 +45,7 @@ class MessagePassing : public Encoder {
     Mlp message;                     // f
     Mlp aggregate;                   // g
     std::vector<Matrix> embeddings;  // e before each round; a sweep has one, filled level by level
-    std::vector<Matrix> sums;        // of messages: input of g
+    std::vector<Matrix> sums;        // sums of messages: inputs of g
     std::vector<MlpCache> message_caches;
     std::vector<MlpCache> aggregate_caches;
     Matrix result;  // after the last round

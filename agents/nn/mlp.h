@@ -14,9 +14,9 @@ namespace emplace::agents {
 
 // Intermediate results for the backward pass; reused by later passes.
 struct MlpCache {
-  std::vector<Matrix> outputs;      // of each layer: [rows, its width], after its ReLU
-  std::vector<Matrix> gradients;    // of the loss with respect to each layer's result, before its ReLU
-  std::vector<AffineLayer> layers;  // of the Mlp whose Prepare was called; they write to outputs
+  std::vector<Matrix> outputs;      // outputs of each layer after its ReLU: [rows, width of the layer]
+  std::vector<Matrix> gradients;    // gradients of the loss with respect to the result of each layer before its ReLU
+  std::vector<AffineLayer> layers;  // layers of the Mlp whose Prepare was called; they write to outputs
   const Matrix& result() const { return outputs.back(); }
   Matrix& result_gradient() { return gradients.back(); }
 };

@@ -25,7 +25,7 @@ struct NetworkOptions {
   bool small_classifier = false;  // Placeto's small_nn: one hidden layer
   bool sum_head = false;          // one sum over all nodes instead of parents, children, parallel and self
   bool average = false;           // means instead of sums in the head
-  std::size_t rounds = 0;         // of Placeto's message passing; 0: a full sweep
+  std::size_t rounds = 0;         // rounds of Placeto's message passing; 0: a full sweep
   GraphSageOptions sage = {};     // `features` is set by the network
   PGnnOptions p_gnn = {};
   std::size_t features = 0;

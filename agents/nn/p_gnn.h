@@ -15,9 +15,9 @@ namespace emplace::agents {
 
 struct PGnnOptions {
   double copies = 0.2;        // c: number of anchor sets of one size / number of sizes
-  std::size_t exponent = 4;   // of thesis_code: the largest set has n / 2^exponent nodes
+  std::size_t exponent = 4;   // for thesis_code: the largest set has n / 2^exponent nodes
   std::size_t cutoff = 6;     // edges: anchors further away are ignored
-  bool mean_anchors = false;  // of thesis_code: relations to all anchors of a set instead of the furthest
+  bool mean_anchors = false;  // for thesis_code: relations to all anchors of a set instead of the furthest
 };
 
 // The average pooling of the thesis's code over the `rows` rows of GraphSAGE's result: window floor(width / 2 + 1), at

@@ -33,7 +33,7 @@ void ParameterSet::InitializeGlorot(Rng& rng) {
 
 void ParameterSet::CheckLoaded(const std::vector<Parameter>& found) const {
   if (found.size() != parameters_.size()) {
-    throw InputError("weights", "are of another network (of as many parts as this one)");
+    throw InputError("weights", "are of another network (with the same number of parts)");
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Parameter& own = parameters_[i];

@@ -14,7 +14,7 @@
 
 namespace emplace::agents {
 
-// What the decoder's attention averages into its context.
+// The vectors that the decoder's attention averages into its context.
 enum class AttentionOver : std::uint8_t {
   kStates,  // the encoder's states. Source: Bahdanau et al. 2015, equation 5
   kKeys,    // their projections, which scores are computed from; as in the code of Mirhoseini et al. 2018
@@ -22,9 +22,9 @@ enum class AttentionOver : std::uint8_t {
 
 // A network that reads a sequence of groups and returns logits over the devices for each.
 struct SequenceOptions {
-  std::size_t features = 0;  // of a group
+  std::size_t features = 0;  // features of a group
   std::size_t num_devices = 0;
-  std::size_t hidden = 256;  // of each direction of the encoder; the decoder has twice as many units
+  std::size_t hidden = 256;  // units of each direction of the encoder; the decoder has twice as many
   // True: an LSTM decodes, with the previous group's device as input. False: a linear layer on each group's encoding.
   bool decoder = true;
   AttentionOver attention = AttentionOver::kStates;

@@ -83,7 +83,7 @@ void ScoresBackwardOn(const float* query, const TanhKeys& keys, const float* v, 
 }
 
 // Queries whose backward passes run together, so that keys and their gradients are read once for all.
-inline constexpr std::size_t kTogether = 4;  // as kQueriesTogether
+inline constexpr std::size_t kTogether = 4;  // the same value as kQueriesTogether
 
 // Backward pass of `rows` queries, at most kTogether, and two keys, from exponentials. `quadruple_v`: 4 v. Of r = 1 /
 // (1

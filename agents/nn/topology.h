@@ -29,7 +29,7 @@ class Topology {
   // (backward). Level l is order[begin[l] .. begin[l + 1]); its nodes receive only from earlier levels.
   struct Levels {
     std::vector<std::uint32_t> order;
-    std::vector<std::uint32_t> position;  // of each node in `order`
+    std::vector<std::uint32_t> position;  // position of each node in `order`
     std::vector<std::size_t> begin;
     std::size_t size() const { return begin.size() - 1; }
   };

@@ -44,7 +44,7 @@ constexpr std::chrono::seconds kGrace(5);
 constexpr std::size_t kMostAnswerBytes = (std::size_t{1} << 30) + (std::size_t{1} << 20);
 constexpr std::size_t kMostErrorBytes = 500;
 
-// What becomes of the child besides its program: its files, and a process group of its own.
+// The attributes of the child process besides its program: its files, and a separate process group.
 class SpawnActions {
  public:
   SpawnActions() {
@@ -99,7 +99,8 @@ double CpuSecondsOfTree(pid_t root) {
     const fs::path folder = fmt::format("/proc/{}", processes[i]);
     std::ifstream stat(folder / "stat");
     const std::string text{std::istreambuf_iterator<char>(stat), {}};
-    std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));  // behind the program's name
+    std::istringstream fields(
+        text.substr(std::min(text.rfind(')') + 1, text.size())));  // the fields after the program's name
     std::string skipped;
     constexpr int kBeforeTimes = 11;  // state to cmajflt
     for (int k = 0; k < kBeforeTimes; ++k) fields >> skipped;
@@ -164,7 +165,7 @@ AgentProcess::~AgentProcess() {
 void AgentProcess::ThrowWhyItEnded() {
   if (process_ < 0) throw InputError(name_, "its process has ended");
   const std::optional<int> end = EndOf(std::exchange(process_, -1));
-  if (!end) throw InputError(name_, "its process closed its connection and ran on, and was stopped");
+  if (!end) throw InputError(name_, "its process closed its connection but kept running, and was stopped");
   if (WIFSIGNALED(*end)) {
     throw InputError(name_,
                      fmt::format("its process was ended by signal {} ({})", WTERMSIG(*end), strsignal(WTERMSIG(*end))));
@@ -187,7 +188,7 @@ void AgentProcess::WaitFor(short events) {
     CpuSeconds();  // the last that can be known
     EndOf(std::exchange(process_, -1), std::chrono::milliseconds(0));
     throw AgentDoesNotAnswer(
-        name_, fmt::format("did not answer for {} s after the search was to end, and was stopped", kGrace.count()));
+        name_, fmt::format("did not respond for {} s after the end of the search, and was stopped", kGrace.count()));
   }
 }
 
@@ -215,7 +216,7 @@ std::string AgentProcess::ReadLine() {
 
 double AgentProcess::CpuSeconds() const {
   if (process_ < 0) return gone_seconds_ + tree_seconds_;
-  // What a process took that ended without being waited for is in no later sum.
+  // The time of a process that ended without being waited for is not part of later sums.
   const double seconds = CpuSecondsOfTree(process_);
   gone_seconds_ += std::max(tree_seconds_ - seconds, 0.0);
   tree_seconds_ = seconds;

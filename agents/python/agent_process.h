@@ -42,8 +42,8 @@ class AgentProcess {
   pid_t process_ = -1;
   int socket_ = -1;
   mutable double tree_seconds_ = 0;  // at the last look: a process that has ended has no clock
-  mutable double gone_seconds_ = 0;  // of processes that are in no later look
-  std::string read_;                 // behind the last line
+  mutable double gone_seconds_ = 0;  // CPU time of processes that have ended since an earlier look
+  std::string read_;                 // data after the last line
 };
 
 }  // namespace emplace::agents

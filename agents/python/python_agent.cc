@@ -27,7 +27,7 @@ namespace emplace::agents {
 namespace {
 
 constexpr std::size_t kMostStateBytes = std::size_t{1} << 30;
-constexpr std::size_t kMostPlacements = std::size_t{1} << 20;  // of one proposal
+constexpr std::size_t kMostPlacements = std::size_t{1} << 20;  // limit for one proposal
 constexpr std::size_t kMostNoteBytes = 200;
 
 template <typename Values, typename Function>
@@ -228,7 +228,7 @@ class PythonAgent : public SavedByFields<PythonAgent, Agent> {
   mutable bool finished_ = false;
   std::string note_;
   std::set<std::size_t> described_;
-  std::map<std::size_t, BestPlacement> best_;  // by Environment::index()
+  std::map<std::size_t, BestPlacement> best_;  // keyed by Environment::index()
 };
 
 bool IsPythonName(std::string_view text) {

@@ -64,7 +64,7 @@ std::size_t Likeliest(std::span<const double> probabilities) {
   return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
 }
 
-std::size_t LikeliestAtRandom(std::span<const double> probabilities, Rng& rng, std::size_t* tied) {
+std::size_t DrawMostLikely(std::span<const double> probabilities, Rng& rng, std::size_t* tied) {
   const std::size_t first = Likeliest(probabilities);
   const double largest = probabilities[first];
   const auto many = static_cast<std::size_t>(std::count(probabilities.begin(), probabilities.end(), largest));

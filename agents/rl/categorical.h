@@ -31,7 +31,7 @@ void DrawNoise(double largest, Rng& rng, std::span<float> row);
 std::size_t Likeliest(std::span<const double> probabilities);
 
 // One of the indices of the largest probability, at random if there are several; then also adds 1 to `tied`.
-std::size_t LikeliestAtRandom(std::span<const double> probabilities, Rng& rng, std::size_t* tied);
+std::size_t DrawMostLikely(std::span<const double> probabilities, Rng& rng, std::size_t* tied);
 
 // Throws InputError at `place` that names the tensor if a number is not finite, so that a diverged policy is reported.
 void CheckFinite(std::span<const float> values, const std::string& place, std::string_view tensor);

@@ -13,7 +13,7 @@ namespace emplace::agents {
 namespace {
 
 // By ActionKind but kBackward, which is both parts.
-constexpr std::uint8_t kNoAction = 255;
+constexpr std::uint8_t kInvalidAction = 255;
 std::uint8_t ActionOf(PipelineRole role) {
   switch (role) {
     case PipelineRole::kForwardOp:
@@ -26,7 +26,7 @@ std::uint8_t ActionOf(PipelineRole role) {
     case PipelineRole::kFinalOp:
       break;
   }
-  return kNoAction;
+  return kInvalidAction;
 }
 
 std::size_t PositionOfRole(PipelineRole role) { return static_cast<std::size_t>(role) - 1; }
@@ -35,7 +35,7 @@ void AccumulatePrefix(std::vector<std::int64_t>* sums) {
   for (std::size_t i = 1; i < sums->size(); ++i) (*sums)[i] += (*sums)[i - 1];
 }
 
-// What ops take on a device.
+// The time of ops on a device.
 ChainSpeed SpeedOn(DeviceId id, const Graph& graph, const Cluster& cluster, const CostTable& costs,
                    const ChainParts& parts, const std::vector<PipelineRole>& roles) {
   const Device& device = cluster.device(id);
@@ -74,7 +74,7 @@ ChainSpeed SpeedOn(DeviceId id, const Graph& graph, const Cluster& cluster, cons
   return speed;
 }
 
-// Who reads a tensor of a part.
+// The readers of a tensor of a part.
 struct TensorReaders {
   std::size_t last_forward = 0;  // part with a forward op that does
   std::size_t last_backward = 0;
@@ -160,7 +160,7 @@ Duration ChainSpeed::Time(std::size_t action, std::size_t first, std::size_t end
 ChainSpeeds FindSpeeds(const Graph& graph, const Cluster& cluster, const CostTable& costs, const ChainParts& parts,
                        const std::vector<PipelineRole>& roles) {
   ChainSpeeds found;
-  std::map<std::pair<std::size_t, double>, std::size_t> known;  // by kind and gap
+  std::map<std::pair<std::size_t, double>, std::size_t> known;  // keyed by kind and gap
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
     const auto device = MakeId<DeviceId>(d);
     const auto [speed, is_new] =
@@ -235,13 +235,13 @@ std::vector<RangeMax> FindTransient(const Graph& graph, const ChainParts& parts,
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const auto op = MakeId<OpId>(i);
     const std::uint8_t action = ActionOf(roles[i]);
-    if (parts.part_of[i] == parts.size || action == kNoAction) continue;
+    if (parts.part_of[i] == parts.size || action == kInvalidAction) continue;
     std::array<Running, 4>& of_part = running[parts.part_of[i]];
     const auto run_in = [&](std::size_t kind) {
       Running& now = of_part[kind];
       const auto is_inside = [&](std::size_t other) {
         const std::uint8_t of_other = ActionOf(roles[other]);
-        if (parts.part_of[other] != parts.part_of[i] || of_other == kNoAction) return false;
+        if (parts.part_of[other] != parts.part_of[i] || of_other == kInvalidAction) return false;
         return kind == kWhole ? of_other != static_cast<std::uint8_t>(ActionKind::kForward) : of_other == kind;
       };
       for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {

@@ -14,7 +14,7 @@
 #include "sim/placement.h"
 #include "sim/schedule/placed_pipeline.h"
 
-// What a chain of parts (pipeline_chain.h) takes and holds.
+// Times and memory of a chain of parts (pipeline_chain.h).
 namespace emplace::agents {
 
 // The largest of a run of numbers, asked often.
@@ -30,7 +30,7 @@ class RangeMax {
 // The part of each op. A part is a unit with forward ops, and the units without any that follow it.
 struct ChainParts {
   std::size_t size = 0;
-  std::vector<std::size_t> part_of;  // by OpId; `size` where it is in none
+  std::vector<std::size_t> part_of;  // indexed by OpId; `size` where it is in none
 };
 ChainParts FindParts(const Cluster& cluster, const Placement& anywhere, const std::vector<PipelineRole>& roles,
                      const ContiguousUnits& units);
@@ -43,11 +43,11 @@ struct ChainSpeed {
   std::vector<std::size_t> refused;  // [size + 1] ops before a part that may not run there
   Duration launch{};
 
-  // What parts take: forward, input's part or weights'.
+  // Times of parts: forward, input's part or weights'.
   Duration Time(std::size_t action, std::size_t first, std::size_t end) const;
 };
 struct ChainSpeeds {
-  std::vector<std::size_t> speed_of;  // by DeviceId
+  std::vector<std::size_t> speed_of;  // indexed by DeviceId
   std::vector<ChainSpeed> speeds;
 
   const ChainSpeed& Of(DeviceId device) const { return speeds[speed_of[Index(device)]]; }

@@ -187,11 +187,11 @@ class IdealProgram {
   struct Entry {
     double micros = kInfinite;       // the least largest load
     std::uint32_t before = 0;        // the ideal before the last stage
-    std::uint32_t device_class = 0;  // of the last stage
+    std::uint32_t device_class = 0;  // class of the last stage
   };
   struct Frame {
     std::uint32_t ideal = 0;
-    std::uint32_t unit = 0;  // that was added last
+    std::uint32_t unit = 0;  // unit that was added last
     std::size_t next = 0;    // step to look at
     GrowingStage::Load load;
   };
@@ -230,7 +230,7 @@ class IdealProgram {
       const double micros = At(ideal, state).micros;
       if (micros > bound_) continue;
       Alive found{.state = state, .micros = micros, .free_classes = 0};
-      double speed = 0;  // of all devices that are not in use
+      double speed = 0;  // sum over all unused devices
       for (std::size_t c = 0; c < devices_.size(); ++c) {
         const std::size_t of_class = devices_[c] - InUse(state, c);
         speed += static_cast<double>(of_class) * speed_[c];

@@ -13,13 +13,13 @@
 namespace emplace::agents {
 
 struct ContiguousOptions {
-  std::size_t max_ideals = 60'000;  // of the units, the empty set and all of them included
+  std::size_t max_ideals = 60'000;  // limit for ideals of units, including the empty set and the set of all units
   bool linear = false;              // only splits of one topological order: as many ideals as units, and one
   UnitOptions units = {};
 };
 
 struct ContiguousPlan {
-  Placement placement;         // of ops
+  Placement placement;         // placement of ops
   double max_load_micros = 0;  // MaxLoad of it
   std::size_t num_units = 0;
   std::size_t num_ideals = 0;

@@ -156,8 +156,9 @@ std::vector<std::size_t> Components(std::size_t count, const std::vector<UnitEdg
   return component;
 }
 
-// The number of each op's layer, or kNoLayer. Ops of a layer that may not run on the same devices count as of several.
-constexpr std::size_t kNoLayer = std::numeric_limits<std::size_t>::max();
+// The number of each op's layer, or kInvalidLayer. Ops of a layer that may not run on the same devices count as of
+// several.
+constexpr std::size_t kInvalidLayer = std::numeric_limits<std::size_t>::max();
 std::vector<std::size_t> LayerNumbers(const Graph& graph, const StageCosts& costs, std::size_t* num_layers) {
   std::map<std::pair<std::string_view, std::vector<bool>>, std::size_t> numbers;
   std::vector<std::size_t> layers;
@@ -166,8 +167,9 @@ std::vector<std::size_t> LayerNumbers(const Graph& graph, const StageCosts& cost
     const std::string_view layer = graph.op(MakeId<OpId>(i)).layer;
     std::vector<bool> may_run;
     for (const DeviceClass& of_class : costs.classes) may_run.push_back(!std::isnan(of_class.op_micros[i]));
-    layers.push_back(
-        layer.empty() ? kNoLayer : numbers.emplace(std::pair(layer, std::move(may_run)), numbers.size()).first->second);
+    layers.push_back(layer.empty()
+                         ? kInvalidLayer
+                         : numbers.emplace(std::pair(layer, std::move(may_run)), numbers.size()).first->second);
   }
   *num_layers = numbers.size();
   return layers;
@@ -190,19 +192,19 @@ void JoinLayers(const Graph& graph, const std::vector<UnitEdge>& op_edges, const
   std::size_t num_layers = 0;
   const std::vector<std::size_t> layers = LayerNumbers(graph, costs, &num_layers);
   std::vector<bool> apart(num_layers, false);
-  const auto is_joined = [&](std::size_t op) { return layers[op] != kNoLayer && !apart[layers[op]]; };
+  const auto is_joined = [&](std::size_t op) { return layers[op] != kInvalidLayer && !apart[layers[op]]; };
   for (int tries = 0;; ++tries) {
     MergingSets joined = *sets;
-    std::vector<std::size_t> first(num_layers, kNoLayer);
+    std::vector<std::size_t> first(num_layers, kInvalidLayer);
     for (std::size_t op = 0; op < layers.size(); ++op) {
       if (!is_joined(op)) continue;
-      if (first[layers[op]] == kNoLayer) first[layers[op]] = op;
+      if (first[layers[op]] == kInvalidLayer) first[layers[op]] = op;
       joined.Merge(op, first[layers[op]]);
     }
     const std::vector<std::size_t> components = Components(layers.size(), SetEdges(op_edges, backward, &joined));
     const auto component = [&](std::size_t op) { return components[joined.Find(op)]; };
     std::map<std::size_t, std::set<std::size_t>> on_cycle;  // joined layers, by component
-    std::map<std::size_t, double> micros;                   // by component
+    std::map<std::size_t, double> micros;                   // keyed by component
     double all_micros = 0;
     for (std::size_t op = 0; op < layers.size(); ++op) {
       if (is_joined(op)) on_cycle[component(op)].insert(layers[op]);
@@ -218,7 +220,7 @@ void JoinLayers(const Graph& graph, const std::vector<UnitEdge>& op_edges, const
     }
     std::vector<std::set<std::size_t>> neighbours(num_layers);
     for (const auto& [from, to] : op_edges) {
-      if (layers[from] == kNoLayer || layers[to] == kNoLayer || layers[from] == layers[to]) continue;
+      if (layers[from] == kInvalidLayer || layers[to] == kInvalidLayer || layers[from] == layers[to]) continue;
       if (component(from) != component(to)) continue;
       neighbours[layers[from]].insert(layers[to]);
       neighbours[layers[to]].insert(layers[from]);

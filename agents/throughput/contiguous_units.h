@@ -11,7 +11,7 @@
 
 namespace emplace::agents {
 
-// What a contiguous split divides: sets of ops that share a device, and their order.
+// The units that a contiguous split divides: sets of ops that share a device, and their order.
 struct ContiguousUnits {
   std::vector<std::size_t> unit_of;              // [num_ops]
   std::vector<std::vector<std::size_t>> before;  // [num_units]: units directly before, ascending; before[u][i] < u
@@ -19,7 +19,7 @@ struct ContiguousUnits {
   std::size_t size() const { return before.size(); }
 };
 
-// What the layers of ops join.
+// How the layers of ops are combined.
 enum class LayerUnits : std::uint8_t {
   kApart,      // nothing
   kGradients,  // backward ops that share no group with a forward op, with the last forward op of their layer

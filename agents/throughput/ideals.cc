@@ -15,7 +15,7 @@ namespace {
 // An ideal while its level, all ideals of as many units, is made.
 struct GrowingIdeal {
   std::vector<std::uint64_t> members;  // a bit for each unit
-  std::uint64_t hash = 0;              // of the members
+  std::uint64_t hash = 0;              // hash of the members
   std::vector<std::uint32_t> addable;  // units outside whose predecessors are all inside; ascending
 };
 
@@ -62,7 +62,7 @@ Ideals::Ideals(const std::vector<std::vector<std::size_t>>& before, std::size_t 
   std::size_t first_of_level = 0;
   for (std::size_t count = 0; count <= num_units; ++count) {
     std::vector<GrowingIdeal> next;
-    std::unordered_multimap<std::uint64_t, std::uint32_t> found;  // by hash; never walked through
+    std::unordered_multimap<std::uint64_t, std::uint32_t> found;  // keyed by hash; never walked through
     const std::size_t first_of_next = first_of_level + level.size();
     for (const GrowingIdeal& ideal : level) {
       first_step_.push_back(steps_.size());

@@ -12,7 +12,7 @@
 
 namespace emplace::agents {
 
-// What there is to know about a placement whose objective is the largest load of a device. step_time_micros is that
+// The report on a placement whose objective is the largest load of a device. step_time_micros is that
 // load for one micro-batch, peaks are the bytes of a device's ops, and there is no critical path and no engine. `loads`
 // are the costs of the objective, made of the other arguments. The lower bound is MaxLoadBoundMicros.
 StepReport MakeLoadReport(const Graph& graph, const Cluster& cluster, const CostTable& costs, const StageCosts& loads,

@@ -12,7 +12,7 @@ namespace emplace::agents {
 struct MaxLoadEvaluator::Scratch : Workspace {
   std::vector<StageLoad> loads;       // [num_devices]
   std::vector<std::size_t> paid;      // [num_devices]: the last crossing that the device paid for, and 1
-  std::vector<std::uint32_t> payers;  // of one crossing
+  std::vector<std::uint32_t> payers;  // devices charged for a crossing
 };
 
 MaxLoadEvaluator::MaxLoadEvaluator(StageCosts costs)

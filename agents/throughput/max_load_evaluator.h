@@ -36,7 +36,7 @@ class MaxLoadEvaluator : public Evaluator {
   std::vector<std::uint32_t> class_of_;       // [num_devices]
   std::vector<std::optional<Bytes>> memory_;  // [num_devices]
   std::vector<std::size_t> first_consumer_;   // [num_crossings + 1]
-  std::vector<OpId> consumers_;               // of all crossings
+  std::vector<OpId> consumers_;               // consumers of all crossings
   std::vector<double> crossing_micros_;       // [num_crossings, num_classes]
 };
 

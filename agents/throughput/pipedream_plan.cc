@@ -66,7 +66,7 @@ class PlanLevel {
     double micros = std::numeric_limits<double>::infinity();
     std::uint32_t split = 0;    // the layer before the last stage, if that is not on all m
     std::uint32_t of_last = 0;  // components of the last stage
-    bool fewer = false;         // as on one component less
+    bool fewer = false;         // the same plan as with one component less
   };
 
   const Entry& At(std::size_t first, std::size_t last, std::size_t m) const {
@@ -187,7 +187,7 @@ DeviceHierarchy FindHierarchy(const Cluster& cluster, const std::vector<DeviceId
   }
   std::sort(speeds.rbegin(), speeds.rend());
   speeds.erase(std::unique(speeds.begin(), speeds.end()), speeds.end());
-  if (flat && !speeds.empty()) speeds = {speeds.back()};  // so slow are all links at least
+  if (flat && !speeds.empty()) speeds = {speeds.back()};  // the slowest links
   std::vector<std::size_t> within(count);  // the component of each device on the level within, by its first device
   std::iota(within.begin(), within.end(), std::size_t{0});
   std::vector<std::vector<std::size_t>> nested;  // `within` of each level, outermost last

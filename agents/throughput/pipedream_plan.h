@@ -50,13 +50,13 @@ struct ReplicatedStage {
   std::size_t first = 0;  // layers
   std::size_t last = 0;
   std::size_t replicas = 1;
-  std::size_t first_device = 0;  // of DeviceHierarchy::devices: that of the first replica
+  std::size_t first_device = 0;  // index in DeviceHierarchy::devices of the first device of the first replica
   bool operator==(const ReplicatedStage&) const = default;
 };
 
 struct PipeDreamPlan {
   std::vector<ReplicatedStage> stages;  // in the order of layers, and of devices
-  double micros = 0;                    // of a micro-batch: that of the slowest stage or transfer
+  double micros = 0;                    // time per micro-batch: that of the slowest stage or transfer
 };
 
 // The plan with the least time for a micro-batch. With levels k of m_k components and bandwidth B_k, for layers i to j

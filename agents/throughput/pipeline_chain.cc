@@ -94,7 +94,7 @@ PipelineStage PipelineChain::StageOf(DeviceId device, std::size_t first, std::si
   stage.backward_input = speed.Time(1, first, end);
   stage.backward_weight = speed.Time(2, first, end);
   const std::int64_t kept = bytes_.Sum(kUntilInput, first, end) + bytes_.Sum(kUntilWeight, first, end);
-  const std::int64_t passed = backwards_.Of(first, end);  // from part to part, and out
+  const std::int64_t passed = backwards_.Of(first, end);  // values passed from part to part and out of the last one
   const auto set = [&](ActionKind kind, std::int64_t bytes) {
     const auto position = static_cast<std::size_t>(kind);
     stage.working[position] = Bytes{bytes + transient_[position].Of(first, end)};

@@ -19,8 +19,9 @@ namespace emplace::agents {
 
 // A chain of parts, cut into stages.
 struct PipelineCut {
-  std::vector<DeviceId> devices;  // by rank of the schedule
-  std::vector<std::size_t> ends;  // by stage: the part behind its last one; ascending, the last is the chain's size
+  std::vector<DeviceId> devices;  // indexed by rank of the schedule
+  std::vector<std::size_t>
+      ends;  // indexed by stage: the part behind its last one; ascending, the last is the chain's size
   auto operator<=>(const PipelineCut&) const = default;
 };
 
@@ -70,8 +71,8 @@ class PipelineChain {
   ChainParts parts_;
   ChainSpeeds speeds_;
   ChainBytes bytes_;
-  RangeMax backwards_;               // what passes boundaries backwards
-  std::vector<RangeMax> transient_;  // by ActionKind
+  RangeMax backwards_;               // values that cross boundaries backwards
+  std::vector<RangeMax> transient_;  // indexed by ActionKind
 };
 
 }  // namespace emplace::agents

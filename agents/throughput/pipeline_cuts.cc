@@ -29,7 +29,7 @@ struct StageFiller {
   const PipelineChain& chain;
   const ScheduleOfRanks& schedule;
   const std::vector<DeviceId>& devices;
-  double micros;                     // that a stage may take
+  double micros;                     // largest time of a stage
   const std::vector<double>& rooms;  // bytes, by rank
 
   bool Fits(std::size_t stage, std::size_t first, std::size_t end) const {
@@ -45,7 +45,7 @@ struct StageFiller {
     std::size_t first = 0;
     for (std::size_t stage = 0; stage < num_stages; ++stage) {
       const std::size_t most = chain.size() - (num_stages - 1 - stage);
-      // What a longer run takes is no less: the last that fits is found by bisection.
+      // A longer run takes no less time, so the last one that fits is found by bisection.
       std::size_t low = first;
       std::size_t high = most;
       while (low < high) {
@@ -248,14 +248,14 @@ ScoredCut CutModel::Estimate(PipelineCut cut) {
 void AddFilledCuts(const Cluster& cluster, const PipelineChain& chain, const ScheduleOfRanks& schedule,
                    const std::vector<DeviceId>& devices, const std::vector<double>& more_bytes,
                    std::vector<PipelineCut>* cuts) {
-  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   const auto rooms = [&](double factor) {
     std::vector<double> of_ranks;
     of_ranks.reserve(devices.size());
     for (std::size_t rank = 0; rank < devices.size(); ++rank) {
       const std::optional<Bytes>& memory = cluster.device(devices[rank]).memory;
       const double more = more_bytes.empty() ? 0 : more_bytes[rank];
-      of_ranks.push_back(memory ? static_cast<double>(memory->count) * factor - more : kNoLimit);
+      of_ranks.push_back(memory ? static_cast<double>(memory->count) * factor - more : kUnlimited);
     }
     return of_ranks;
   };
@@ -265,13 +265,13 @@ void AddFilledCuts(const Cluster& cluster, const PipelineChain& chain, const Sch
     return from_last ? filler.Backward() : filler.Forward();
   };
   double factor = 1;
-  if (!filled(kNoLimit, factor)) {
+  if (!filled(kUnlimited, factor)) {
     double low = 1;
     double high = 1e9;
-    if (!filled(kNoLimit, high)) return;  // ops that may not run there
+    if (!filled(kUnlimited, high)) return;  // ops that may not run there
     for (int i = 0; i < kBisections; ++i) {
       const double middle = std::sqrt(low * high);
-      (filled(kNoLimit, middle) ? high : low) = middle;
+      (filled(kUnlimited, middle) ? high : low) = middle;
     }
     factor = high;
   }

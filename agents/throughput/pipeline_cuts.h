@@ -29,7 +29,7 @@ struct CutScore {
 struct ScoredCut {
   PipelineCut cut;
   CutScore score;
-  std::vector<double> peaks = {};  // by rank
+  std::vector<double> peaks = {};  // indexed by rank
 };
 
 // The schedule for one number of devices.

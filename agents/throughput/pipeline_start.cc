@@ -23,15 +23,15 @@
 namespace emplace::agents {
 namespace {
 
-constexpr double kMostActions = 2.4e7;  // of all schedules that the model runs
+constexpr double kMostActions = 2.4e7;  // limit for all schedules that the model runs
 constexpr double kMostEvaluated = 2e6;  // ops and actions of all placements that the evaluator runs
 constexpr std::size_t kLeastEvaluated = 12;
 constexpr std::size_t kMostPipelinesTried = 400;
-constexpr std::size_t kMovedOfDevices = 4;  // of these, on the same devices
+constexpr std::size_t kMovedOfDevices = 4;  // number of these on the same devices
 constexpr std::size_t kMoved = 20;          // cuts whose boundaries move
 constexpr std::size_t kMovedFurther = 4;
-constexpr std::size_t kCorrections = 4;  // of memory
-constexpr std::size_t kAllCounts = 32;   // of devices; of more, not all numbers are tried
+constexpr std::size_t kCorrections = 4;  // number of corrections for memory
+constexpr std::size_t kAllCounts = 32;   // with more devices, not all numbers of stages are tried
 
 std::vector<DeviceId> DevicesThat(const Cluster& cluster, bool are_cpus) {
   std::vector<DeviceId> devices;
@@ -125,7 +125,7 @@ std::vector<std::vector<DeviceId>> Orders(const Cluster& cluster, const Pipeline
   return orders;
 }
 
-// What the evaluator says of cuts.
+// The evaluator's results for cuts.
 class EvaluatedCuts {
  public:
   EvaluatedCuts(const ScheduleEvaluator& evaluator, std::size_t num_ops) : evaluator_(evaluator), num_ops_(num_ops) {}
@@ -271,7 +271,7 @@ class StartFinder {
     if (judged.score.runs) cuts_.push_back(std::move(judged));
   }
 
-  // What each rank holds beyond what the chain says of its stages.
+  // The memory of each rank beyond that of its stages in the chain.
   std::vector<double> MoreThanChain(const ScoredCut& real) {
     const std::vector<double> estimated = model_.Estimate(real.cut).peaks;
     std::vector<double> more = real.peaks;
@@ -367,7 +367,7 @@ class StartFinder {
   const std::function<bool()>& stop_;
   std::vector<ScoredCut> cuts_;  // the best of each list of devices, by the model
   std::vector<PipelineCut> even_;
-  double most_actions_ = kMostActions;  // at which boundaries move no further
+  double most_actions_ = kMostActions;  // limit at which boundaries stop moving
 };
 
 }  // namespace
@@ -406,7 +406,7 @@ Grouping PipelineGroups(const Graph& graph, const Cluster& cluster, const CostTa
 }
 
 Grouping ForwardOpGroups(const Graph& graph) {
-  std::map<std::string_view, std::size_t> forward;  // by name
+  std::map<std::string_view, std::size_t> forward;  // keyed by name
   std::vector<std::size_t> labels(graph.num_ops());
   std::iota(labels.begin(), labels.end(), std::size_t{0});
   const auto is_forward = [&](OpId op) {

@@ -11,7 +11,7 @@
 namespace emplace::agents {
 namespace {
 
-// What a crossing of this many bytes costs a device, in µs.
+// The cost of a crossing of this many bytes for a device, in µs.
 class CrossingTimes {
  public:
   CrossingTimes(const Cluster& cluster, DeviceId device, CrossingLink link) {

@@ -23,7 +23,7 @@ namespace emplace::agents {
 struct DeviceClass {
   std::vector<DeviceId> devices;  // ascending
   std::vector<double> op_micros;  // [num_ops]; NaN where the op may not run
-  std::optional<Bytes> memory;    // of each device; none: no limit
+  std::optional<Bytes> memory;    // memory of each device; none: no limit
 };
 
 // A value that an op sends to others. Each device that holds a part of this pays once: the producer's if some consumer
@@ -34,7 +34,7 @@ struct Crossing {
   std::vector<double> micros;   // [num_classes]: what a device of the class pays
 };
 
-// What the load of devices follows from.
+// The costs from which loads of devices are computed.
 struct StageCosts {
   std::vector<DeviceClass> classes;
   std::vector<Bytes> bytes;  // [num_ops]: memory that the op takes on its device

@@ -246,7 +246,7 @@ class ChakraRankMaker {
   std::vector<Made> nodes_;
   std::vector<std::size_t> op_node_;                                     // [num_ops]
   std::vector<std::size_t> last_sent_;                                   // [num_ops]: the last transfer of its tensors
-  std::vector<std::size_t> channel_last_;                                // by Channel()
+  std::vector<std::size_t> channel_last_;                                // indexed by Channel()
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> received_;  // (tensor, device)
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> latency_receive_;  // (op, device)
   std::int64_t messages_ = 0;

@@ -20,7 +20,7 @@ struct EnasCell {
 
   struct Node {
     std::size_t input = 0;       // an earlier node; node 0 reads the word and the state instead
-    std::size_t activation = 0;  // of kActivations
+    std::size_t activation = 0;  // index into kActivations
   };
   std::vector<Node> nodes;
 

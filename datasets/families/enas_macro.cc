@@ -75,7 +75,7 @@ Graph BuildEnasMacro(std::string name, const EnasMacroNetwork& network, std::int
       filters *= 2;
       const auto scope = net.Layer(fmt::format("reduction{}", l / kReductionEvery));
       for (std::size_t earlier = 0; earlier < outputs.size(); ++earlier) {
-        // What no later layer joins would be computed for nothing.
+        // Outputs that no later layer joins would be unused.
         bool joined = earlier + 1 == l;
         for (std::size_t later = l; later < network.layers.size(); ++later) {
           joined = joined || network.layers[later].skips[earlier];

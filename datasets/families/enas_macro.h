@@ -19,7 +19,7 @@ struct EnasMacroNetwork {
   static constexpr std::array<std::string_view, 6> kOperations = {"conv3", "sep3", "conv5", "sep5", "avg3", "max3"};
 
   struct Layer {
-    std::size_t operation = 0;  // of kOperations
+    std::size_t operation = 0;  // index into kOperations
     std::vector<bool> skips;    // for each earlier layer, whether it is joined to this one's output
   };
   std::vector<Layer> layers;

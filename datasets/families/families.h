@@ -19,9 +19,9 @@ inline constexpr std::size_t kFamilySize = 32;
 
 struct FamilyMember {
   Graph graph;                 // its name is FAMILY_NN
-  bool training = false;       // of the half for training agents, or the half for testing them
-  std::size_t num_groups = 0;  // to which Merge-and-Colocate is to take it
-  std::vector<std::pair<std::string, std::string>> drawn;  // what was drawn, in order, such as {"batch", "271"}
+  bool training = false;       // whether it belongs to the half for training agents, not for testing them
+  std::size_t num_groups = 0;  // number of groups for Merge-and-Colocate
+  std::vector<std::pair<std::string, std::string>> drawn;  // the random choices in order, such as {"batch", "271"}
 };
 
 // A row of `emplace list datasets`: graphs of one sort that differ in what a seed drew.

@@ -10,12 +10,12 @@ namespace emplace::datasets {
 namespace {
 
 constexpr FamilyEntry kFamilies[] = {
-    {"cifar10", "32 convolutional networks for small images, of ENAS's macro search space",
+    {"cifar10", "32 convolutional networks for small images, from ENAS's macro search space",
      "Addanki et al. 2019 (Placeto), A.3; Pham et al. 2018 (ENAS), 2.3", 301, 12, MakeCifar10Member},
-    {"ptb", "32 recurrent language models, of ENAS's search space of cells",
+    {"ptb", "32 recurrent language models, from ENAS's search space of cells",
      "Addanki et al. 2019 (Placeto), A.3; Pham et al. 2018 (ENAS), 2.1", 500, 47, MakePtbMember},
-    {"nmt", "32 translation networks of 2 layers, of various lengths and batches", "Addanki et al. 2019 (Placeto), A.3",
-     188, 31, MakeNmtMember},
+    {"nmt", "32 translation models with 2 layers and various lengths and batch sizes",
+     "Addanki et al. 2019 (Placeto), A.3", 188, 31, MakeNmtMember},
 };
 
 // Where the standard normal distribution has `probability` below, by halving: exact to the last digits, on any machine
@@ -30,7 +30,7 @@ double NormalQuantile(double probability) {
   return (low + high) / 2;
 }
 
-// What a seed says before any graph is made.
+// The random choices of a seed, before any graph is built.
 struct Draws {
   explicit Draws(std::uint64_t seed) {
     Rng rng(seed);

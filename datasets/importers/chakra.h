@@ -15,14 +15,14 @@
 
 namespace emplace::datasets {
 
-// What a node says of process groups. Few do.
+// Data about process groups, which only few nodes have.
 struct ChakraNodeGroups {
   // A collective names its group, attribute pg_name or comm_group; the number of its ranks, attribute pg_size or
   // group_size; whether attribute involved_dim leaves out dimensions of the network.
   std::string name = {};
   std::optional<std::int64_t> size = {};
   bool leaves_out_dimensions = false;
-  std::string listed = {};  // of PyTorch's node that lists the groups: inputs.values
+  std::string listed = {};  // inputs.values of PyTorch's node that lists the groups
 };
 
 // A node of a Chakra Execution Trace (Sridharan et al. 2023, "Chakra: Advancing Performance Benchmarking and Co-design
@@ -33,7 +33,7 @@ struct ChakraNode {
   std::string name;
   Type type = Type::kInvalid;
   std::vector<std::uint64_t> before = {};  // data_deps, then ctrl_deps
-  std::size_t num_data = 0;                // how many of `before` are data_deps
+  std::size_t num_data = 0;                // number of data_deps in `before`
   std::uint64_t start_micros = 0;
   std::uint64_t micros = 0;                // duration_micros, or `runtime`
   std::optional<std::int64_t> nanos = {};  // attribute duration_ns, which comes before micros; what emplace writes
@@ -66,7 +66,7 @@ struct ChakraRank {
 };
 
 struct ChakraOptions {
-  ChakraGroups groups = {};          // beside those that the traces list
+  ChakraGroups groups = {};          // in addition to those that the traces list
   const Cluster* cluster = nullptr;  // a rank's ops go on its accelerators, in order, those of CPUs on its first CPU
 };
 

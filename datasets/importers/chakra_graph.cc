@@ -30,7 +30,7 @@ constexpr std::string_view kChakraGpuKind = "gpu";
 constexpr std::size_t kMaxChakraTracks = 2000;
 constexpr std::int64_t kChakraBarrier = 9;
 
-// What joins the nodes of a trace.
+// The relations between the nodes of a trace.
 struct ChakraRelations {
   ChakraDependencies dependencies;
   ChakraMessages messages;
@@ -121,27 +121,27 @@ bool IsMessage(const ChakraTrace& trace, std::size_t send, std::size_t receive) 
   return NeedsTime(trace.items[send].node) && NeedsTime(trace.items[receive].node);
 }
 
-// What takes part in a collective or message of ranks that are not given.
+// Nodes that take part in a collective or message with ranks that are not given.
 bool IsUnknown(const ChakraTrace& trace, const ChakraRelations& relations, std::size_t i) {
   const ChakraNode& node = trace.items[i].node;
-  return IsCommunication(node) && NeedsTime(node) && relations.joins.meeting_of[i] == kNoChakraItem &&
-         relations.joins.collective_of[i] == kNoChakraItem && relations.messages.send_of[i] == kNoChakraItem &&
-         relations.messages.receive_of[i] == kNoChakraItem;
+  return IsCommunication(node) && NeedsTime(node) && relations.joins.meeting_of[i] == kInvalidChakraItem &&
+         relations.joins.collective_of[i] == kInvalidChakraItem &&
+         relations.messages.send_of[i] == kInvalidChakraItem && relations.messages.receive_of[i] == kInvalidChakraItem;
 }
 
 // Whether a receive was measured as no shorter than its send, so that it includes the wait for it.
 bool EndsWithItsSend(const ChakraTrace& trace, const ChakraRelations& relations, std::size_t i) {
-  if (relations.messages.send_of[i] == kNoChakraItem) return false;
+  if (relations.messages.send_of[i] == kInvalidChakraItem) return false;
   const ChakraNode& send = trace.items[relations.messages.send_of[i]].node;
   return HasTime(send) && HasTime(trace.items[i].node) && MicrosOf(trace.items[i].node) >= MicrosOf(send);
 }
 
-// What an item waits for.
+// The items for which an item waits.
 void AddBefore(const ChakraTrace& trace, const ChakraRelations& relations, std::size_t i, OpSpec* spec) {
   const auto before = relations.dependencies.Of(i);
   spec->control_positions.insert(spec->control_positions.end(), before.begin(), before.end());
   // A message is an input.
-  if (relations.messages.send_of[i] != kNoChakraItem && !IsMessage(trace, relations.messages.send_of[i], i))
+  if (relations.messages.send_of[i] != kInvalidChakraItem && !IsMessage(trace, relations.messages.send_of[i], i))
     spec->control_positions.push_back(relations.messages.send_of[i]);
 }
 
@@ -149,7 +149,7 @@ bool ReadsBuffer(const ChakraJoins::Collective& collective) {
   return collective.kind != "all_gather" && collective.kind != "broadcast";
 }
 
-// What all ranks have after an all_gather.
+// The data of all ranks after an all_gather.
 std::int64_t BytesOfAll(const ChakraJoins::Collective& collective) {
   const auto ranks = static_cast<std::int64_t>(collective.num_ranks);
   if (collective.bytes > kMaxJsonInteger / ranks) {
@@ -164,7 +164,8 @@ using ChakraBuffers = std::map<std::uint32_t, std::uint32_t>;
 ChakraBuffers FindBuffers(const ChakraJoins& joins) {
   ChakraBuffers buffers;
   for (std::uint32_t i = 0; i < joins.collective_of.size(); ++i) {
-    if (joins.collective_of[i] == kNoChakraItem || !ReadsBuffer(joins.collectives[joins.collective_of[i]])) continue;
+    if (joins.collective_of[i] == kInvalidChakraItem || !ReadsBuffer(joins.collectives[joins.collective_of[i]]))
+      continue;
     buffers.emplace(i, static_cast<std::uint32_t>(joins.collective_of.size() + joins.meetings.size() + buffers.size()));
   }
   return buffers;
@@ -197,7 +198,7 @@ void TimeCommunication(const ChakraTrace& trace, const ChakraRelations& relation
   const ChakraNode& node = trace.items[i].node;
   const bool is_send = node.type == ChakraNode::Type::kSend;
   const std::uint32_t other = is_send ? relations.messages.receive_of[i] : relations.messages.send_of[i];
-  if (other != kNoChakraItem && IsMessage(trace, i, other)) {
+  if (other != kInvalidChakraItem && IsMessage(trace, i, other)) {
     spec->kind = is_send ? "send" : "recv";
     if (is_send) spec->outputs.push_back({.size = Bytes{node.bytes.value_or(0)}, .shape = {}});
     if (!is_send) spec->input_positions.push_back({.op = other, .output = 0});
@@ -214,17 +215,17 @@ OpSpec OpOf(const ChakraTrace& trace, const ChakraRelations& relations, const Ch
   spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(NameOf(node))));
   spec.kind = KindOf(node);
   AddBefore(trace, relations, i, &spec);
-  if (relations.joins.meeting_of[i] != kNoChakraItem) {
+  if (relations.joins.meeting_of[i] != kInvalidChakraItem) {
     spec.control_positions.push_back(static_cast<std::uint32_t>(trace.items.size()) + relations.joins.meeting_of[i]);
   }
   JsonObject attrs;
   AddMember(&attrs, "id", node.id);
   if (node.bytes) AddMember(&attrs, "bytes", *node.bytes);
-  if (relations.joins.collective_of[i] != kNoChakraItem)
+  if (relations.joins.collective_of[i] != kInvalidChakraItem)
     AddMember(&attrs, "group", relations.joins.collectives[relations.joins.collective_of[i]].group);
   spec.attrs = JsonText(ToJson(std::move(attrs)));
   if (node.flop) spec.flop = static_cast<double>(*node.flop);
-  double micros = relations.joins.meeting_of[i] != kNoChakraItem
+  double micros = relations.joins.meeting_of[i] != kInvalidChakraItem
                       ? relations.joins.meetings[relations.joins.meeting_of[i]].micros
                       : MicrosOf(node);
   if (EndsWithItsSend(trace, relations, i)) micros = 0;
@@ -233,7 +234,7 @@ OpSpec OpOf(const ChakraTrace& trace, const ChakraRelations& relations, const Ch
     spec.kind_times.emplace_back(node.is_cpu ? kChakraCpuKind : kChakraGpuKind, micros);
   } else if (!IsCommunication(node)) {
     TimeWork(node, micros, &spec);
-  } else if (collective != kNoChakraItem) {
+  } else if (collective != kInvalidChakraItem) {
     MakeCollective(relations.joins.collectives[collective], buffers, static_cast<std::uint32_t>(i), &spec);
   } else {
     TimeCommunication(trace, relations, i, micros, &spec);
@@ -247,7 +248,7 @@ void AddMeetings(const ChakraTrace& trace, const ChakraRelations& relations, con
   const ChakraJoins& joins = relations.joins;
   std::vector<OpSpec> meetings(joins.meetings.size());
   for (std::size_t i = 0; i < trace.items.size(); ++i) {
-    if (joins.meeting_of[i] != kNoChakraItem) AddBefore(trace, relations, i, &meetings[joins.meeting_of[i]]);
+    if (joins.meeting_of[i] != kInvalidChakraItem) AddBefore(trace, relations, i, &meetings[joins.meeting_of[i]]);
   }
   for (std::size_t k = 0; k < meetings.size(); ++k) {
     meetings[k].name = fmt::format("{:07} meeting {}", trace.items.size() + k, k);
@@ -284,7 +285,7 @@ std::vector<std::size_t> AddOps(const ChakraTrace& trace, const ChakraRelations&
   return device_of;
 }
 
-// What notes say of the nodes.
+// Notes about the nodes.
 struct NodeCounts {
   std::size_t untimed = 0;
   std::size_t worked = 0;
@@ -292,7 +293,7 @@ struct NodeCounts {
   std::size_t untyped = 0;
   std::size_t unsized = 0;
   std::size_t negative = 0;
-  std::size_t ends = 0;  // on accelerators
+  std::size_t ends = 0;  // collective ends on accelerators
   std::size_t timed_on_cpu = 0;
   double gpu_micros = 0;
 };
@@ -301,7 +302,7 @@ NodeCounts CountNodes(const ChakraTrace& trace, const ChakraRelations& relations
   NodeCounts counts;
   for (std::size_t i = 0; i < trace.items.size(); ++i) {
     const ChakraNode& node = trace.items[i].node;
-    // What emplace wrote has exact times, and messages that take none.
+    // Files written by emplace have exact times, and messages that take no time.
     counts.untimed += HasTime(node) || NeedsTime(node) ? 0 : 1;
     counts.worked += NeedsTime(node) ? 1 : 0;
     const bool has_type = node.type != ChakraNode::Type::kCollective || !TimedAs(node).empty();
@@ -312,7 +313,8 @@ NodeCounts CountNodes(const ChakraTrace& trace, const ChakraRelations& relations
     counts.timed_on_cpu += node.is_cpu && HasTime(node) ? 1 : 0;
     if (node.is_cpu) continue;
     counts.gpu_micros += MicrosOf(node);
-    const bool is_followed = relations.dependencies.is_followed[i] || relations.messages.receive_of[i] != kNoChakraItem;
+    const bool is_followed =
+        relations.dependencies.is_followed[i] || relations.messages.receive_of[i] != kInvalidChakraItem;
     counts.ends += is_followed ? 0 : 1;
   }
   return counts;
@@ -328,7 +330,7 @@ void AddJoinNotes(const ChakraTrace& trace, const ChakraRelations& relations, st
     notes->push_back(fmt::format("{} messages join {} ranks", relations.messages.joined, trace.ranks.size()));
   if (relations.messages.unsent > 0)
     notes->push_back(
-        fmt::format("{} nodes receive what no rank sends: they wait for nothing", relations.messages.unsent));
+        fmt::format("{} nodes receive a message that no rank sends: they do not wait", relations.messages.unsent));
   if (trace.unreadable_groups > 0) {
     notes->push_back(
         fmt::format("{} lists of process groups cannot be read: groups are taken to be of all ranks that "
@@ -385,7 +387,7 @@ void AddNodeNotes(const NodeCounts& counts, std::size_t unlike, bool shares_cpu,
 
 Imported MakeGraphOfTrace(ChakraTrace trace, const ChakraOptions& options) {
   if (trace.items.empty()) throw InputError("", "holds no node");
-  EMPLACE_CHECK_LT(2 * trace.items.size(), std::size_t{kNoChakraItem});
+  EMPLACE_CHECK_LT(2 * trace.items.size(), std::size_t{kInvalidChakraItem});
   for (std::size_t i = 0; i < trace.items.size(); ++i) {
     ChakraNode& node = trace.items[i].node;
     if (!IsValidUtf8(node.name)) throw InputError(trace.PlaceOf(i), "has a name that is not valid UTF-8");

@@ -19,8 +19,8 @@ using ChakraGroups = std::map<std::string, std::set<std::int64_t>, std::less<>>;
 
 // The file of ASTRA-sim's --comm-group-configuration, {"1": [0, 1], "2": [2, 3]}. Throws InputError.
 ChakraGroups ReadChakraGroups(std::istream& in);
-// What PyTorch's node "## process_group:init ##" lists: [{"pg_name": "1", "ranks": [0, 1], ...}, ...] in brackets and
-// quotes. nullopt if the text is not such a list.
+// The groups in PyTorch's node "## process_group:init ##": [{"pg_name": "1", "ranks": [0, 1], ...}, ...] in brackets
+// and quotes. nullopt if the text is not such a list.
 std::optional<ChakraGroups> ListedChakraGroups(std::string_view text);
 
 // The node of a collective in the trace of one rank.

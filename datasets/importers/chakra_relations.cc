@@ -112,8 +112,8 @@ ChakraMessages JoinMessages(const ChakraTrace& trace) {
   for (std::size_t i = trace.items.size(); i-- > 0;) {
     if (trace.items[i].node.type == ChakraNode::Type::kSend) sends[key(trace.items[i])].push_back(i);
   }
-  messages.send_of.assign(trace.items.size(), kNoChakraItem);
-  messages.receive_of.assign(trace.items.size(), kNoChakraItem);
+  messages.send_of.assign(trace.items.size(), kInvalidChakraItem);
+  messages.receive_of.assign(trace.items.size(), kInvalidChakraItem);
   for (std::size_t i = 0; i < trace.items.size(); ++i) {
     if (trace.items[i].node.type != ChakraNode::Type::kReceive) continue;
     const auto found = sends.find(key(trace.items[i]));
@@ -131,8 +131,8 @@ ChakraMessages JoinMessages(const ChakraTrace& trace) {
 
 ChakraJoins JoinCollectives(const ChakraTrace& trace, const ChakraGroups& given) {
   ChakraJoins joins;
-  joins.meeting_of.assign(trace.items.size(), kNoChakraItem);
-  joins.collective_of.assign(trace.items.size(), kNoChakraItem);
+  joins.meeting_of.assign(trace.items.size(), kInvalidChakraItem);
+  joins.collective_of.assign(trace.items.size(), kInvalidChakraItem);
   std::vector<ChakraMember> members;
   for (std::size_t i = 0; i < trace.items.size(); ++i) {
     const ChakraNode& node = trace.items[i].node;

@@ -12,13 +12,13 @@
 
 namespace emplace::datasets {
 
-inline constexpr std::uint32_t kNoChakraItem = ~std::uint32_t{0};
+inline constexpr std::uint32_t kInvalidChakraItem = ~std::uint32_t{0};
 
-// What each item of a trace waits for, as positions in ChakraTrace::items.
+// The items for which each item of a trace waits, as positions in ChakraTrace::items.
 struct ChakraDependencies {
-  std::vector<std::size_t> first;  // where those of each item begin in `before`; one more at the end
+  std::vector<std::size_t> first;  // start in `before` of the entries of each item, followed by the total
   std::vector<std::uint32_t> before;
-  std::vector<bool> is_followed;  // by item: another one waits for it
+  std::vector<bool> is_followed;  // indexed by item: another one waits for it
   std::size_t missing = 0;        // dependencies on nodes that are not in the trace
 
   std::span<const std::uint32_t> Of(std::size_t item) const {
@@ -27,7 +27,7 @@ struct ChakraDependencies {
 };
 
 struct ChakraMessages {
-  std::vector<std::uint32_t> send_of;     // the send of a receive; kNoChakraItem: none
+  std::vector<std::uint32_t> send_of;     // the send of a receive; kInvalidChakraItem: none
   std::vector<std::uint32_t> receive_of;  // the receive of a send
   std::size_t joined = 0;
   std::size_t unsent = 0;  // receives that no rank sends
@@ -43,10 +43,10 @@ struct ChakraJoins {
   struct Collective {
     std::string group;
     std::string_view kind;
-    std::int64_t bytes = 0;  // what a rank gives, as Chakra has it
+    std::int64_t bytes = 0;  // contribution of a rank, as in Chakra
     std::size_t num_ranks = 0;
   };
-  std::vector<std::uint32_t> meeting_of;  // kNoChakraItem: none
+  std::vector<std::uint32_t> meeting_of;  // kInvalidChakraItem: none
   std::vector<std::uint32_t> collective_of;
   std::vector<Meeting> meetings;
   std::vector<Collective> collectives;

@@ -33,12 +33,12 @@ struct ChakraTrace {
   std::vector<Item> items;
   std::vector<std::int64_t> ranks;        // the number of each
   std::vector<ChakraGroups> listed;       // the process groups that the trace of each rank lists
-  std::vector<std::size_t> first_before;  // where the ids of each node begin in `ids_before`
+  std::vector<std::size_t> first_before;  // start in `ids_before` of the ids of each node
   std::vector<std::uint64_t> ids_before;  // ids of the nodes that each node waits for
   std::size_t unreadable_groups = 0;      // lists of process groups that cannot be read
   bool is_workload = false;               // there are nodes that need a time
 
-  // What is added from here on is of a further rank.
+  // Starts a further rank: all later additions belong to it.
   void BeginRank(std::int64_t rank);
   void Add(ChakraNode&& node);
   std::string PlaceOf(std::size_t item) const;

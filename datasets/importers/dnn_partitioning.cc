@@ -295,7 +295,7 @@ Cluster MakeCluster(const Input& input) {
                  std::move(devices), std::move(links), Channels::kPerDevice);
 }
 
-// What is said of the unit of `cost`: an edge agrees with a unit if its size takes that long at 2 GiB/s.
+// A note about the unit of `cost`: an edge agrees with a unit if its size takes that long at 2 GiB/s.
 void NoteCosts(const Input& input, std::vector<std::string>* notes) {
   constexpr double kTolerance = 1e-6;
   const auto near = [](double a, double b) { return std::abs(a - b) <= kTolerance * std::max(a, b); };
@@ -336,7 +336,8 @@ std::vector<std::string> Notes(const Input& input) {
     is_joined = is_joined || input.nodes[edge.from].is_backward != input.nodes[edge.to].is_backward;
   }
   for (const InstanceNode& node : input.nodes) has_backward = has_backward || node.is_backward;
-  if (rounded > 0) notes.push_back(fmt::format("{} edges have a part of a byte: rounded to the nearest byte", rounded));
+  if (rounded > 0)
+    notes.push_back(fmt::format("{} edges have a fractional number of bytes: rounded to the nearest byte", rounded));
   const auto sizes = OutputSizes(input);
   const auto several =
       std::count_if(sizes.begin(), sizes.end(), [](const auto& of_node) { return of_node.size() > 1; });

@@ -22,7 +22,7 @@
 namespace emplace::datasets {
 namespace {
 
-using OpsById = std::map<std::int64_t, OpId>;  // by the id of the node that the op was made from
+using OpsById = std::map<std::int64_t, OpId>;  // keyed by the id of the node that the op was made from
 
 OpsById MakeOpsById(const Graph& graph) {
   OpsById ops;

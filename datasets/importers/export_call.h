@@ -41,7 +41,7 @@ class ExportCall {
   bool IsTensor(std::string_view name) const;
   Value Tensor(std::string_view name) const;
   std::vector<Value> Tensors(std::string_view name) const;
-  const ExportTensor& MetaOf(std::string_view name) const;  // what the program says of a tensor
+  const ExportTensor& MetaOf(std::string_view name) const;  // metadata of a tensor in the program
   std::int64_t Integer(std::string_view name, std::int64_t absent) const;
   // The integers of a list. A number counts as a list of one.
   Shape Integers(std::string_view name, Shape absent) const;

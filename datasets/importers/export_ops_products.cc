@@ -166,7 +166,7 @@ bool LowerAttention(ExportCall& call) {
   Value x = call.EmitOne("batch_matmul", {q, k}, scores, R"({"transpose_b":true})", "scores");
   x = call.EmitOne("scale", {x}, scores, fmt::format(R"({{"factor":{}}})", scale), "scale");
   if (mask) x = call.EmitOne("add", {x, *mask}, scores, "", "mask");
-  if (call.Flag("is_causal", false)) {  // what lies ahead is filled with -inf
+  if (call.Flag("is_causal", false)) {  // future positions are filled with -inf
     x = call.EmitOne("add", {x, call.EmitOne("fill", {}, {scores[last - 1], scores[last]}, "", "future")}, scores, "",
                      "causal");
   }

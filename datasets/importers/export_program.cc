@@ -53,7 +53,7 @@ constexpr ScalarType kScalarTypes[] = {
     {11, DType::kF64, true}, {12, DType::kBool}, {13, DType::kBf16}, {28, DType::kI16},      {29, DType::kU8},
     {30, DType::kU8},        {31, DType::kU8},   {32, DType::kU8}};
 
-// What a size in the file says before symbols have values.
+// A size in the file before symbols have values.
 struct RawSize {
   std::string_view expression;         // "" of a number
   std::optional<std::int64_t> number;  // or the hint of an expression, if it has one
@@ -113,7 +113,7 @@ class Sizes {
     symbols_[open.front()] = *solved;
   }
 
-  // What is bound by sizes with several symbols, as far as others are known now; then hints for the rest.
+  // Symbols bound by sizes with several symbols, if the others are known; then hints for the rest.
   void Finish() {
     for (auto pending = std::exchange(pending_, {}); !pending.empty(); pending = std::exchange(pending_, {})) {
       const std::size_t before = symbols_.size();

@@ -45,7 +45,7 @@ struct ExportGraph {
   std::vector<ExportArgument> inputs;
   std::vector<ExportArgument> outputs;
   std::vector<ExportNode> nodes;
-  std::unordered_map<std::string_view, ExportTensor> tensors;   // by name
+  std::unordered_map<std::string_view, ExportTensor> tensors;   // keyed by name
   std::unordered_map<std::string_view, std::int64_t> integers;  // sizes by name; those without a value are left out
 };
 
@@ -57,7 +57,7 @@ struct ExportInput {
 };
 
 struct ExportProgram {
-  std::unique_ptr<JsonValue> document;  // what the views point into
+  std::unique_ptr<JsonValue> document;  // owns the data of the views
   std::string entry;                    // the archive's entry, for errors
   ExportGraph graph;
   std::vector<ExportInput> inputs;        // tensors; numbers, texts and objects are left out

@@ -108,7 +108,7 @@ class GraphMaker {
     for (const TraceStep::Device& device : step_.devices) {
       if (!device.is_stream) {
         kinds_.emplace_back(kTraceThreadKind);
-        gpu_of_.push_back(MeasuredStep::kNoGpu);
+        gpu_of_.push_back(MeasuredStep::kInvalidGpu);
         continue;
       }
       const std::string name = NameOf(traces_[device.rank].gpus, device.gpu);
@@ -292,11 +292,11 @@ class GraphMaker {
 
   const std::vector<KinetoTrace>& traces_;
   const TraceStep& step_;
-  std::vector<std::vector<std::uint32_t>> kernels_of_;                  // by rank and event that is an op range
-  std::vector<std::size_t> first_event_;                                // by rank: events are counted over all of them
-  std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;  // by rank and text: as compact JSON
-  std::vector<std::string> kinds_;                                      // by device
-  std::vector<std::size_t> gpu_of_;                                     // by device
+  std::vector<std::vector<std::uint32_t>> kernels_of_;  // indexed by rank and event that is an op range
+  std::vector<std::size_t> first_event_;                // indexed by rank: events are counted over all of them
+  std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;  // keyed by rank and text: as compact JSON
+  std::vector<std::string> kinds_;                                      // indexed by device
+  std::vector<std::size_t> gpu_of_;                                     // indexed by device
   std::vector<std::string> gpus_;
 };
 
@@ -379,7 +379,7 @@ Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attri
     return step.activity_time == 0 ? 100.0 : 100 * static_cast<double>(time) / static_cast<double>(step.activity_time);
   };
   double attributed = percent(step.launched_time);
-  // What was launched before the window is the work of another step. A window that shows little else holds no step.
+  // Activities launched before the window belong to another step. A window with little else contains no step.
   const auto all = static_cast<double>(step.activity_time + step.backlog_time + step.trimmed_time);
   const auto share = [&](std::int64_t time) { return all > 0 ? 100 * static_cast<double>(time) / all : 0; };
   const double before = share(step.backlog_time + step.trimmed_time);

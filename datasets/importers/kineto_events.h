@@ -105,7 +105,7 @@ class TraceEventTable {
   // Adds an event that is read to its end, if it is one of importance. Changes `event` where it is a begin or an end.
   void Add(RawEvent* event);
 
-  // What stands beside the list of events.
+  // Data outside the list of events.
   KinetoTrace& trace() { return trace_; }
   // The trace, with its events as they were read.
   KinetoTrace Take();
@@ -131,9 +131,10 @@ class TraceEventTable {
 
   KinetoTrace trace_;
   TextPool pool_;
-  std::map<std::tuple<std::string, std::string>, std::uint32_t, TrackLess> threads_;  // by process and thread
-  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess> streams_;  // by process last
-  std::map<std::pair<std::string, std::string>, std::vector<RawEvent>> begun_;  // by process and thread
+  std::map<std::tuple<std::string, std::string>, std::uint32_t, TrackLess> threads_;  // keyed by process and thread
+  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess>
+      streams_;  // the process is the last part of the key
+  std::map<std::pair<std::string, std::string>, std::vector<RawEvent>> begun_;  // keyed by process and thread
   bool needs_external_ids_ = true;          // no activity has had a correlation id so far
   std::vector<std::int64_t> external_ids_;  // those of the events then; -1: none
 };

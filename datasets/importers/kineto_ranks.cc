@@ -21,7 +21,7 @@
 namespace emplace::datasets {
 namespace {
 
-// What a call's activities say of which process it is of.
+// Evidence from a call's activities about the process to which it belongs.
 struct ProcessFit {
   std::size_t group = 0;  // a group of activities
   std::size_t process = 0;
@@ -58,7 +58,7 @@ class RankSplitter {
   }
 
  private:
-  static constexpr std::size_t kNoProcess = ~std::size_t{0};
+  static constexpr std::size_t kInvalidProcess = ~std::size_t{0};
   static constexpr std::int64_t kTolerance = 20'000;  // ns, of clocks of host and device
 
   std::vector<KinetoTrace> Alone() {
@@ -73,7 +73,7 @@ class RankSplitter {
   void FindCalls() {
     for (const TraceThread& thread : trace_.threads) {
       const auto found = std::find(processes_.begin(), processes_.end(), thread.process);
-      process_of_thread_.push_back(found == processes_.end() ? kNoProcess
+      process_of_thread_.push_back(found == processes_.end() ? kInvalidProcess
                                                              : static_cast<std::size_t>(found - processes_.begin()));
     }
     for (const TraceEvent& event : trace_.events) {
@@ -101,12 +101,12 @@ class RankSplitter {
       const auto calls = calls_.find(event.correlation);
       if (calls == calls_.end()) continue;
       std::size_t& process = process_of_group_[group_of_stream_[event.track]];
-      if (process != kNoProcess && process != calls->second[0].first) return false;
+      if (process != kInvalidProcess && process != calls->second[0].first) return false;
       process = calls->second[0].first;
     }
     std::set<std::size_t> used;
     for (const std::size_t process : process_of_group_) {
-      if (process != kNoProcess) used.insert(process);
+      if (process != kInvalidProcess) used.insert(process);
     }
     return used.size() > 1;
   }
@@ -119,7 +119,7 @@ class RankSplitter {
     }
     labels_.resize(groups.size());
     for (const auto& [key, group] : groups) labels_[group] = LabelOf(key.first);
-    process_of_group_.assign(groups.size(), kNoProcess);
+    process_of_group_.assign(groups.size(), kInvalidProcess);
   }
 
   void Assign() {
@@ -130,12 +130,12 @@ class RankSplitter {
       return a.group != b.group ? a.group < b.group : a.process < b.process;
     });
     for (const ProcessFit& fit : fits) {
-      if (process_of_group_[fit.group] != kNoProcess || fit.impossible > 0) continue;
+      if (process_of_group_[fit.group] != kInvalidProcess || fit.impossible > 0) continue;
       if (SharesIds(fit)) continue;
       process_of_group_[fit.group] = fit.process;
     }
     for (const ProcessFit& fit : fits) {
-      const bool is_unknown = process_of_group_[fit.group] == kNoProcess;
+      const bool is_unknown = process_of_group_[fit.group] == kInvalidProcess;
       // Two processes that explain the starts alike: nothing says which is right.
       const bool is_other = !is_unknown && process_of_group_[fit.group] != fit.process && fit.impossible == 0 &&
                             fit.delay < 2 * DelayOf(fits, fit.group) + kTolerance;
@@ -248,8 +248,8 @@ class RankSplitter {
   std::vector<std::size_t> process_of_thread_;
   std::unordered_map<std::int64_t, std::vector<std::pair<std::size_t, std::int64_t>>> calls_;  // process, start; by id
   std::vector<std::size_t> group_of_stream_;
-  std::vector<std::string_view> labels_;               // by group
-  std::vector<std::unordered_set<std::int64_t>> ids_;  // by group
+  std::vector<std::string_view> labels_;               // indexed by group
+  std::vector<std::unordered_set<std::int64_t>> ids_;  // indexed by group
   std::vector<std::size_t> process_of_group_;
 };
 

@@ -171,7 +171,7 @@ class TraceReader : public JsonEvents {
     }
   }
 
-  // What stands beside the list of events.
+  // Data outside the list of events.
   void Root(std::string_view text) {
     if (IsUnderEvents()) Refuse("is not a list of trace events");
     const std::size_t depth = frames_.size();
@@ -187,8 +187,8 @@ class TraceReader : public JsonEvents {
     }
     if (depth == 3 && first == "deviceProperties") {
       // A name without an id has a number that no device has.
-      constexpr std::int64_t kNoGpu = -1;
-      const std::int64_t known = gpu_.value_or(kNoGpu - static_cast<std::int64_t>(table_.trace().gpus.size()));
+      constexpr std::int64_t kInvalidGpu = -1;
+      const std::int64_t known = gpu_.value_or(kInvalidGpu - static_cast<std::int64_t>(table_.trace().gpus.size()));
       if (key == "name") {
         table_.trace().gpus[known] = text;
         gpu_ = known;
@@ -317,7 +317,7 @@ class WordsForNumbers : public std::streambuf {
   static constexpr std::size_t kLongestWord = 64;
   std::streambuf& source_;
   std::string out_;
-  std::string word_;  // that has not ended yet
+  std::string word_;  // the current, unfinished word
   bool in_text_ = false;
   bool is_escaped_ = false;
 };
@@ -358,7 +358,7 @@ void LeaveOutOtherClocks(KinetoTrace* trace) {
 
 // Steps that follow one another on a thread under one number get numbers of their own.
 void NumberRepeatedSteps(KinetoTrace* trace) {
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> ends;  // by thread and number
+  std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> ends;  // keyed by thread and number
   for (const TraceStepMark& mark : trace->steps) {
     const auto [end, is_new] = ends.emplace(std::pair(mark.thread, mark.number), mark.end);
     if (!is_new && mark.start >= end->second) trace->has_repeated_steps = true;
@@ -447,7 +447,7 @@ std::optional<std::int64_t> NanosFromMicros(std::string_view text) {
   const bool is_negative = text.starts_with('-');
   const std::string_view digits = text.substr(is_negative ? 1 : 0);
   std::int64_t nanos = 0;
-  int decimals = -1;  // behind the point; -1: before it
+  int decimals = -1;  // digits after the point; -1: before the point
   for (const char c : digits) {
     if (c == '.' && decimals < 0) {
       decimals = 0;

@@ -35,13 +35,13 @@ struct TraceEvent {
   std::int64_t start = 0;  // ns; see KinetoTrace::origin
   std::int64_t end = 0;
   std::int64_t correlation = -1;  // joins a call to what it started; -1: none
-  std::uint32_t name = 0;         // in `texts`
+  std::uint32_t name = 0;         // index into `texts`
   std::uint32_t track = 0;        // in `threads`; of `streams` for activities, and for kSync where it names one
-  std::uint32_t details = 0;      // in `details`; 0: none
+  std::uint32_t details = 0;      // index into `details`; 0: none
   TraceCategory category{};
 };
 
-// What only some events have. Texts by their position in `texts`; 0: none.
+// Fields that only some events have. Texts are positions in `texts`; 0: none.
 struct TraceDetails {
   std::uint32_t shapes = 0;      // shapes of an op's inputs, a JSON list
   std::uint32_t types = 0;       // their types, a JSON list
@@ -50,9 +50,9 @@ struct TraceDetails {
   std::uint32_t group = 0;       // name of its process group
   std::uint32_t ranks = 0;       // the group's ranks
   std::uint32_t dtype = 0;
-  std::int64_t elements = -1;         // that go in
+  std::int64_t elements = -1;         // number of input elements
   std::int64_t bytes = -1;            // size of a copy or set
-  std::int64_t record_function = -1;  // what joins an op to an Execution Trace
+  std::int64_t record_function = -1;  // id that links an op to an Execution Trace
   // A kSync names the stream that is waited for, and the call that recorded the event.
   std::optional<std::int64_t> waited_stream;
   std::optional<std::int64_t> record;
@@ -66,35 +66,36 @@ struct TraceThread {
 struct TraceStream {
   std::int64_t device = 0;
   std::int64_t stream = 0;   // -1: all of the device
-  std::string process = {};  // that of the first event; merged traces tell their ranks' GPUs apart by it
+  std::string process = {};  // process of the first event, which distinguishes the GPUs of ranks in merged traces
 };
 
 // An annotation ProfilerStep#N of a host thread.
 struct TraceStepMark {
   std::int64_t number = 0;
-  std::int64_t start = 0;  // as in TraceEvent
+  std::int64_t start = 0;  // see TraceEvent
   std::int64_t end = 0;
-  std::uint32_t name = 0;    // in `texts`
-  std::uint32_t thread = 0;  // in `threads`
+  std::uint32_t name = 0;    // index into `texts`
+  std::uint32_t thread = 0;  // index into `threads`
 };
 
 struct KinetoTrace {
-  std::vector<TraceEvent> events;  // by start; of equal ones the longer first, then in the file's order
+  std::vector<TraceEvent> events;  // ordered by start; among equal starts the longer first, then in file order
   std::vector<std::string> texts;  // [0] is ""
   std::vector<TraceDetails> details;
   std::vector<TraceThread> threads;
   std::vector<TraceStream> streams;
   std::map<std::int64_t, std::string> gpus;     // names, by device
-  std::vector<TraceStepMark> steps;             // by start
+  std::vector<TraceStepMark> steps;             // ordered by start
   std::map<std::string, std::size_t> left_out;  // complete events of other categories, by category
   // The categories among them that look like calls or activities, because their events have correlation ids.
   std::map<std::string, std::size_t> like_calls;
-  std::size_t spoiled = 0;  // complete events without a time, or with one that is not a number
-  std::size_t endless = 0;  // with a negative duration, or of B and E without the other, whatever their category
+  std::size_t spoiled = 0;          // complete events without a time, or with one that is not a number
+  std::size_t endless = 0;          // events with a negative duration, or B and E without the other, in any category
   bool has_repeated_steps = false;  // the numbers of `steps` are ours
-  std::size_t placeholders = 0;     // with a time that is not of the trace's clock: mostly 0, or days away
-  std::int64_t origin = 0;          // ns since 1970 of what is 0 in the events; the start of the first
-  std::size_t file = 0;             // that it was read from; ranks that were merged into one have one clock
+  std::size_t placeholders =
+      0;                    // events with a placeholder time that is not of the trace's clock: mostly 0, or days away
+  std::int64_t origin = 0;  // ns since 1970 of what is 0 in the events; the start of the first
+  std::size_t file = 0;     // index of its file; ranks that were merged into one file share a clock
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> world_size;
 

@@ -28,14 +28,14 @@ namespace {
 
 constexpr int kMostNested = static_cast<int>(LimitsOf(InputKind::kNccl).levels);
 constexpr std::size_t kMostDevices = 1024;
-constexpr std::size_t kMostSwitches = std::size_t{1} << 16;  // as in cluster.yaml
+constexpr std::size_t kMostSwitches = std::size_t{1} << 16;  // the limit of cluster.yaml
 constexpr std::size_t kMostLinks = std::size_t{1} << 20;
 constexpr double kLocal = 5000;      // GB/s: a CPU and its memory
 constexpr double kGpuMicros = 1.25;  // latency at each GPU and at each network port
 constexpr double kCpuMicros = 6.75;
 constexpr double kMostMbit = 10'000'000;  // the most of a network port: no card is as fast
 
-constexpr double kUnknownLane = 60;  // as generation 3
+constexpr double kUnknownLane = 60;  // that of generation 3
 
 // The rate of a PCIe lane, in units of 100 Mbit/s after coding and overhead, by its generation's speed; none: not
 // known.
@@ -150,7 +150,7 @@ struct AddedNvLink {
   std::string_view kind;  // the kind of the GPUs; "": not said
 };
 
-// What --nvlink says: a kind, or GB/s of each GPU and direction.
+// The value of --nvlink: a kind, or GB/s of each GPU and direction.
 AddedNvLink ParseNvLink(const std::string& text) {
   std::string known;
   for (const NvLinkKind& each : kNvLinkKinds) {
@@ -401,7 +401,7 @@ class SystemReader {
   std::vector<Card> cards_;
   std::set<std::string> names_;
   std::map<std::string, std::string> gpu_of_bus_;
-  std::map<std::string, std::size_t> copies_;  // how often a switch's bus id was seen
+  std::map<std::string, std::size_t> copies_;  // number of times that a switch's bus id occurs
   std::string numa_;                           // the CPU that is being read
 };
 

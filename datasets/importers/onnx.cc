@@ -161,7 +161,7 @@ void CheckInputs(const OnnxModel& model) {
   }
 }
 
-// What the model says of its values.
+// The model's own information about its values.
 OnnxValues ValuesOf(const OnnxModel& model) {
   OnnxValues values;
   for (const auto& [name, type] : model.types) values.types[name] = type;
@@ -235,12 +235,12 @@ std::string FirstOutput(const OnnxNode& node) {
   return found == node.outputs.end() ? node.op : *found;
 }
 
-constexpr std::size_t kNoNode = ~std::size_t{0};
+constexpr std::size_t kInvalidNode = ~std::size_t{0};
 
 // The ops of a graph before it is built.
 struct OnnxOps {
   std::vector<OpSpec> specs;
-  std::vector<std::size_t> node_of;  // by op; kNoNode: it is an input or a variable
+  std::vector<std::size_t> node_of;  // indexed by op; kInvalidNode: it is an input or a variable
 };
 
 // Where the values of a model are in its graph.
@@ -265,7 +265,7 @@ void AddSource(const std::string& name, std::string_view kind, const OnnxType& t
   spec.pass = Pass::kForward;
   places->outputs[name] = spec.name + ":0";
   ops->specs.push_back(std::move(spec));
-  ops->node_of.push_back(kNoNode);
+  ops->node_of.push_back(kInvalidNode);
 }
 
 // Adds the inputs of the model, and the variables that its nodes read.
@@ -372,7 +372,7 @@ bool AllTyped(const Graph& graph, OpId id) {
 
 // The work of the ops of a graph, as the op catalogue knows it.
 struct OnnxWork {
-  std::vector<double> flop;            // by op, as they were added
+  std::vector<double> flop;            // indexed by op, as they were added
   std::set<std::size_t> without_flop;  // nodes with an op whose FLOP are not known
   std::set<std::size_t> refused;       // those among them with an op that does not fit its kind
   std::string why;                     // why the last one does not
@@ -390,12 +390,12 @@ OnnxWork WorkOf(const Graph& graph, const std::vector<std::size_t>& node_of) {
       if (has_flop) work.flop[position] = kind->work(graph, id).flop;
     } catch (const InputError& error) {
       has_flop = false;
-      if (node != kNoNode) {
+      if (node != kInvalidNode) {
         work.refused.insert(node);
         work.why = error.what();
       }
     }
-    if (!has_flop && node != kNoNode) work.without_flop.insert(node);
+    if (!has_flop && node != kInvalidNode) work.without_flop.insert(node);
   }
   return work;
 }
@@ -413,14 +413,14 @@ std::string FirstLine(const std::string& text) {
   return line;
 }
 
-// What notes say of the nodes. Nodes that become variables do not count.
+// Notes about the nodes. Nodes that become variables do not count.
 struct OnnxNodeCounts {
   std::size_t nodes = 0;
-  std::size_t shaped = 0;  // with the sizes of all outputs
-  std::size_t known = 0;   // with the FLOP of all ops
+  std::size_t shaped = 0;  // nodes with the sizes of all outputs
+  std::size_t known = 0;   // nodes with the FLOP of all ops
   std::size_t foreign = 0;
   std::size_t guessed = 0;
-  std::size_t kept = 0;  // with subgraphs that are not inlined
+  std::size_t kept = 0;  // nodes with subgraphs that are not inlined
   // By what they are.
   std::map<std::string, std::size_t> unshaped_names;
   std::map<std::string, std::size_t> foreign_kinds;

@@ -45,7 +45,7 @@ class OnnxExpander {
   void AddCall(const onnx::NodeProto& call, const onnx::FunctionProto& function, const OnnxOpsets& opsets, int depth);
 
   OnnxOpsets model_opsets_;
-  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;  // by domain and name
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;  // keyed by domain and name
   std::unordered_map<const onnx::FunctionProto*, OnnxOpsets> opsets_;
   std::unordered_map<const onnx::FunctionProto*, Attrs> defaults_;
   std::deque<std::vector<onnx::AttributeProto>> kept_attrs_;

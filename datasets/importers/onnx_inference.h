@@ -14,7 +14,7 @@
 
 namespace emplace::datasets {
 
-// What the names of a model's values stand for.
+// The values to which the names in a model refer.
 struct OnnxValueNames {
   std::unordered_set<std::string> initializers;
   std::unordered_set<std::string> inputs;
@@ -43,7 +43,7 @@ struct OnnxInference {
   OnnxNodes nodes;
   std::unordered_map<std::string, std::vector<std::string>> sequences;  // the tensors of a list
   std::vector<OnnxTensor> initializers;
-  std::vector<std::string> guesses;  // as in OnnxModel
+  std::vector<std::string> guesses;  // see OnnxModel
   OnnxContradictions contradictions;
 };
 

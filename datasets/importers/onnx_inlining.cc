@@ -174,7 +174,7 @@ std::size_t NodesLeft(const OnnxInference& inference) {
 }
 
 // Discards the iterations of a loop whose end turns out not to be known.
-bool GiveUp(std::size_t i, std::size_t guesses, OnnxInference* inference) {
+bool KeepAsOneOp(std::size_t i, std::size_t guesses, OnnxInference* inference) {
   inference->nodes.parts[i].clear();
   inference->nodes.replaced.erase(i);
   for (const std::string& output : inference->nodes.nodes[i].outputs) {
@@ -186,10 +186,10 @@ bool GiveUp(std::size_t i, std::size_t guesses, OnnxInference* inference) {
 
 // The values that iterations of a loop or a scan hand on, and those that each of them writes.
 struct Iterations {
-  std::string prefix;  // what the names of values inside begin with
+  std::string prefix;  // prefix of the names of values inside
   std::vector<std::string> carried;
-  std::vector<std::vector<std::string>> scanned;  // by output, then by iteration
-  std::int64_t trips = 0;                         // so far
+  std::vector<std::vector<std::string>> scanned;  // indexed by output, then by iteration
+  std::int64_t trips = 0;                         // iterations so far
 };
 
 Iterations IterationsOf(const NodeProto& node, std::size_t first_state, std::size_t states, OnnxInference* inference) {
@@ -299,12 +299,12 @@ bool InlineLoop(std::size_t i, OnnxInference* inference) {
   Iterations iterations = IterationsOf(node, 2, states, inference);
   Release(i, inference);
   const LoopEnd end = Unroll(i, *body, node, &iterations, inference);
-  if (end == LoopEnd::kUnknown) return GiveUp(i, guesses, inference);
+  if (end == LoopEnd::kUnknown) return KeepAsOneOp(i, guesses, inference);
   const std::vector<std::string> outputs = TargetsOf(i, *inference);
-  // What no iteration wrote has no shape.
+  // A value that no iteration wrote has no shape.
   const bool is_scan_read = std::any_of(outputs.begin() + static_cast<std::ptrdiff_t>(states), outputs.end(),
                                         [](const std::string& output) { return !output.empty(); });
-  if (iterations.trips == 0 && is_scan_read) return GiveUp(i, guesses, inference);
+  if (iterations.trips == 0 && is_scan_read) return KeepAsOneOp(i, guesses, inference);
   for (std::size_t k = 0; k < states; ++k) {
     if (!outputs[k].empty()) {
       AddGlue("Identity", {iterations.carried[k]}, {outputs[k]}, {}, iterations.prefix, depth, inference);
@@ -397,7 +397,7 @@ bool InlineScan(std::size_t i, OnnxInference* inference) {
   Iterations iterations = IterationsOf(node, 0, states, inference);
   Release(i, inference);
   for (; iterations.trips < inputs->length; ++iterations.trips) {
-    if (NodesLeft(*inference) == 0) return GiveUp(i, guesses, inference);
+    if (NodesLeft(*inference) == 0) return KeepAsOneOp(i, guesses, inference);
     std::vector<std::string> values = iterations.carried;
     const std::vector<std::string> parts = AddParts(i, plain, *inputs, iterations, depth, inference);
     values.insert(values.end(), parts.begin(), parts.end());
@@ -437,7 +437,7 @@ bool InlineSubgraph(std::size_t i, OnnxInference* inference) {
 bool MakeSequence(std::size_t i, std::vector<std::string> tensors, OnnxInference* inference) {
   const std::string output = inference->nodes.nodes[i].outputs[0];
   Release(i, inference);
-  inference->names.writers[output] = i;  // for the order of what reads it
+  inference->names.writers[output] = i;  // determines the order of its readers
   inference->values.SetType(output, TypeProto());
   inference->sequences[output] = std::move(tensors);
   return true;

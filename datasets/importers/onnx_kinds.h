@@ -12,7 +12,7 @@
 
 namespace emplace::datasets {
 
-// What is known of the values of a model: types of all of them, and the content of some.
+// The known types of the values of a model, and the content of some of them.
 struct OnnxValues {
   std::unordered_map<std::string, OnnxType> types;
   const std::map<std::string, std::vector<std::int64_t>>* constants = nullptr;
@@ -24,7 +24,7 @@ struct OnnxValues {
 // One op of a graph that a node becomes. Tensors are named by values of the model, or by names of PlanOnnxNode for
 // what passes between its ops.
 struct OnnxPlannedOp {
-  std::string suffix;  // behind the node's name; "": the node's main op
+  std::string suffix;  // appended to the node's name; "": the main op of the node
   std::string kind;
   std::vector<std::string> inputs;
   std::vector<std::string> waits;  // values that are not read, but must be there: shapes that are computed

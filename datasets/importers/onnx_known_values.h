@@ -52,7 +52,7 @@ class KnownOnnxValues {
 
 // The types of values as the file states them.
 struct StatedOnnxTypes {
-  std::unordered_map<std::string, onnx::TypeProto> types;  // by the value's name
+  std::unordered_map<std::string, onnx::TypeProto> types;  // keyed by the value's name
   std::unordered_map<std::string, std::int64_t> symbols;   // dimensions that the user set
   bool is_resized = false;                                 // the user set sizes of inputs, so those stated are others
 

@@ -47,7 +47,7 @@ struct OnnxContent {
   double at(std::size_t i) const { return is_number() ? numbers[i] : static_cast<double>(integers[i]); }
 };
 
-// What is known of a node's inputs, in their order; null: nothing, or the input is left out.
+// Known data about a node's inputs, in their order; null: nothing, or the input is left out.
 struct OnnxOperands {
   std::vector<const OnnxType*> types;
   std::vector<const OnnxContent*> contents;
@@ -94,12 +94,12 @@ struct OnnxNode {
 struct OnnxModel {
   std::string producer;
   std::int64_t ir_version = 0;
-  std::int64_t opset = 0;  // of ONNX itself
+  std::int64_t opset = 0;  // opset of ONNX itself
   std::string graph_name;
   struct Input {
     std::string name;
     OnnxType type;
-    std::vector<std::string> symbols;  // by dimension: the name of a free one, "" of others
+    std::vector<std::string> symbols;  // indexed by dimension: the name of a free one, "" of others
   };
   std::vector<Input> inputs;  // without those that are initializers
   std::vector<OnnxTensor> initializers;
@@ -111,7 +111,7 @@ struct OnnxModel {
   // Values that are known: a few integers, of initializers, constants, and what follows from shapes.
   std::map<std::string, std::vector<std::int64_t>> constants;
   std::set<std::string> known;  // names of these, and of the few numbers that are known
-  // What the import does not know before the model runs, and what was taken instead: "If \"NAME\": then", "Loop
+  // Facts that are only known when the model runs, and the assumptions made instead: "If \"NAME\": then", "Loop
   // \"NAME\": 8 iterations".
   std::vector<std::string> guesses;
   // Values of which the file states another shape than is inferred. The inferred one was taken. The first as "NAME":
@@ -124,7 +124,7 @@ struct OnnxModel {
   std::vector<std::string> outputs;
 };
 
-// What the plug-in gives.
+// The interface of the plug-in.
 struct OnnxParsed {
   OnnxModel model;
   std::string problem;  // not "": the model is refused, with this line

@@ -259,7 +259,7 @@ void Propagate(const OnnxStep& step, const OnnxNode& plain, KnownOnnxValues* val
   values->SetContent(node.output(0), std::move(content));
 }
 
-// What an attribute of a node Constant says; none if it is not followed.
+// The value of a Constant node's attribute; none if it is not supported.
 std::optional<OnnxContent> ConstantOf(const AttributeProto& attr) {
   if (attr.name() == "value" && attr.has_t()) return OnnxContentOf(attr.t());
   OnnxContent content{.element = kOnnxInt64, .dims = {}, .integers = {}, .numbers = {}};
@@ -314,7 +314,7 @@ void PropagateIfPossible(const OnnxStep& step, const OnnxNode& plain, KnownOnnxV
   try {
     Propagate(step, plain, values);
   } catch (const std::exception&) {
-    // What the value is stays unknown.
+    // The value remains unknown.
   }
 }
 
@@ -348,7 +348,7 @@ std::vector<OnnxType> SetTypes(const OnnxStep& step, const StatedOnnxTypes& stat
 void InferOutputs(const OnnxStep& step, const StatedOnnxTypes& stated, OnnxNode* node, KnownOnnxValues* values,
                   OnnxContradictions* contradictions) {
   const std::vector<OnnxType> types = SetTypes(step, stated, node, values, contradictions);
-  // What follows from content has no other shape.
+  // A shape that follows from the content cannot differ.
   const auto contents = EvaluateOnnx(*node, values->OperandsOf(*node).operands, types);
   for (std::size_t i = 0; i < contents.size() && i < node->outputs.size(); ++i) {
     const std::string& name = node->outputs[i];

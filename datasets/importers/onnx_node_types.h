@@ -11,7 +11,7 @@ namespace emplace::datasets {
 // Types that the file states and that contradict what is inferred.
 struct OnnxContradictions {
   std::size_t count = 0;
-  std::string first;  // as in OnnxModel
+  std::string first;  // see OnnxModel
 };
 
 // Infers the types of a node's outputs, and their content where it follows without running the model. Where that fails,

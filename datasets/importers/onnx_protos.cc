@@ -39,7 +39,7 @@ double ElementWidth(std::int32_t element) {
   }
 }
 
-void LookInto(const GraphProto& graph, std::unordered_set<std::string> known, int depth, OnnxSubgraphs* outside) {
+void FindOuterReads(const GraphProto& graph, std::unordered_set<std::string> known, int depth, OnnxSubgraphs* outside) {
   if (depth > kDeepestOnnxGraph) RefuseOnnx("its subgraphs are nested too deep");
   for (const auto& value : graph.input()) known.insert(value.name());
   for (const auto& tensor : graph.initializer()) {
@@ -63,8 +63,8 @@ void LookInto(const GraphProto& graph, std::unordered_set<std::string> known, in
     ++outside->nodes;
     for (const std::string& name : node.input()) read(name);
     for (const AttributeProto& attr : node.attribute()) {
-      if (attr.has_g()) LookInto(attr.g(), known, depth + 1, outside);
-      for (const GraphProto& inner : attr.graphs()) LookInto(inner, known, depth + 1, outside);
+      if (attr.has_g()) FindOuterReads(attr.g(), known, depth + 1, outside);
+      for (const GraphProto& inner : attr.graphs()) FindOuterReads(inner, known, depth + 1, outside);
     }
   }
   for (const auto& value : graph.output()) read(value.name());
@@ -165,15 +165,15 @@ double BytesOf(const TensorProto& tensor) {
 OnnxSubgraphs SubgraphsOf(const NodeProto& node) {
   OnnxSubgraphs outside;
   for (const AttributeProto& attr : node.attribute()) {
-    if (attr.has_g()) LookInto(attr.g(), {}, 0, &outside);
-    for (const GraphProto& inner : attr.graphs()) LookInto(inner, {}, 0, &outside);
+    if (attr.has_g()) FindOuterReads(attr.g(), {}, 0, &outside);
+    for (const GraphProto& inner : attr.graphs()) FindOuterReads(inner, {}, 0, &outside);
   }
   return outside;
 }
 
 OnnxSubgraphs ContentsOf(const GraphProto& graph) {
   OnnxSubgraphs outside;
-  LookInto(graph, {}, 0, &outside);
+  FindOuterReads(graph, {}, 0, &outside);
   return outside;
 }
 

@@ -28,7 +28,7 @@ OnnxType TypeOf(const onnx::TypeProto& type);
 onnx::TypeProto ProtoOf(std::int32_t element, const std::vector<std::int64_t>& dims);
 onnx::TypeProto ProtoOf(const OnnxType& type);
 
-// What two sources say of a value: `better` where it is whole, else what the other knows more.
+// Merges two sources about a value: `better` where it is complete, supplemented by the other one.
 onnx::TypeProto Merged(const onnx::TypeProto& better, const onnx::TypeProto& other);
 
 // The domain of ONNX itself is "" and "ai.onnx".
@@ -39,7 +39,7 @@ using OnnxOpsets = std::unordered_map<std::string, int>;
 
 double BytesOf(const onnx::TensorProto& tensor);
 
-// What subgraphs hold, and which values from outside they read.
+// The content of subgraphs, and the outer values that they read.
 struct OnnxSubgraphs {
   std::vector<std::string> names;
   double bytes = 0;

@@ -10,7 +10,7 @@
 
 #include "datasets/importers/onnx_model.h"
 
-// What the rules of onnx_rules.h read and write. Where a rule does not apply, these throw std::runtime_error.
+// Inputs and outputs of the rules of onnx_rules.h. Where a rule does not apply, these throw std::runtime_error.
 namespace emplace::datasets::onnx_rule {
 
 using RuleDims = std::vector<std::int64_t>;

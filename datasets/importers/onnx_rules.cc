@@ -522,7 +522,7 @@ void ScalarInteger(const Inputs&, Outputs* out) { out->Set(0, kOnnxInt64, {}); }
 void ScalarBool(const Inputs&, Outputs* out) { out->Set(0, kOnnxBool, {}); }
 
 struct Row {
-  std::string_view op;  // as OnnxKind() has it, "onnx::" left out
+  std::string_view op;  // result of OnnxKind() without "onnx::"
   void (*rule)(const Inputs& in, Outputs* out);
   int since = kOnlyOtherwise;  // the first opset whose nodes are for this rule before libonnx's
 };

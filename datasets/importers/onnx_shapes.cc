@@ -183,7 +183,7 @@ void AddNodes(const OnnxExpander& expander, OnnxValueNames* names, OnnxNodes* no
   nodes->parts.resize(nodes->nodes.size());
 }
 
-// Who reads the outputs of the nodes from a first one on, and how many of their own inputs such nodes write.
+// The readers of the outputs of the nodes from a first one on, and how many of their own inputs such nodes write.
 struct Readers {
   std::vector<std::vector<std::size_t>> readers;
   std::vector<std::size_t> waits;
@@ -227,7 +227,7 @@ std::vector<std::size_t> Order(std::size_t first, Readers found) {
   return order;
 }
 
-// Who reads a list reads its tensors.
+// A reader of a list reads its tensors.
 void ReplaceLists(const std::unordered_map<std::string, std::vector<std::string>>& sequences,
                   std::vector<std::string>* names) {
   std::vector<std::string> tensors;

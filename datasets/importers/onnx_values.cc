@@ -68,7 +68,7 @@ std::int64_t Wrapped(std::int32_t element, std::int64_t value) {
 
 using Content = std::optional<OnnxContent>;
 
-// What is known of a node.
+// Known data about a node.
 struct Inputs {
   const OnnxNode& node;
   const OnnxOperands& operands;

@@ -47,7 +47,7 @@ OnnxMessage Inside(OnnxMessage message, std::uint32_t field) {
   }
 }
 
-// What is read nowhere: texts for people, and how a model was trained.
+// Fields that are never read: documentation, and information about training.
 bool IsLeftOut(OnnxMessage message, std::uint32_t field) {
   return (message == OnnxMessage::kModel && (field == 6 || field == 14 || field == 20)) ||
          (message == OnnxMessage::kGraph && (field == 10 || field == 14)) ||

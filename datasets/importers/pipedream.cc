@@ -128,7 +128,7 @@ void ReadMeasurements(std::string_view text, std::size_t line, PipeDreamNode* no
                                fmt::join(kKeys, ", ")));
     }
     const auto index = static_cast<std::size_t>(found - kKeys.begin());
-    if (std::exchange(seen[index], true)) Refuse(line, fmt::format("{}: is there twice (once)", key));
+    if (std::exchange(seen[index], true)) Refuse(line, fmt::format("{}: occurs twice (once)", key));
     if (index == 0) node->forward_micros = Number(value, "e3", kMaxPipeDreamMillis, key, line);
     if (index == 1) node->backward_micros = Number(value, "e3", kMaxPipeDreamMillis, key, line);
     if (index == 2) node->activation = SumOfSizes(value, key, line);
@@ -223,7 +223,7 @@ Layers ReadLayers(std::string_view content) {
                    [](const PipeDreamNode& a, const PipeDreamNode& b) { return NaturalLess(a.name, b.name); });
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     if (nodes[i].name != nodes[i - 1].name) continue;
-    Refuse(nodes[i].line, fmt::format("{} is there twice (also on line {})", nodes[i].name, nodes[i - 1].line));
+    Refuse(nodes[i].line, fmt::format("{} occurs twice (also on line {})", nodes[i].name, nodes[i - 1].line));
   }
   for (const PipeDreamEdge& edge : edges) {
     layers.edges.emplace(FindNode(nodes, edge.from, edge.line), FindNode(nodes, edge.to, edge.line));

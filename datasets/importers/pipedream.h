@@ -12,7 +12,7 @@ namespace emplace::datasets {
 //       activation_size=4096.0, parameter_size=512.0 [-- stage_id=0]        (one line; times in ms, sizes in bytes)
 //   TAB node4 -- node5
 //
-// What it becomes; the order of the lines does not matter:
+// The conversion, in which the order of the lines does not matter:
 // - Ops: NODE/forward and NODE/backward for every node, both of layer NODE. The first is of the kind that the
 //   description starts with, in lower case ("conv2d", "getitem"), the second of that kind with "_backward" behind it.
 //   The whole description is the attribute "description" of both.

@@ -234,7 +234,7 @@ class EtReader {
     trace_.texts = texts_.Take();
     trace_.shapes.resize(shapes_.size());
     for (const auto& [shape, number] : shapes_) trace_.shapes[number] = shape;
-    PutInOrder();
+    SortNodes();
     return std::move(trace_);
   }
 
@@ -305,7 +305,7 @@ class EtReader {
       const std::string& type = JsonNode(types, i, type_list[i]).Text();
       const JsonNode value(values, i, list[i]);
       const JsonValue* const shape = ElementAt(shapes, i);
-      // What an op is given may be written to.
+      // The arguments of an op may be written to.
       const bool is_mutated = side.name == "inputs" && std::find(mutated_.begin(), mutated_.end(), i) != mutated_.end();
       if (ReadTensor(value, shape, type, is_mutated)) continue;
       const auto* const elements = list[i].As<JsonList>();
@@ -352,11 +352,11 @@ class EtReader {
   }
 
   std::uint32_t NextTensor() const {
-    EMPLACE_CHECK_LT(trace_.tensors.size(), std::size_t{EtTrace::kNoNode});
+    EMPLACE_CHECK_LT(trace_.tensors.size(), std::size_t{EtTrace::kInvalidNode});
     return static_cast<std::uint32_t>(trace_.tensors.size());
   }
 
-  void PutInOrder() {
+  void SortNodes() {
     std::vector<EtNode>& nodes = trace_.nodes;
     const auto is_less = [](const EtNode& a, const EtNode& b) { return a.id < b.id; };
     std::stable_sort(nodes.begin(), nodes.end(), is_less);
@@ -369,7 +369,7 @@ class EtReader {
     for (const EtNode& node : nodes) {
       const auto parent = std::lower_bound(nodes.begin(), nodes.end(), EtNode{.id = node.parent}, is_less);
       const bool is_there = parent != nodes.end() && parent->id == node.parent && node.parent != node.id;
-      trace_.parents.push_back(is_there ? static_cast<std::uint32_t>(parent - nodes.begin()) : EtTrace::kNoNode);
+      trace_.parents.push_back(is_there ? static_cast<std::uint32_t>(parent - nodes.begin()) : EtTrace::kInvalidNode);
     }
   }
 
@@ -387,12 +387,12 @@ class EtGraphMaker {
   EtGraphMaker(const EtTrace& trace, const KinetoTrace* times) : trace_(trace), is_op_(OpsOfTree(trace)) {
     if (times == nullptr) return;
     times_ = JoinTimes(trace, *times);
-    // What runs inside an op is part of it.
+    // Everything that runs inside an op is part of it.
     micros_ = times_->micros;
     for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
       if (times_->micros[i] < 0 || is_op_[i]) continue;
       std::uint32_t at = trace.parents[i];
-      for (std::size_t steps = 0; at != EtTrace::kNoNode && steps < trace.nodes.size(); ++steps) {
+      for (std::size_t steps = 0; at != EtTrace::kInvalidNode && steps < trace.nodes.size(); ++steps) {
         if (is_op_[at]) {
           micros_[at] = std::max(0.0, micros_[at]) + times_->micros[i];
           break;
@@ -553,13 +553,13 @@ class EtGraphMaker {
                        [storage](const EtTensor& tensor) { return tensor.storage == storage; });
   }
 
-  // What the tensors of a call say of it beyond their sizes.
+  // Properties of a call that follow from its tensors, other than their sizes.
   void AddTraits(std::size_t i, JsonObject* attrs) const {
     const auto inputs = trace_.inputs(trace_.nodes[i]);
     const auto outputs = trace_.outputs(trace_.nodes[i]);
     const bool writes =
         std::any_of(inputs.begin(), inputs.end(), [](const EtTensor& input) { return input.is_mutated; });
-    // What it returns is what it was given: nothing was copied.
+    // It returns its argument: nothing was copied.
     if (!writes && !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [&](const EtTensor& output) {
           return HoldStorage(inputs, output.storage);
         })) {
@@ -581,7 +581,7 @@ class EtGraphMaker {
       const std::string_view name = trace_.name(at);
       if (name.starts_with("autograd::engine")) return Pass::kBackward;
       if (name.starts_with("Optimizer.step")) return Pass::kUpdate;
-      if (trace_.parents[at] == EtTrace::kNoNode) break;
+      if (trace_.parents[at] == EtTrace::kInvalidNode) break;
       at = trace_.parents[at];
     }
     return Pass::kForward;
@@ -590,11 +590,11 @@ class EtGraphMaker {
   const EtTrace& trace_;
   std::vector<bool> is_op_;
   std::optional<EtTimes> times_;
-  std::vector<double> micros_;  // by node: with those inside an op
+  std::vector<double> micros_;  // indexed by node: with those inside an op
   GraphBuilder builder_{"pytorch-et"};
-  std::size_t num_added_ = 0;  // to builder_
+  std::size_t num_added_ = 0;  // number of ops added to builder_
   std::size_t num_sources_ = 0;
-  std::unordered_map<std::int64_t, OutputPosition> written_;  // where a storage's content is
+  std::unordered_map<std::int64_t, OutputPosition> written_;  // the output that holds the content of a storage
   std::unordered_set<std::int64_t> mutated_;                  // storages that an op writes in place
   std::unordered_set<std::int64_t> sources_;                  // storages that are there before
   std::size_t timed_ = 0;
@@ -644,7 +644,7 @@ std::vector<bool> OpsOfTree(const EtTrace& trace) {
   for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
     order[i] = i;
     std::size_t at = i;
-    while (trace.parents[at] != EtTrace::kNoNode && depth[i] < JsonBuilder::kMaxDepth * 64) {
+    while (trace.parents[at] != EtTrace::kInvalidNode && depth[i] < JsonBuilder::kMaxDepth * 64) {
       at = trace.parents[at];
       ++depth[i];
     }
@@ -660,14 +660,14 @@ std::vector<bool> OpsOfTree(const EtTrace& trace) {
     Work work = works[i] ? (Holds(kIncidental, aten) ? Work::kIncidental : Work::kOwn) : Work::kNone;
     work = std::max(work, below[i]);
     const std::uint32_t parent = trace.parents[i];
-    if (parent != EtTrace::kNoNode) below[parent] = std::max(below[parent], work);
+    if (parent != EtTrace::kInvalidNode) below[parent] = std::max(below[parent], work);
   }
-  // What is inside an op is part of it.
+  // Everything inside an op is part of it.
   std::reverse(order.begin(), order.end());
   std::vector<bool> inside(trace.nodes.size());
   for (const std::size_t i : order) {
     const std::uint32_t parent = trace.parents[i];
-    if (parent != EtTrace::kNoNode) inside[i] = inside[parent] || is_op[parent];
+    if (parent != EtTrace::kInvalidNode) inside[i] = inside[parent] || is_op[parent];
     if (inside[i]) is_op[i] = false;
   }
   return is_op;

@@ -19,8 +19,8 @@ namespace emplace::datasets {
 struct EtTensor {
   std::int64_t storage = 0;
   std::int64_t bytes = 0;
-  std::uint32_t shape = 0;   // of EtTrace::shapes
-  std::uint32_t device = 0;  // of EtTrace::texts
+  std::uint32_t shape = 0;   // index into EtTrace::shapes
+  std::uint32_t device = 0;  // index into EtTrace::texts
   DType dtype = DType::kNone;
   bool is_mutated = false;  // whether the op writes to this input
 };
@@ -35,7 +35,7 @@ struct EtNode {
   std::uint32_t kernel = 0;         // backend of a compiled kernel ("triton"); 0 of ops
   std::uint32_t process_group = 0;  // a collective's; 0: none
   std::uint32_t call = 0;           // an op's members `input_dims`, .. of attrs, as JSON
-  std::uint32_t first_input = 0;    // of EtTrace::tensors: inputs, and behind them outputs
+  std::uint32_t first_input = 0;    // index into EtTrace::tensors of the inputs, which the outputs follow
   std::uint32_t first_output = 0;
   std::uint32_t end_output = 0;
   bool has_schema = false;  // annotations have none
@@ -43,11 +43,11 @@ struct EtNode {
 
 // Traces have millions of calls, few of which differ in more than their tensors: what repeats is held once.
 struct EtTrace {
-  static constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
+  static constexpr std::uint32_t kInvalidNode = ~std::uint32_t{0};
 
   std::string schema;
-  std::vector<EtNode> nodes;           // by id, which is the order of calls
-  std::vector<std::uint32_t> parents;  // by node, as positions in `nodes`; kNoNode: none
+  std::vector<EtNode> nodes;           // ordered by id, which is the order of calls
+  std::vector<std::uint32_t> parents;  // indexed by node, as positions in `nodes`; kInvalidNode: none
   std::vector<EtTensor> tensors;
   std::vector<std::vector<std::int64_t>> shapes;  // [0] is that of a scalar, and of what has none
   std::vector<std::string> texts;                 // [0] is ""
@@ -73,12 +73,12 @@ std::vector<std::size_t> MutatedArguments(std::string_view schema);
 // call tree, and nodes that call nothing but allocations, views, copies and fills.
 std::vector<bool> OpsOfTree(const EtTrace& trace);
 
-// What a Kineto trace of the same step says: device time in µs for each node (negative: not in it), summed over the
+// Data from a Kineto trace of the same step: device time in µs for each node (negative: not in it), summed over the
 // kernels, copies and sets of the calls inside the node, but not inside a recorded part of it. Joined by Record
 // function id, or where the trace has none by order: the k-th call of a name there is the k-th here. Of a trace of n
 // equal steps, the mean.
 struct EtTimes {
-  std::vector<double> micros;  // by node
+  std::vector<double> micros;  // indexed by node
   std::size_t joined = 0;      // nodes
   double total_micros = 0;     // device time of one step, whether joined or not
   std::string device_kind;

@@ -20,7 +20,7 @@ namespace emplace::datasets {
 
 // A step as it was measured, beside the graph that was made of it. Times in µs from the start of the step.
 struct MeasuredStep {
-  // What a device did: from the start of op `first` to the end of op `last`, mostly one op.
+  // Activity of a device: from the start of op `first` to the end of op `last`, mostly one op.
   struct Run {
     OpId first{};
     OpId last{};
@@ -28,8 +28,8 @@ struct MeasuredStep {
     double end_micros = 0;
   };
   double step_time_micros = 0;
-  std::vector<double> op_start_micros;  // by OpId
-  std::vector<Run> runs;                // of GPU activities, by device, then by start
+  std::vector<double> op_start_micros;  // indexed by OpId
+  std::vector<Run> runs;                // GPU activities, ordered by device, then by start
   // When a device was busy with what was launched before the step: given, the same in a simulation.
   struct Busy {
     std::size_t device = 0;
@@ -45,16 +45,17 @@ struct MeasuredStep {
   double UnexplainedPercent() const {
     return step_time_micros > 0 ? 100 * (step_time_micros - simulated_time_micros) / step_time_micros : 0;
   }
-  std::vector<std::size_t> gpu_of;  // by device: which GPU's stream it is, counted over all ranks; kNoGpu: a thread
-  std::vector<std::string> gpus;    // their names
-  static constexpr std::size_t kNoGpu = ~std::size_t{0};
+  std::vector<std::size_t>
+      gpu_of;  // indexed by device: which GPU's stream it is, counted over all ranks; kInvalidGpu: a thread
+  std::vector<std::string> gpus;  // their names
+  static constexpr std::size_t kInvalidGpu = ~std::size_t{0};
 };
 
-// What a foreign file held.
+// The content of an imported file.
 struct Imported {
   Graph graph;
-  std::optional<Cluster> cluster;  // where the format describes one
-  std::vector<std::string> notes;  // what was left out or could not be attributed: one line each, for the user
+  std::optional<Cluster> cluster;  // if the format describes one
+  std::vector<std::string> notes;  // omissions and unattributed data: one line each, for the user
   std::optional<Placement> placement = std::nullopt;
   std::optional<MeasuredStep> measured = std::nullopt;
   // Per cent of the measured device time whose cause was found; none where the format has no such time.
@@ -74,7 +75,7 @@ class ImportSource {
   const std::string& name() const { return name_; }
   // Whether name() is a file that can be read at any place; else what is read of it is kept.
   bool is_file() const { return is_file_; }
-  // What it starts with: 1 MiB, or all of it.
+  // The first 1 MiB, or all of it.
   const std::string& head() const { return head_; }
   // Both read no more than the limit of `kind`.
   std::unique_ptr<std::istream> Open(InputKind kind = InputKind::kKineto) const;
@@ -92,8 +93,8 @@ struct ImportOptions {
   double min_attributed_percent = 95;
   std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
-  std::string step = {};                 // which step of several: a number N of ProfilerStep#N; "all"; "": the median
-  int nodes = 1;                         // how often to repeat the node, for formats that describe one
+  std::string step = {};                 // the step to use: a number N of ProfilerStep#N; "all"; "": the median
+  int nodes = 1;                         // number of copies of the node, for formats that describe one
   // For traces of several ranks without times: a cluster, shipped or a file, whose devices time them; and a file with
   // the ranks of each process group (chakra_groups.h).
   std::string cluster = {};

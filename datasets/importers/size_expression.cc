@@ -274,7 +274,7 @@ std::optional<std::int64_t> EvaluateSize(std::string_view expression, const Size
     result = SizeReader(expression, value).All();
     if (missing->empty() && result.bottom != 1) throw InputError("", "is not a whole number");
   } catch (const InputError& error) {
-    // What stands in for a missing symbol may be what cannot be computed with.
+    // The substitute of a missing symbol may not allow the computation.
     if (missing->empty()) throw InputError("", "size " + Quoted(expression) + " " + error.what());
   }
   if (!missing->empty()) return std::nullopt;

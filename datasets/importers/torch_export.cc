@@ -75,7 +75,7 @@ class ExportMemory {
     scope_[name] = {.value = value, .storage = storage, .version = storages_[storage].version};
     storages_[storage].names.push_back(name);
   }
-  // What `name` is bound to, as it is now, for a scope of its own.
+  // The current binding of `name`, for a nested scope.
   Bound Shared(std::string_view name, Value value) const {
     const std::size_t storage = scope_.at(name).storage;
     return {.value = value, .storage = storage, .version = storages_[storage].version};
@@ -120,7 +120,7 @@ class ExportMemory {
   std::vector<Storage> storages_;
 };
 
-// What notes say of a program.
+// Notes about a program.
 struct ExportCounts {
   std::map<std::string, std::size_t> kept;  // kinds that the catalogue does not have
   std::size_t nodes = 0;

@@ -54,7 +54,7 @@ struct OpenRanges {
     std::uint32_t event;
   };
   std::vector<Range> ranges;
-  std::uint32_t call = kNoTraceId;
+  std::uint32_t call = kInvalidTraceId;
   std::int64_t call_end = 0;
 };
 
@@ -70,7 +70,7 @@ void AddCall(const KinetoTrace& trace, std::uint32_t id, bool is_own, OpenRanges
     call.outer = open->ranges.front().event;
   }
   const auto position = static_cast<std::uint32_t>(calls->calls.size());
-  if (open->call != kNoTraceId && event.start < open->call_end) {
+  if (open->call != kInvalidTraceId && event.start < open->call_end) {
     call.outermost = open->call;
   } else {
     call.outermost = position;
@@ -157,7 +157,7 @@ std::unordered_map<std::uint32_t, std::uint32_t> TieRepeatedIds(
   }
   for (auto& [correlation, events] : activities) {
     const std::vector<std::uint32_t> candidates = Candidates(calls, std::move(calls_of_id[correlation]));
-    std::sort(events.begin(), events.end());  // by start
+    std::sort(events.begin(), events.end());  // ordered by start
     bool is_clear = candidates.size() == 1 || candidates.size() == events.size();
     for (std::size_t k = 0; k < events.size() && is_clear; ++k) {
       const std::uint32_t call = candidates[candidates.size() == 1 ? 0 : k];
@@ -174,7 +174,7 @@ std::unordered_map<std::uint32_t, std::uint32_t> TieRepeatedIds(
   return call_of_activity;
 }
 
-// What an activity is to the step.
+// The role of an activity in the step.
 enum class Tie : std::uint8_t {
   kBefore,   // launched before it
   kOwn,      // launched by one of its calls
@@ -183,12 +183,12 @@ enum class Tie : std::uint8_t {
 };
 struct TiedActivity {
   std::uint32_t event = 0;
-  std::uint32_t call = kNoTraceId;
+  std::uint32_t call = kInvalidTraceId;
   Tie tie = Tie::kUnknown;
 };
 struct TiedStreams {
   std::vector<std::vector<TiedActivity>> streams;
-  std::size_t before_calls = 0;  // as in MeasuredRank
+  std::size_t before_calls = 0;  // see MeasuredRank
 };
 
 // The call of each activity, as far as the ids say.
@@ -200,7 +200,7 @@ std::vector<std::vector<TiedActivity>> TieById(const KinetoTrace& trace, const R
     if (const auto found = repeated.find(event); found != repeated.end()) return found->second;
     const std::int64_t id = trace.events[event].correlation;
     const auto call = calls.by_id.find(id);
-    return id < 0 || call == calls.by_id.end() ? kNoTraceId : call->second;
+    return id < 0 || call == calls.by_id.end() ? kInvalidTraceId : call->second;
   };
   std::vector<std::vector<TiedActivity>> streams(by_stream.size());
   for (std::size_t s = 0; s < by_stream.size(); ++s) {
@@ -217,7 +217,7 @@ std::size_t DropEarlyCalls(const KinetoTrace& trace, const RankCalls& calls,
   std::size_t all = 0;
   for (auto& stream : *streams) {
     for (TiedActivity& tied : stream) {
-      if (tied.call == kNoTraceId) continue;
+      if (tied.call == kInvalidTraceId) continue;
       ++all;
       if (trace.events[tied.event].start + kTooEarly < trace.events[calls.calls[tied.call].event].start) {
         early.push_back(&tied);
@@ -225,7 +225,7 @@ std::size_t DropEarlyCalls(const KinetoTrace& trace, const RankCalls& calls,
     }
   }
   if (early.empty() || (early.size() > 1 && 20 * early.size() > all)) return 0;
-  for (TiedActivity* const tied : early) tied->call = kNoTraceId;
+  for (TiedActivity* const tied : early) tied->call = kInvalidTraceId;
   return early.size();
 }
 
@@ -240,7 +240,7 @@ TiedStreams TieActivities(const KinetoTrace& trace, const RankCalls& calls, cons
     bool is_before = true;
     Tie before = Tie::kBefore;
     for (TiedActivity& tied : ties.streams[s]) {
-      if (tied.call != kNoTraceId) {
+      if (tied.call != kInvalidTraceId) {
         const RankCall& call = calls.calls[tied.call];
         tied.tie = call.is_own ? Tie::kOwn : trace.events[call.event].start < mark->start ? Tie::kBefore : Tie::kAfter;
         if (is_before) all_known = std::max(all_known, trace.events[tied.event].start);
@@ -323,19 +323,19 @@ void AddBacklog(const KinetoTrace& trace, const TraceStepMark* mark, std::int64_
     const TraceEvent& event = trace.events[tied.event];
     if (tied.tie != Tie::kBefore) continue;
     if (event.end <= start) {
-      // What is of another step is not of interest.
-      if (tied.call == kNoTraceId && mark == nullptr) {
+      // Activities of other steps are ignored.
+      if (tied.call == kInvalidTraceId && mark == nullptr) {
         ++activities->trimmed;
         activities->trimmed_time += event.end - event.start;
       }
       continue;
     }
-    activities->trimmed_time += tied.call == kNoTraceId ? std::max<std::int64_t>(0, start - event.start) : 0;
+    activities->trimmed_time += tied.call == kInvalidTraceId ? std::max<std::int64_t>(0, start - event.start) : 0;
     activities->backlog.push_back({s, {std::max(start, event.start), event.end}});
     activities->backlog_time += event.end - std::max(start, event.start);
-    if (backlog.event == kNoTraceId || event.end > trace.events[backlog.event].end) backlog.event = tied.event;
+    if (backlog.event == kInvalidTraceId || event.end > trace.events[backlog.event].end) backlog.event = tied.event;
   }
-  if (backlog.event == kNoTraceId) return;
+  if (backlog.event == kInvalidTraceId) return;
   activities->streams[s].push_back(static_cast<std::uint32_t>(activities->activities.size()));
   activities->end = std::max(activities->end, trace.events[backlog.event].end);
   activities->activities.push_back(backlog);
@@ -347,7 +347,7 @@ void AddActivity(const KinetoTrace& trace, std::int64_t start, const TiedActivit
   const TraceEvent& event = trace.events[tied.event];
   if (event.end <= start && event.start < start) {
     ++activities->early;
-    if (tied.call != kNoTraceId) calls->calls[calls->calls[tied.call].outermost].ran_early = true;
+    if (tied.call != kInvalidTraceId) calls->calls[calls->calls[tied.call].outermost].ran_early = true;
     return;
   }
   const std::int64_t time = event.end - std::max(event.start, start);
@@ -358,7 +358,7 @@ void AddActivity(const KinetoTrace& trace, std::int64_t start, const TiedActivit
   activity.stream = s;
   activity.position = static_cast<std::uint32_t>(activities->streams[s].size());
   const auto id = static_cast<std::uint32_t>(activities->activities.size());
-  if (tied.call == kNoTraceId) {
+  if (tied.call == kInvalidTraceId) {
     ++activities->unknown;
     activities->unknown_time += time;
     if (!activities->streams[s].empty()) activity.launch = activities->activities[activities->streams[s].back()].launch;
@@ -366,8 +366,8 @@ void AddActivity(const KinetoTrace& trace, std::int64_t start, const TiedActivit
     activities->launched_time += time;
     RankCall& call = calls->calls[tied.call];
     activity.launch = trace.events[call.event].start;
-    if (call.source != kNoTraceId) activities->named_time += time;
-    // What an inner call starts is started by the outermost one around it.
+    if (call.source != kInvalidTraceId) activities->named_time += time;
+    // The activities of an inner call belong to the outermost call around it.
     calls->calls[call.outermost].activities.push_back(id);
   }
   activities->streams[s].push_back(id);
@@ -413,7 +413,7 @@ LaunchDelays FindDelays(const MeasuredRank& rank) {
     for (const std::uint32_t id : stream) {
       const RankActivity& activity = rank.activities.activities[id];
       const TraceEvent& event = rank.EventOf(activity);
-      if (activity.call == kNoTraceId) {
+      if (activity.call == kInvalidTraceId) {
         free = std::max(free, event.end);
         continue;
       }
@@ -438,13 +438,13 @@ LaunchDelays FindDelays(const MeasuredRank& rank) {
 
 bool MeasuredRank::Blocks(const RankActivity& activity) const {
   const TraceEvent& event = EventOf(activity);
-  if (activity.call == kNoTraceId || event.category != TraceCategory::kCopy) return false;
+  if (activity.call == kInvalidTraceId || event.category != TraceCategory::kCopy) return false;
   return event.end >= SubmitOf(activity).start && event.end <= SubmitOf(activity).end;
 }
 
 bool MeasuredRank::HasStep() const {
   return window.start < window.end && std::ranges::any_of(activities.activities, [](const RankActivity& activity) {
-           return activity.call != kNoTraceId;
+           return activity.call != kInvalidTraceId;
          });
 }
 
@@ -476,7 +476,8 @@ std::vector<std::uint32_t> LaunchedCollectives(const MeasuredRank& rank) {
   const std::vector<RankActivity>& activities = rank.activities.activities;
   std::vector<std::uint32_t> ids;
   for (std::uint32_t id = 0; id < activities.size(); ++id) {
-    if (activities[id].call != kNoTraceId && IsCollective(*rank.trace, rank.EventOf(activities[id]))) ids.push_back(id);
+    if (activities[id].call != kInvalidTraceId && IsCollective(*rank.trace, rank.EventOf(activities[id])))
+      ids.push_back(id);
   }
   std::ranges::stable_sort(ids, {}, [&](std::uint32_t id) { return activities[id].launch; });
   return ids;

@@ -13,7 +13,7 @@
 
 namespace emplace::datasets {
 
-inline constexpr std::uint32_t kNoTraceId = ~0U;
+inline constexpr std::uint32_t kInvalidTraceId = ~0U;
 inline constexpr std::int64_t kBeforeTrace = std::numeric_limits<std::int64_t>::min() / 2;
 
 // Clocks of host and device differ by this much: a wait ends with what it waited for.
@@ -38,13 +38,13 @@ enum class RankCallType : std::uint8_t {
 // A call to the runtime or driver of a GPU.
 struct RankCall {
   std::uint32_t event = 0;
-  std::uint32_t outermost = kNoTraceId;  // the call around it; itself mostly
-  std::uint32_t source = kNoTraceId;     // the innermost op range around it, an event
-  std::uint32_t outer = kNoTraceId;      // the outermost one
+  std::uint32_t outermost = kInvalidTraceId;  // the call around it; itself mostly
+  std::uint32_t source = kInvalidTraceId;     // the innermost op range around it, an event
+  std::uint32_t outer = kInvalidTraceId;      // the outermost one
   RankCallType type = RankCallType::kOther;
   bool is_own = true;                     // starts in the step
-  bool ran_early = false;                 // what it started ran before the step began
-  std::vector<std::uint32_t> activities;  // what it started, and the calls inside it
+  bool ran_early = false;                 // its activities ran before the step began
+  std::vector<std::uint32_t> activities;  // activities started by it and by the calls inside it
 };
 
 struct TraceInterval {
@@ -59,24 +59,24 @@ struct RankThread {
 };
 
 struct RankCalls {
-  std::vector<RankCall> calls;                            // by start
+  std::vector<RankCall> calls;                            // ordered by start
   std::unordered_map<std::int64_t, std::uint32_t> by_id;  // the last call with a correlation id
   std::unordered_map<std::int64_t, std::uint32_t> syncs;  // kSync events, by correlation id
-  std::unordered_set<std::int64_t> repeated_ids;          // that several calls have
-  std::vector<RankThread> threads;                        // as in the trace
+  std::unordered_set<std::int64_t> repeated_ids;          // ids shared by several calls
+  std::vector<RankThread> threads;                        // see the trace
 };
 
 // A kernel, copy or set of the step, or the backlog of a stream.
 struct RankActivity {
-  std::uint32_t event = kNoTraceId;
-  std::uint32_t call = kNoTraceId;     // kNoTraceId: not in the window
-  std::int64_t launch = kBeforeTrace;  // when the call, or the last one on the stream that is known, started
-  bool is_backlog = false;             // all that was launched before the window; the event is the last of it
+  std::uint32_t event = kInvalidTraceId;
+  std::uint32_t call = kInvalidTraceId;  // kInvalidTraceId: not in the window
+  std::int64_t launch = kBeforeTrace;    // start of the call, or of the last known one on the stream
+  bool is_backlog = false;               // all that was launched before the window; the event is the last of it
   std::uint32_t stream = 0;
-  std::uint32_t position = 0;  // on its stream
+  std::uint32_t position = 0;  // position on its stream
 };
 
-// What a stream did in the step that was launched before the window.
+// Activity of a stream in the step that was launched before the window.
 struct StreamBacklog {
   std::uint32_t stream = 0;
   TraceInterval interval;
@@ -101,17 +101,17 @@ struct RankActivities {
 };
 
 struct LaunchDelays {
-  std::int64_t launch = 0;  // from the end of a call to the start of what it launched on an idle stream
+  std::int64_t launch = 0;  // time from the end of a call to the start of its activity on an idle stream
   std::int64_t gap = 0;     // between two activities of a stream if the second was queued long before
 };
 
-// What one rank's trace says of its part of a step: calls, the activities that they started, and how long starts take.
+// The part of a step in the trace of one rank: calls, the activities that they started, and how long starts take.
 // Times are those of the trace.
 struct MeasuredRank {
   const KinetoTrace* trace = nullptr;
   std::size_t number = 0;  // position of the trace among those of the step
-  std::string prefix;      // what notes and names begin with: "rank 3 ", or "" if there is one trace
-  std::int64_t shift = 0;  // from the trace's times to the step's
+  std::string prefix;      // prefix of notes and names: "rank 3 ", or "" if there is only one trace
+  std::int64_t shift = 0;  // offset from the trace's times to the step's
   RankCalls calls;
   RankActivities activities;
   TraceInterval window;  // the step, as far as this rank says

@@ -22,12 +22,12 @@ constexpr std::size_t kFullQueue = 900;
 // A pause of a thread in which it waited for another one.
 struct ThreadPause {
   TraceInterval interval;
-  std::size_t thread = 0;  // that is waited for
-  std::int64_t until = 0;  // when it stopped
+  std::size_t thread = 0;  // the thread to wait for
+  std::int64_t until = 0;  // time at which it stopped
 };
 struct ThreadPauses {
   std::vector<ThreadPause> pauses;
-  std::vector<std::int64_t> cuts;  // where others wait for it, sorted
+  std::vector<std::int64_t> cuts;  // times at which others wait for it, sorted
 };
 
 // The thread that worked in a pause of thread `t` and stopped before the pause ended; of several the last to stop.
@@ -119,7 +119,7 @@ TraceStep::Op OpOfActivity(const MeasuredRank& rank, const RankActivity& activit
   op.time = std::max<std::int64_t>(0, event.end - op.measured_start);
   op.measured_start += rank.shift;
   op.event = activity.event;
-  if (activity.call != kNoTraceId) {
+  if (activity.call != kInvalidTraceId) {
     op.source = rank.calls.calls[activity.call].source;
     op.outer = rank.calls.calls[activity.call].outer;
   }
@@ -129,27 +129,27 @@ TraceStep::Op OpOfActivity(const MeasuredRank& rank, const RankActivity& activit
 // Where the activities of a rank are in the step.
 struct StepActivities {
   std::vector<std::uint32_t> ops;   // positions in TraceStep::ops
-  std::vector<std::uint32_t> runs;  // positions in TraceStep::activities; kNoTraceId: a backlog
+  std::vector<std::uint32_t> runs;  // positions in TraceStep::activities; kInvalidTraceId: a backlog
 };
 
 // Adds the streams with their ops, each op after the one before it on its stream.
 StepActivities AddStreams(const MeasuredRank& rank, std::int64_t start, TraceStep* step) {
   const RankActivities& measured = rank.activities;
   StepActivities added;
-  added.ops.assign(measured.activities.size(), kNoTraceId);
-  added.runs.assign(measured.activities.size(), kNoTraceId);
-  std::vector<std::uint32_t> devices(measured.streams.size(), kNoTraceId);
+  added.ops.assign(measured.activities.size(), kInvalidTraceId);
+  added.runs.assign(measured.activities.size(), kInvalidTraceId);
+  std::vector<std::uint32_t> devices(measured.streams.size(), kInvalidTraceId);
   for (std::size_t s = 0; s < measured.streams.size(); ++s) {
     if (measured.streams[s].empty()) continue;
     devices[s] = AddStream(rank, s, step);
     std::int64_t free = start;
-    std::uint32_t before = kNoTraceId;
+    std::uint32_t before = kInvalidTraceId;
     for (const std::uint32_t id : measured.streams[s]) {
       const RankActivity& activity = measured.activities[id];
       const TraceEvent& event = rank.EventOf(activity);
       TraceStep::Op op = OpOfActivity(rank, activity, start, free);
       op.device = devices[s];
-      if (before != kNoTraceId) op.after.push_back(before);
+      if (before != kInvalidTraceId) op.after.push_back(before);
       before = added.ops[id] = static_cast<std::uint32_t>(step->ops.size());
       step->ops.push_back(std::move(op));
       free = std::max(free, event.end);
@@ -165,12 +165,12 @@ StepActivities AddStreams(const MeasuredRank& rank, std::int64_t start, TraceSte
   return added;
 }
 
-// The last activity of a stream that was launched before `time`; kNoTraceId if there is none.
+// The last activity of a stream that was launched before `time`; kInvalidTraceId if there is none.
 std::uint32_t LastLaunched(const MeasuredRank& rank, std::size_t stream, std::int64_t time) {
   const auto& ids = rank.activities.streams[stream];
   const auto next = std::partition_point(
       ids.begin(), ids.end(), [&](std::uint32_t id) { return rank.activities.activities[id].launch < time; });
-  return next == ids.begin() ? kNoTraceId : *std::prev(next);
+  return next == ids.begin() ? kInvalidTraceId : *std::prev(next);
 }
 
 // The first one that was not.
@@ -178,13 +178,13 @@ std::uint32_t FirstLaunched(const MeasuredRank& rank, std::size_t stream, std::i
   const auto& ids = rank.activities.streams[stream];
   const auto next = std::partition_point(
       ids.begin(), ids.end(), [&](std::uint32_t id) { return rank.activities.activities[id].launch < time; });
-  return next == ids.end() ? kNoTraceId : *next;
+  return next == ids.end() ? kInvalidTraceId : *next;
 }
 
 // Adds an activity that had ended when `call` did to what the call waited for.
 void AddTarget(const MeasuredRank& rank, std::uint32_t activity, const TraceEvent& call,
                std::vector<std::uint32_t>* targets) {
-  if (activity != kNoTraceId && rank.EventOfActivity(activity).end <= call.end + kClockTolerance) {
+  if (activity != kInvalidTraceId && rank.EventOfActivity(activity).end <= call.end + kClockTolerance) {
     targets->push_back(activity);
   }
 }
@@ -223,7 +223,7 @@ std::optional<std::uint32_t> RecordedTarget(const MeasuredRank& rank, const Rank
 
 // What an event's synchronisation without a record waited for: of what it can have been, the last that ended.
 std::uint32_t GuessEventTarget(const MeasuredRank& rank, const TraceEvent& call) {
-  std::uint32_t best = kNoTraceId;
+  std::uint32_t best = kInvalidTraceId;
   for (const auto& ids : rank.activities.streams) {
     const auto next = std::partition_point(ids.begin(), ids.end(), [&](std::uint32_t id) {
       return rank.EventOfActivity(id).end <= call.end + kClockTolerance;
@@ -231,19 +231,19 @@ std::uint32_t GuessEventTarget(const MeasuredRank& rank, const TraceEvent& call)
     if (next == ids.begin()) continue;
     const std::uint32_t last = *std::prev(next);
     if (rank.activities.activities[last].launch >= call.start) continue;
-    if (best == kNoTraceId || rank.EventOfActivity(last).end > rank.EventOfActivity(best).end) best = last;
+    if (best == kInvalidTraceId || rank.EventOfActivity(last).end > rank.EventOfActivity(best).end) best = last;
   }
   return best;
 }
 
-// What a call waited for. `last_launched`: the last activity that its thread had launched.
+// The activity for which a call waited. `last_launched`: the last activity that its thread had launched.
 std::vector<std::uint32_t> Targets(const MeasuredRank& rank, const RankCall& call, std::uint32_t last_launched) {
   const TraceEvent& event = rank.EventOf(call);
   std::vector<std::uint32_t> targets;
   if (call.type == RankCallType::kSyncStream || call.type == RankCallType::kSyncEvent) {
     std::optional<std::uint32_t> target = RecordedTarget(rank, call);
     if (!target && call.type == RankCallType::kSyncEvent) target = GuessEventTarget(rank, event);
-    if (!target && last_launched != kNoTraceId) {
+    if (!target && last_launched != kInvalidTraceId) {
       target = LastLaunched(rank, rank.activities.activities[last_launched].stream, event.start);
     }
     if (target) {
@@ -263,16 +263,17 @@ std::vector<std::uint32_t> Targets(const MeasuredRank& rank, const RankCall& cal
   return targets;
 }
 
-// The activity whose start made room in the queue for a launch that took long; kNoTraceId if it was not such a launch.
-std::uint32_t RoomMaker(const MeasuredRank& rank, const RankCall& call) {
+// The activity whose start made room in the queue for a launch that took long; kInvalidTraceId if it was not such a
+// launch.
+std::uint32_t FindQueueReleaser(const MeasuredRank& rank, const RankCall& call) {
   const TraceEvent& event = rank.EventOf(call);
-  if (call.activities.empty() || event.end - event.start < kLongLaunch) return kNoTraceId;
+  if (call.activities.empty() || event.end - event.start < kLongLaunch) return kInvalidTraceId;
   const RankActivity& launched = rank.activities.activities[call.activities.front()];
   const auto& ids = rank.activities.streams[launched.stream];
   const auto started = std::partition_point(
       ids.begin(), ids.end(), [&](std::uint32_t id) { return rank.EventOfActivity(id).end <= event.end; });
   const auto position = static_cast<std::size_t>(started - ids.begin());
-  if (position == 0 || launched.position < position + kFullQueue) return kNoTraceId;
+  if (position == 0 || launched.position < position + kFullQueue) return kInvalidTraceId;
   return *std::prev(started);
 }
 
@@ -289,7 +290,7 @@ class ThreadWriter {
     Add(TraceStep::OpType::kHost, time, call);
     cursor_ = std::max(cursor_, end);
   }
-  // What is behind a wait for `ops`, until `end`.
+  // The work after a wait for `ops`, until `end`.
   void WaitUntil(std::int64_t over, std::int64_t end, std::vector<std::uint32_t> ops, const RankCall* call) {
     cursor_ = std::max(cursor_, over);
     waits_.insert(waits_.end(), ops.begin(), ops.end());
@@ -314,16 +315,16 @@ class ThreadWriter {
     }
     op.after = std::move(waits_);
     waits_.clear();
-    if (last_ != kNoTraceId) op.after.push_back(last_);
+    if (last_ != kInvalidTraceId) op.after.push_back(last_);
     last_ = static_cast<std::uint32_t>(step_.ops.size());
     step_.ops.push_back(std::move(op));
   }
 
   TraceStep& step_;
   std::uint32_t device_;
-  std::int64_t shift_;  // from the trace's times to the step's
+  std::int64_t shift_;  // offset from the trace's times to the step's
   std::int64_t cursor_;
-  std::uint32_t last_ = kNoTraceId;
+  std::uint32_t last_ = kInvalidTraceId;
   std::vector<std::uint32_t> waits_;
 };
 
@@ -347,8 +348,8 @@ void AddLaunch(const MeasuredRank& rank, const StepActivities& added, const Rank
   if (blocks || started.start + kShortestPause < event.end) {
     // The call has started something long before it returns: a copy that it waits for, or helps with.
     const std::uint32_t before =
-        first.position == 0 ? kNoTraceId : rank.activities.streams[first.stream][first.position - 1];
-    const bool queued = before != kNoTraceId && rank.EventOfActivity(before).end > event.start;
+        first.position == 0 ? kInvalidTraceId : rank.activities.streams[first.stream][first.position - 1];
+    const bool queued = before != kInvalidTraceId && rank.EventOfActivity(before).end > event.start;
     writer->WorkUntil(queued ? event.start : std::clamp(started.start - rank.delays.launch, event.start, event.end),
                       &call, true);
     for (const std::uint32_t id : call.activities) step->ops[added.ops[id]].after.push_back(writer->last());
@@ -356,8 +357,8 @@ void AddLaunch(const MeasuredRank& rank, const StepActivities& added, const Rank
       writer->WaitUntil(std::min(started.end, event.end), event.end, {added.ops[call.activities.front()]}, &call);
     return;
   }
-  const std::uint32_t room = RoomMaker(rank, call);
-  if (room != kNoTraceId) {
+  const std::uint32_t room = FindQueueReleaser(rank, call);
+  if (room != kInvalidTraceId) {
     writer->WorkUntil(event.start, &call, false);
     writer->WaitUntil(std::max(event.start, rank.EventOfActivity(room).end), event.end, {added.ops[room]}, &call);
   } else {
@@ -384,11 +385,11 @@ void AddWait(const MeasuredRank& rank, const StepActivities& added, const RankCa
 // An op that waits for a pause's other thread.
 struct PausedOp {
   ThreadPause pause;
-  std::uint32_t op = kNoTraceId;
+  std::uint32_t op = kInvalidTraceId;
 };
 // The ops of a thread that others wait for, and those that wait for others.
 struct ThreadOps {
-  std::map<std::int64_t, std::uint32_t> op_of_cut;  // kNoTraceId: the thread had not begun
+  std::map<std::int64_t, std::uint32_t> op_of_cut;  // kInvalidTraceId: the thread had not begun
   std::vector<PausedOp> paused;
 };
 
@@ -406,7 +407,7 @@ void CutUntil(std::int64_t time, const ThreadPauses& thread, CutPosition* at, Th
     if (!has_cut && !has_pause) return;
     if (has_cut && (!has_pause || thread.cuts[at->cut] <= thread.pauses[at->pause].interval.start)) {
       const std::int64_t cut = thread.cuts[at->cut++];
-      writer->WorkUntil(cut, nullptr, writer->last() == kNoTraceId);
+      writer->WorkUntil(cut, nullptr, writer->last() == kInvalidTraceId);
       ops->op_of_cut[cut] = writer->last();
     } else {
       const ThreadPause& pause = thread.pauses[at->pause++];
@@ -430,12 +431,12 @@ ThreadOps AddThread(const MeasuredRank& rank, std::int64_t start, std::size_t t,
   const RankThread& thread = rank.calls.threads[t];
   if (!thread.is_used || thread.busy.empty()) return ops;
   ThreadWriter writer(AddDevice(rank, {.name = NameOfThread(rank, t)}, step), start, rank.shift, step);
-  std::uint32_t last_launched = kNoTraceId;  // by this thread
+  std::uint32_t last_launched = kInvalidTraceId;  // the last activity launched by this thread
   CutPosition position;
   for (const std::uint32_t id : thread.calls) {
     const RankCall& call = rank.calls.calls[id];
     const TraceEvent& event = rank.EventOf(call);
-    // What ended before the step began has started what is there from the first moment.
+    // Calls that ended before the step began started the activities that exist from its first moment on.
     const bool is_in_step = event.end > start;
     if (is_in_step) CutUntil(event.start, pauses, &position, &writer, &ops);
     if (!call.activities.empty()) {
@@ -456,7 +457,7 @@ void JoinThreads(const std::vector<ThreadOps>& threads, TraceStep* step) {
     for (const auto& [pause, op] : thread.paused) {
       const auto& cuts = threads[pause.thread].op_of_cut;
       const auto found = cuts.find(pause.until);
-      if (found != cuts.end() && found->second != kNoTraceId) step->ops[op].after.push_back(found->second);
+      if (found != cuts.end() && found->second != kInvalidTraceId) step->ops[op].after.push_back(found->second);
     }
   }
 }
@@ -471,27 +472,27 @@ void JoinActivities(const MeasuredRank& rank, const StepActivities& added, std::
   if (std::find(after.begin(), after.end(), op) == after.end()) after.push_back(op);
 }
 
-// What was launched on a stream before `launched`, and ended right before `time`; kNoTraceId if nothing.
+// The activity that was launched on a stream before `launched` and ended right before `time`; kInvalidTraceId if none.
 std::uint32_t EndedBefore(const MeasuredRank& rank, std::size_t stream, std::int64_t time, std::int64_t launched) {
   const auto& ids = rank.activities.streams[stream];
   auto next = std::partition_point(
       ids.begin(), ids.end(), [&](std::uint32_t id) { return rank.EventOfActivity(id).end <= time + kClockTolerance; });
   while (next != ids.begin()) {
     --next;
-    if (rank.EventOf(rank.activities.activities[*next]).end + kSoonAfterWait < time) return kNoTraceId;
+    if (rank.EventOf(rank.activities.activities[*next]).end + kSoonAfterWait < time) return kInvalidTraceId;
     if (rank.activities.activities[*next].launch < launched) return *next;
   }
-  return kNoTraceId;
+  return kInvalidTraceId;
 }
 
-// The activity among those of EndedBefore on streams other than `to` that ended last; kNoTraceId if there is none.
+// The activity among those of EndedBefore on streams other than `to` that ended last; kInvalidTraceId if there is none.
 std::uint32_t LastEndedBefore(const MeasuredRank& rank, std::size_t to, std::int64_t started, std::int64_t launched) {
-  std::uint32_t best = kNoTraceId;
+  std::uint32_t best = kInvalidTraceId;
   for (std::size_t from = 0; from < rank.activities.streams.size(); ++from) {
     if (from == to) continue;
     const std::uint32_t source = EndedBefore(rank, from, started, launched);
-    if (source == kNoTraceId) continue;
-    if (best == kNoTraceId || rank.EventOfActivity(source).end > rank.EventOfActivity(best).end) best = source;
+    if (source == kInvalidTraceId) continue;
+    if (best == kInvalidTraceId || rank.EventOfActivity(source).end > rank.EventOfActivity(best).end) best = source;
   }
   return best;
 }
@@ -500,9 +501,9 @@ std::uint32_t LastEndedBefore(const MeasuredRank& rank, std::size_t to, std::int
 void GuessWait(const MeasuredRank& rank, const StepActivities& added, std::int64_t time, TraceStep* step) {
   for (std::size_t to = 0; to < rank.activities.streams.size(); ++to) {
     const std::uint32_t target = FirstLaunched(rank, to, time);
-    if (target == kNoTraceId) continue;
+    if (target == kInvalidTraceId) continue;
     const RankActivity& activity = rank.activities.activities[target];
-    if (activity.call == kNoTraceId) continue;
+    if (activity.call == kInvalidTraceId) continue;
     const std::int64_t started = rank.EventOf(activity).start;
     std::int64_t explained = rank.SubmitOf(activity).end + rank.delays.launch;
     if (activity.position > 0) {
@@ -512,7 +513,7 @@ void GuessWait(const MeasuredRank& rank, const StepActivities& added, std::int64
     }
     if (started <= explained + kClockTolerance) continue;
     const std::uint32_t best = LastEndedBefore(rank, to, started, time);
-    if (best != kNoTraceId) JoinActivities(rank, added, best, target, step);
+    if (best != kInvalidTraceId) JoinActivities(rank, added, best, target, step);
   }
 }
 
@@ -528,7 +529,7 @@ bool JoinRecordedWait(const MeasuredRank& rank, const StepActivities& added, con
   if (!to || !from || *to == *from) return true;
   const std::uint32_t source = LastLaunched(rank, *from, RecordTime(rank, details, call.start));
   const std::uint32_t target = FirstLaunched(rank, *to, call.end);
-  if (source != kNoTraceId && target != kNoTraceId) JoinActivities(rank, added, source, target, step);
+  if (source != kInvalidTraceId && target != kInvalidTraceId) JoinActivities(rank, added, source, target, step);
   return true;
 }
 
@@ -571,7 +572,7 @@ void AddNotes(const MeasuredRank& rank, TraceStep* step) {
     note(fmt::format("{} GPU activities start before their calls: they count as without one", rank.before_calls));
   }
   if (activities.early > 0) {
-    note(fmt::format("{} GPU activities ran before the step before had ended: left out", activities.early));
+    note(fmt::format("{} GPU activities ran before the previous step had ended: left out", activities.early));
   }
   if (activities.unknown > 0)
     note(

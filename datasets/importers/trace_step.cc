@@ -53,7 +53,7 @@ std::optional<std::int64_t> ChooseStep(const std::vector<KinetoTrace>& traces, s
     }
     return std::nullopt;
   }
-  std::vector<std::pair<std::int64_t, std::int64_t>> lengths;  // with the number
+  std::vector<std::pair<std::int64_t, std::int64_t>> lengths;  // (length, number) of steps
   for (const std::int64_t number : numbers) {
     std::int64_t length = 0;
     for (const KinetoTrace& trace : traces) {
@@ -99,7 +99,7 @@ std::vector<MeasuredRank> MeasureRanks(const std::vector<KinetoTrace>& traces, s
   return ranks;
 }
 
-void RefuseRanksApart(const std::vector<MeasuredRank>& ranks) {
+void CheckRanksOverlap(const std::vector<MeasuredRank>& ranks) {
   TraceInterval window{ranks.front().start(), ranks.front().end()};
   for (const MeasuredRank& rank : ranks) {
     const std::int64_t pause = std::max(rank.start() - window.end, window.start - rank.end());
@@ -114,7 +114,7 @@ void RefuseRanksApart(const std::vector<MeasuredRank>& ranks) {
 }
 
 // Files of one step overlap, or nearly so. Where they do not, their clocks differ, and no collective says by how much.
-void RefuseFilesApart(const std::vector<KinetoTrace>& traces, const std::vector<MeasuredRank>& ranks) {
+void CheckFilesOverlap(const std::vector<KinetoTrace>& traces, const std::vector<MeasuredRank>& ranks) {
   struct Window {
     std::int64_t start;
     std::int64_t end;
@@ -279,9 +279,9 @@ TraceStep RebuildStep(const std::vector<KinetoTrace>& traces, std::string_view w
   TraceStep step;
   step.step = ChooseStep(traces, which, &step);
   std::vector<MeasuredRank> ranks = MeasureRanks(traces, step.step);
-  RefuseRanksApart(ranks);
+  CheckRanksOverlap(ranks);
   AlignClocks(&ranks, &step.notes);
-  RefuseFilesApart(traces, ranks);
+  CheckFilesOverlap(traces, ranks);
   TraceInterval window;
   for (const MeasuredRank& rank : ranks) {
     window.start = std::min(window.start, rank.start());

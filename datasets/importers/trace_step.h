@@ -20,19 +20,19 @@ struct TraceStep {
 
   enum class OpType : std::uint8_t {
     kHost,        // a stretch of a host thread, up to what it starts or waits for
-    kWait,        // what a host thread does when what it waits for is over
+    kWait,        // work of a host thread after the end of a wait
     kArrival,     // a rank's part of a collective has started and waits for the other ranks; takes no time
-    kKernel,      // on a GPU stream, and so are the next ones
+    kKernel,      // an activity on a GPU stream, as are the next kinds
     kCollective,  // the part of a collective after all ranks have arrived; without other ranks all of it
     kCopy,
     kSet,
-    kBacklog,  // what a stream still does at the start of the step, launched before: given, with its pauses
+    kBacklog,  // work of a stream that was launched before the step, with its pauses, as measured
   };
   struct Op {
     OpType type = OpType::kHost;
     std::uint32_t device = 0;
     std::int64_t time = 0;
-    std::uint32_t event = kNone;       // in the trace of its rank; a host op has the call that ends it
+    std::uint32_t event = kNone;       // index in the trace of its rank; for a host op, the call that ends it
     std::uint32_t source = kNone;      // the innermost op range of the trace around the call, an event
     std::uint32_t outer = kNone;       // the outermost one
     std::vector<std::uint32_t> after;  // ops that must end first
@@ -64,8 +64,8 @@ struct TraceStep {
   std::vector<Op> ops;
   std::vector<Device> devices;
   std::vector<Activity> activities;
-  std::vector<Busy> backlog;       // by device, then by start
-  std::int64_t measured_time = 0;  // from the first start to the last end
+  std::vector<Busy> backlog;       // ordered by device, then by start
+  std::int64_t measured_time = 0;  // time from the first start to the last end
   // Device time, in ns: of the step's activities; of those whose call is known; of those whose call is inside an op
   // range.
   std::int64_t activity_time = 0;

@@ -59,7 +59,7 @@ std::string ZipArchive::Read(std::size_t entry, std::size_t most) const {
   const auto fail = [&](const std::string& problem) { throw InputError(names_[entry], problem); };
   const std::unique_ptr<zip_file_t, EntryCloser> file(zip_fopen_index(archive_, entry, 0));
   if (file == nullptr) fail(fmt::format("cannot be read ({})", zip_error_strerror(zip_get_error(archive_))));
-  // What the directory says of the size may be wrong: only what comes counts.
+  // The size in the directory may be wrong: only the actual size counts.
   constexpr std::size_t kChunk = std::size_t{1} << 18;
   std::string content;
   for (;;) {

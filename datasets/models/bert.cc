@@ -12,7 +12,7 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr std::int64_t kPositions = 512;  // of the published models, however short the sequences
+constexpr std::int64_t kPositions = 512;  // value of the published models, however short the sequences
 constexpr std::int64_t kSegments = 2;
 
 struct BertOptions {
@@ -96,7 +96,7 @@ Graph MakeBert(OptionReader& reader) {
   reader.Read("sequence", &options.sequence, 1, 65536, "tokens of a pair of sentences");
   reader.Read("predictions", &options.predictions, 1, 65536, "masked words of a pair");
   reader.Read("batch", &options.batch, 1, 65536, "pairs of sentences in a step");
-  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "word pieces there are");
+  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "number of word pieces");
   const DType precision = ReadPrecision(reader);
   training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);

@@ -19,7 +19,7 @@ struct GptOptions {
   std::int64_t sequence = 1024;
   std::int64_t batch = 8;
   std::int64_t vocabulary = 50257;
-  ExpertOptions mixture;  // of no experts: one MLP
+  ExpertOptions mixture;  // without experts: one MLP
 };
 
 Value Normalize(NetworkBuilder& net, std::string_view name, Value x) {
@@ -52,11 +52,12 @@ Graph MakeGpt(OptionReader& reader) {
   reader.Read("heads", &options.heads, 1, 1024, "attention heads; divide d_model");
   reader.Read("sequence", &options.sequence, 1, 65536, "tokens of a sequence");
   reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
-  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "tokens there are");
+  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "number of tokens");
   ExpertOptions& mixture = options.mixture;
-  reader.Read("experts", &mixture.experts, 0, 65536, "experts of each block in place of its MLP; 0: the MLP");
-  reader.Read("top_k", &mixture.top_k, 1, 2, "experts of each token");
-  reader.Read("capacity_factor", &mixture.capacity_factor, 0.01, 1000, "room of an expert / its average of tokens");
+  reader.Read("experts", &mixture.experts, 0, 65536, "experts in each block instead of an MLP; 0: MLP");
+  reader.Read("top_k", &mixture.top_k, 1, 2, "experts per token");
+  reader.Read("capacity_factor", &mixture.capacity_factor, 0.01, 1000,
+              "capacity of an expert relative to its average number of tokens");
   const DType precision = ReadPrecision(reader);
   training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);

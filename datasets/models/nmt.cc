@@ -64,7 +64,7 @@ std::vector<Value> RunBothWays(NetworkBuilder& net, const std::vector<Value>& in
 
 struct Encoded {
   Value memory;                   // [batch, steps, width of the top layer]
-  std::vector<LstmState> finals;  // of each layer
+  std::vector<LstmState> finals;  // indexed by layer
 };
 
 Encoded Encode(NetworkBuilder& net, Value source, const NmtOptions& options) {

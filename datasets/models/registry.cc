@@ -19,7 +19,7 @@ constexpr ModelEntry kModels[] = {
      "Zoph et al. 2018, Learning transferable architectures", MakeNasnet},
     {"amoebanet", "AmoebaNet-A, an image classifier: evolved cells",
      "Real et al. 2019, Regularized evolution for image classifier architecture search", MakeAmoebanet},
-    {"transformer_xl", "a Transformer language model whose segments look back on the one before",
+    {"transformer_xl", "a Transformer language model whose segments attend to the previous one",
      "Dai et al. 2019, Transformer-XL", MakeTransformerXl},
     {"wavenet", "stacks of dilated convolutions over raw audio", "van den Oord et al. 2016, WaveNet", MakeWavenet},
     {"gpt", "a Transformer decoder in the style of GPT-2", "Radford et al. 2019, Language models", MakeGpt},

@@ -16,7 +16,7 @@ constexpr BatchNormOptions kResNetNorm = {.scale = true, .average_rate = 0.1};
 constexpr std::int64_t kExpansion = 4;  // filters that leave a bottleneck, by those inside
 
 struct Variant {
-  std::array<int, 4> blocks;  // of each stage: He et al. 2016a, table 1; 2016b, section 4 for 200 layers
+  std::array<int, 4> blocks;  // blocks of each stage: He et al. 2016a, table 1; 2016b, section 4 for 200 layers
   bool preactivation;
 };
 const std::map<std::string, Variant, std::less<>>& Variants() {

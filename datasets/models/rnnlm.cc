@@ -21,7 +21,7 @@ struct RnnlmOptions {
   Granularity granularity = Granularity::kFused;
 };
 
-// What layer `layer` reads at step t: dropout acts on what passes between layers, not between steps.
+// The input of layer `layer` at step t: dropout acts between layers, not between steps.
 Value Below(NetworkBuilder& net, Value x, bool dropout) { return dropout ? Dropout(net, x) : x; }
 
 // [batch, hidden] of each step, through all layers.
@@ -62,8 +62,8 @@ Graph MakeRnnlm(OptionReader& reader) {
   reader.Read("batch", &options.batch, 1, 65536, "sequences in a step");
   reader.Read("hidden", &options.hidden, 1, 65536, "width of embeddings and LSTM states");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words");
-  reader.Read("steps", &options.steps, 1, 1024, "words of a sequence, over which the network is unrolled");
-  reader.Read("dropout", &options.dropout, "drop out part of what passes between layers");
+  reader.Read("steps", &options.steps, 1, 1024, "words of a sequence, over which the model is unrolled");
+  reader.Read("dropout", &options.dropout, "apply dropout between layers");
   options.granularity = ReadGranularity(reader);
   ReadTrainingOptions(reader, &training);
   reader.Finish();

@@ -187,7 +187,7 @@ std::vector<Value> RunSegments(NetworkBuilder& net, const std::vector<XlLayer>& 
     }
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
       const Value next = layers[layer].Run(segment, x, memories[layer], encodings, inputs.mask);
-      memories[layer] = x;  // what this layer read is what the next segment's may look back on
+      memories[layer] = x;  // the next segment may attend to the input of this layer
       x = next;
     }
     losses.push_back(SegmentLoss(net, segment, x, inputs.table, inputs.bias, options));
@@ -208,7 +208,7 @@ Graph MakeTransformerXl(OptionReader& reader) {
   reader.Read("ff", &options.ff, 1, 262144, "width inside the feed-forward part");
   reader.Read("heads", &options.heads, 1, 1024, "attention heads");
   reader.Read("head_width", &options.head_width, 1, 65536, "width of a head");
-  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words there are");
+  reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "number of words");
   ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckSegments(options);

@@ -52,7 +52,7 @@ Value ResidualLayer(NetworkBuilder& net, Value x, std::int64_t dilation, const W
 Graph MakeWavenet(OptionReader& reader) {
   WavenetOptions options;
   TrainingOptions training = {.optimizer = "adam", .clip_gradients = true, .average_variables = true};
-  reader.Read("stacks", &options.stacks, 1, 64, "stacks of layers whose dilations double from 1 on");
+  reader.Read("stacks", &options.stacks, 1, 64, "stacks of layers whose dilations double, starting from 1");
   reader.Read("layers", &options.layers, 1, 16, "layers of a stack");
   reader.Read("batch", &options.batch, 1, 65536, "pieces of audio in a step");
   reader.Read("samples", &options.samples, 1, 1048576, "samples of a piece");

@@ -59,10 +59,10 @@ struct PlannedOp {
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::uint32_t device = 0;
-  std::size_t position = 0;  // on its device
+  std::size_t position = 0;  // position on its device
 };
 
-constexpr std::size_t kNoOp = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kInvalidOp = std::numeric_limits<std::size_t>::max();
 
 // Ops that fill each device from 0 to the makespan, by start.
 std::vector<PlannedOp> Plan(const PlantedOptions& options, Rng& rng) {
@@ -87,13 +87,13 @@ std::vector<PlannedOp> Plan(const PlantedOptions& options, Rng& rng) {
 class PlannedEdges {
  public:
   PlannedEdges(const PlantedOptions& options, const std::vector<PlannedOp>& ops)
-      : options_(options), ops_(ops), sends_to_(ops.size(), kNoOp), by_end_(ops.size()) {
+      : options_(options), ops_(ops), sends_to_(ops.size(), kInvalidOp), by_end_(ops.size()) {
     std::iota(by_end_.begin(), by_end_.end(), std::size_t{0});
     std::stable_sort(by_end_.begin(), by_end_.end(),
                      [&ops](std::size_t a, std::size_t b) { return ops[a].end < ops[b].end; });
   }
 
-  // An op of another device that ends after `after` and early enough for `reader`; kNoOp if none of those that are
+  // An op of another device that ends after `after` and early enough for `reader`; kInvalidOp if none of those that are
   // drawn can send to the reader's device.
   std::size_t DrawSender(std::size_t reader, std::int64_t after, Rng& rng) {
     const auto ends_at = [this](std::int64_t time) {
@@ -102,17 +102,17 @@ class PlannedEdges {
     };
     const auto first = ends_at(after);
     const auto last = ends_at(ops_[reader].start - options_.min_us);
-    if (first >= last) return kNoOp;
+    if (first >= last) return kInvalidOp;
     constexpr int kTries = 8;
     for (int i = 0; i < kTries; ++i) {
       const std::size_t sender =
           first[static_cast<std::ptrdiff_t>(rng.Below(static_cast<std::uint64_t>(last - first)))];
       const std::size_t device = ops_[reader].device;
-      if (ops_[sender].device == device || (sends_to_[sender] != kNoOp && sends_to_[sender] != device)) continue;
+      if (ops_[sender].device == device || (sends_to_[sender] != kInvalidOp && sends_to_[sender] != device)) continue;
       sends_to_[sender] = device;
       return sender;
     }
-    return kNoOp;
+    return kInvalidOp;
   }
 
  private:
@@ -146,7 +146,7 @@ SyntheticGraph MakePlanted(OptionReader& reader, std::string name) {
   rng.Shuffle(numbers);
   const auto name_of = [&numbers](std::size_t op) { return fmt::format("op{:06}", numbers[op]); };
   PlannedEdges edges(options, ops);
-  std::vector<std::size_t> last_of(static_cast<std::size_t>(options.devices), kNoOp);
+  std::vector<std::size_t> last_of(static_cast<std::size_t>(options.devices), kInvalidOp);
   SyntheticGraph result;
   GraphBuilder builder(std::move(name));
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -154,14 +154,14 @@ SyntheticGraph MakePlanted(OptionReader& reader, std::string name) {
     spec.name = name_of(i);
     spec.kind = "work";
     std::size_t& last = last_of[ops[i].device];
-    if (options.chained && last != kNoOp) {
+    if (options.chained && last != kInvalidOp) {
       // Without the edge from the op before, the sender ends after that op starts: so this one is queued behind it.
       const bool breaks = rng.Between(1, 100) <= options.breaks_percent;
-      const std::size_t instead = breaks ? edges.DrawSender(i, ops[last].start, rng) : kNoOp;
-      spec.inputs.push_back(name_of(instead == kNoOp ? last : instead));
-      if (instead == kNoOp && rng.Between(1, 100) <= options.cross_percent) {
+      const std::size_t instead = breaks ? edges.DrawSender(i, ops[last].start, rng) : kInvalidOp;
+      spec.inputs.push_back(name_of(instead == kInvalidOp ? last : instead));
+      if (instead == kInvalidOp && rng.Between(1, 100) <= options.cross_percent) {
         const std::size_t sender = edges.DrawSender(i, 0, rng);
-        if (sender != kNoOp) spec.inputs.push_back(name_of(sender));
+        if (sender != kInvalidOp) spec.inputs.push_back(name_of(sender));
       }
     }
     last = i;

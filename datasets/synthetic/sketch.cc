@@ -16,7 +16,7 @@ constexpr std::size_t kColocationReach = 8;  // an op is colocated with one at m
 
 struct DeviceSpeed {
   const char* kind;
-  std::int64_t times;  // as long as on the fastest kind
+  std::int64_t times;  // factor relative to the time on the fastest kind
 };
 constexpr std::array<DeviceSpeed, 3> kDeviceSpeeds = {{{"fast", 1}, {"slow", 2}, {"host", 6}}};
 
@@ -34,13 +34,13 @@ void AddOutput(std::int64_t bytes, OpSpec* spec) { spec->outputs.emplace_back().
 
 std::string OpName(char prefix, std::size_t number) { return fmt::format("{}{:06}", prefix, number); }
 
-// What is drawn of a forward op; its backward and update ops follow from it.
+// The random properties of a forward op; its backward and update ops follow from it.
 struct Drawn {
   std::int64_t micros = 0;
   std::int64_t bytes = 0;
   std::int64_t persistent = 0;
   std::int64_t temp = 0;
-  std::array<std::int64_t, kDeviceSpeeds.size()> percent{};  // of the time, on each kind
+  std::array<std::int64_t, kDeviceSpeeds.size()> percent{};  // percentage of the time on each kind
   std::size_t missing = kDeviceSpeeds.size();                // the kind without a time, if any
   std::size_t partner = 0;                                   // the op that it is colocated with; itself if none
 };

@@ -14,7 +14,7 @@
 namespace emplace::datasets {
 namespace {
 
-// What belongs to experts: ops of a scope of that name, their gradients and updates.
+// The parts of experts: ops in a scope of that name, their gradients and updates.
 bool IsOfExperts(const RankOp& op) { return op.name.find("/experts/") != std::string::npos; }
 
 // As large as weights, and not as tokens.

@@ -6,7 +6,7 @@
 
 #include "datasets/transform/rank_plan.h"
 
-// What Transform() is made of. Each pass changes the step of one rank, and leaves producers before consumers. All throw
+// The passes of Transform(). Each pass changes the step of one rank, and leaves producers before consumers. All throw
 // InputError if the graph is not one that they can change.
 namespace emplace::datasets {
 

@@ -252,7 +252,7 @@ Graph RankPlan::Write(const Ranks& ranks) const {
   const std::int64_t num_ranks = ranks.Count(Members::kAll);
   builder.SetMetadata(num_ranks == 1 ? graph_.metadata() : MetadataOf(graph_, ranks));
   builder.Reserve(ops.size() * static_cast<std::size_t>(num_ranks));
-  std::vector<OpSpec> specs(ops.size());  // as on every rank
+  std::vector<OpSpec> specs(ops.size());  // the same on every rank
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const RankOp& op = ops[i];
     OpSpec& spec = specs[i];
@@ -296,7 +296,7 @@ Graph RankPlan::Write(const Ranks& ranks) const {
         for (const std::uint32_t control : op.controls) {
           if (position[control] != kAbsent) spec.control_positions.push_back(position[control]);
         }
-        // What adds up less on this rank.
+        // Sums with fewer summands on this rank.
         const std::size_t left_out = op.inputs.size() - spec.input_positions.size();
         spec.flop = op.flop - static_cast<double>(left_out);
         builder.Add(spec);

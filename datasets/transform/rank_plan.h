@@ -39,7 +39,7 @@ struct RankOp {
   std::optional<OpId> source;  // the op of the graph that it was, which has its times
 
   Members members = Members::kNone;
-  std::string group;         // of a collective, the same text on every member; RankPlan::Write() makes it unique
+  std::string group;         // group of a collective, the same text on every member; RankPlan::Write() makes it unique
   bool resized = false;      // new, or with other shapes: its FLOP are computed again, and it has no times
   bool same_norm = false;    // an l2_loss of a gradient that is the same on all parts
   bool first_part = false;   // left out of parts other than the first, and of what reads it there

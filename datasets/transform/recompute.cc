@@ -86,7 +86,7 @@ class Recomputer {
       throw InputError("", fmt::format("no forward op is of layer {} (full, selective, or layers of the graph)",
                                        Quoted(*missing.begin())));
     }
-    if (!any) throw InputError("", fmt::format("{} finds no blocks to run again (models gpt and bert)", which_));
+    if (!any) throw InputError("", fmt::format("{} finds no blocks to recompute (models gpt and bert)", which_));
   }
 
   // For a gradient op, the group of the op that it belongs to: "gradients/NAME/KIND" belongs to NAME.
@@ -149,7 +149,7 @@ class Recomputer {
   RankPlan& plan_;
   std::size_t num_ops_;  // without clones
   std::vector<std::string> groups_;
-  std::unordered_map<std::string, std::size_t> by_name_;  // of those that are run again
+  std::unordered_map<std::string, std::size_t> by_name_;  // recomputed ops
   std::vector<std::optional<std::uint32_t>> clones_;
 };
 

@@ -75,7 +75,7 @@ class Reducer {
  private:
   struct Gradient {
     OutputPosition tensor;
-    std::vector<std::uint32_t> readers = {};      // of the update pass
+    std::vector<std::uint32_t> readers = {};      // readers in the update pass
     std::optional<std::uint32_t> optimizer = {};  // the op that updates with it
     std::vector<std::uint32_t> clipped = {};      // its products with a factor, which the optimiser reads
     bool is_sparse = false;
@@ -144,7 +144,7 @@ class Reducer {
     }
   }
 
-  // What reads `from` in the update pass reads `to` instead.
+  // Readers of `from` in the update pass read `to` instead.
   void Redirect(const std::vector<std::uint32_t>& readers, OutputPosition from, OutputPosition to) {
     for (const std::uint32_t reader : readers) {
       for (OutputPosition& input : plan_.ops[reader].inputs) {
@@ -152,7 +152,7 @@ class Reducer {
       }
     }
   }
-  // What reads the gradient finds one of another shape.
+  // The shape of the gradient differs for its readers.
   void Resize(const Gradient& gradient, const OutputSpec& to) {
     for (const std::uint32_t reader : gradient.readers) {
       const RankOp& op = plan_.ops[reader];
@@ -300,7 +300,7 @@ class Reducer {
     }
     const std::uint32_t gathered =
         AddBucket(name, "all_gather", optimizers.back(), members, std::move(parts), std::move(weights));
-    // What waits for an update waits for the whole of it.
+    // Ops that wait for an update wait for all of it.
     const std::set<std::uint32_t> updates(optimizers.begin(), optimizers.end());
     for (RankOp& op : plan_.ops) {
       for (std::uint32_t& control : op.controls) {
@@ -316,7 +316,7 @@ class Reducer {
   std::vector<std::vector<std::vector<std::uint32_t>>> readers_;
   std::vector<Gradient> gradients_;
   std::map<Key, Bucket> open_;
-  std::map<bool, int> num_buckets_;  // of experts or not
+  std::map<bool, int> num_buckets_;  // number of buckets, with and without experts
 };
 
 }  // namespace

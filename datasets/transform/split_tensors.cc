@@ -22,7 +22,7 @@ namespace {
 struct Layout {
   enum class Kind : std::uint8_t { kWhole, kSplit, kSummand };
   Kind kind = Kind::kWhole;
-  std::size_t axis = 0;  // of kSplit
+  std::size_t axis = 0;  // axis of kSplit
 
   bool operator==(const Layout&) const = default;
   bool is_split() const { return kind == Kind::kSplit; }
@@ -98,7 +98,7 @@ class Splitter {
                                      Quoted(op().name), op().kind));
   }
 
-  // What the first block says of all.
+  // Properties of the first block, which all blocks share.
   void CheckNetwork() {
     const auto qkv = plan_.Find("block0/attention/qkv/weights");
     const auto inner = plan_.Find("block0/feed_forward/inner/weights");
@@ -111,7 +111,7 @@ class Splitter {
     CheckDivides("heads", *heads);
     CheckDivides("the inner width of the MLP", *inner);
   }
-  // What there is along axis 1.
+  // The size along axis 1.
   void CheckDivides(std::string_view what, std::uint32_t of) {
     at_ = of;
     if (op().outputs.empty() || op().outputs[0].shape.size() < 2) Refuse();
@@ -217,12 +217,12 @@ class Splitter {
     if (in(0) == SplitAlong(last(0)) && in(1) == SplitK()) return AddUp();
     Refuse();
   }
-  void ProductGradA() {  // of dy and b
+  void ProductGradA() {  // the inputs are dy and b
     if (in(0) == kWhole && in(1) == SplitK()) return Split(0, out_shape().size() - 1);
     if (in(0) == SplitAlong(last(0)) && in(1) == SplitN()) return AddUp();
     Refuse();
   }
-  void ProductGradB() {  // of a and dy
+  void ProductGradB() {  // the inputs are a and dy
     if (in(0) == kWhole && in(1) == SplitAlong(last(1))) return Split(0, SplitN().axis);
     if (in(0) == SplitAlong(last(0)) && in(1) == kWhole) return Split(0, SplitK().axis);
     Refuse();
@@ -317,7 +317,7 @@ class Splitter {
   std::size_t num_ops_;                         // without those that are added
   std::vector<std::vector<OutputSpec>> whole_;  // outputs as they were
   std::vector<std::vector<Layout>> layouts_;
-  std::vector<std::vector<std::optional<OutputPosition>>> moved_;  // what is read instead
+  std::vector<std::vector<std::optional<OutputPosition>>> moved_;  // replacements of tensors that ops read
   std::uint32_t at_ = 0;                                           // the op that is split
 };
 

@@ -15,7 +15,7 @@
 
 namespace emplace::experiments {
 
-// What a search is of, by name: from an experiment, a spec.json or command-line options. load.h loads it.
+// The problem of a search, by name: from an experiment, a spec.json or command-line options. load.h loads it.
 // Each struct has one list of its fields in spec.json (json_struct.h).
 
 // One graph: a member of a family, an instance of the library, a file or a generated network, and what is made of it.
@@ -23,9 +23,9 @@ struct GraphSource {
   std::string dataset = {};  // a family; "": none
   std::uint64_t seed = 0;
   std::uint64_t index = 0;
-  std::string instance = {};     // of the library, which determines cluster and op times too; "": none
+  std::string instance = {};     // instance of the library, which also determines cluster and op times; "": none
   std::string file = {};         // "": none
-  std::string fingerprint = {};  // of the file's content, or the instance's hash, which must match; "": not checked
+  std::string fingerprint = {};  // fingerprint of the file, or hash of the instance, which must match; "": not checked
   std::string model = {};
   OptionMap set = {};
   datasets::TransformOptions transform = {};
@@ -58,8 +58,8 @@ struct GraphSource {
 // `cluster:`. An experiment gives either name or file; a spec also has the name of a file's cluster.
 struct ClusterChoice {
   std::string name = {};                  // a shipped one
-  std::string file = {};                  // as in GraphSource
-  std::string fingerprint = {};           // as GraphSource::fingerprint
+  std::string file = {};                  // see GraphSource
+  std::string fingerprint = {};           // see GraphSource::fingerprint
   std::vector<std::string> devices = {};  // empty: all
   std::optional<std::size_t> gpus =
       {};  // number of accelerators to keep, in addition to every CPU; a spec names the devices instead
@@ -79,8 +79,8 @@ struct ClusterChoice {
 struct CostsChoice {
   std::string model = {};        // a cost model; with a profile, for the ops that it lacks; "": none
   std::string profile = {};      // a file; "": none
-  std::string fingerprint = {};  // as in GraphSource
-  std::string tf32 = {};         // of roofline: which f32 products are in TF32 (Tf32FromName)
+  std::string fingerprint = {};  // see GraphSource
+  std::string tf32 = {};         // for roofline: the f32 products in TF32 (Tf32FromName)
 };
 
 // The prefix of `costs` if it names a file.

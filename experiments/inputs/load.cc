@@ -29,7 +29,7 @@ namespace {
 std::string ReadUnchanged(const std::string& path, InputKind kind, const std::string& fingerprint) {
   std::string text = ReadWholeFile(path, kind);
   if (!fingerprint.empty() && fingerprint != FingerprintText(text)) {
-    throw InputError(path, "is not what it was when the trial was planned (sweep again: that makes a new trial)");
+    throw InputError(path, "has changed since the trial was planned (sweep again to make a new trial)");
   }
   return text;
 }
@@ -150,7 +150,7 @@ std::string CostsText(const CostsChoice& choice) {
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   CostModels models;
   if (!choice.tf32.empty() && choice.model != "roofline")
-    throw InputError("tf32", "is of the cost model roofline alone (costs roofline)");
+    throw InputError("tf32", "is only for the cost model roofline (costs roofline)");
   if (!choice.model.empty() || choice.profile.empty()) {
     models.model =
         choice.tf32.empty()
@@ -178,7 +178,7 @@ CostTable MakeCosts(const Graph& graph, const Cluster& cluster, const CostModels
   return WithLocation(graph_place, [&] { return CostTable(graph, cluster, *models.model, models.fallback.get()); });
 }
 
-const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed) {
+const std::vector<FamilyMemberFacts>& FamilyFacts(std::string_view family, std::uint64_t seed) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, std::uint64_t>, std::vector<FamilyMemberFacts>> kept;
   const std::lock_guard lock(mutex);

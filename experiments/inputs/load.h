@@ -52,7 +52,7 @@ struct FamilyMemberFacts {
   std::size_t num_ops = 0;
   std::size_t num_groups = 0;
 };
-const std::vector<FamilyMemberFacts>& FactsOfFamily(std::string_view family, std::uint64_t seed);
+const std::vector<FamilyMemberFacts>& FamilyFacts(std::string_view family, std::uint64_t seed);
 
 // Fingerprint of a file's decompressed content, 16 hex digits. Throws InputError.
 std::string FingerprintOfFile(const std::string& path);

@@ -49,10 +49,10 @@ Tier FindTier(std::string_view name);
 struct LibraryGraph {
   std::string synthetic = {};  // a row of datasets::AllSyntheticGraphs(); "": none
   std::string dataset = {};    // a family; "": none
-  std::uint64_t seed = 0;      // of the family
+  std::uint64_t seed = 0;      // seed of the family
   std::uint64_t index = 0;
   std::string model = {};  // "": none
-  OptionMap set = {};      // of a synthetic graph or a network
+  OptionMap set = {};      // options of a synthetic graph or a model
 
   static void Fields(auto& visit, auto& self) {
     const auto has = [](const std::string& text) { return !text.empty(); };
@@ -75,8 +75,8 @@ struct LibraryGraph {
 struct LibraryCluster {
   std::string name = {};                        // a file of datasets/library/clusters, else a shipped cluster
   std::optional<std::uint64_t> gpus = {};       // the number of accelerators to keep, beside every CPU
-  std::vector<std::string> devices = {};        // to keep; empty: all
-  std::optional<std::uint64_t> memory_kb = {};  // of each accelerator, in thousand bytes, instead of the file's
+  std::vector<std::string> devices = {};        // devices to keep; empty: all
+  std::optional<std::uint64_t> memory_kb = {};  // memory of each accelerator in thousand bytes, instead of the file's
 
   static void Fields(auto& visit, auto& self) {
     visit("name", self.name, {.needed = "a cluster", .not_empty = true});

@@ -144,12 +144,13 @@ const LibraryInstance& InstanceOfPlacement(std::istream& in, const std::string& 
     }
     if (candidates.size() == 1) return *found;
     if (candidates.empty()) {
-      throw InputError("", fmt::format("is of graph {} and cluster {}, which are those of no instance (say which it is "
-                                       "of with --instance)",
-                                       Quoted(graph), Quoted(cluster)));
+      throw InputError("",
+                       fmt::format("is of graph {} and cluster {}, which are those of no instance (say which one it is "
+                                   "of with --instance)",
+                                   Quoted(graph), Quoted(cluster)));
     }
-    throw InputError(
-        "", fmt::format("may be of several instances: {} (say of which with --instance)", fmt::join(candidates, ", ")));
+    throw InputError("", fmt::format("may belong to several instances: {} (choose one with --instance)",
+                                     fmt::join(candidates, ", ")));
   });
 }
 

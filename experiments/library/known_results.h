@@ -45,9 +45,9 @@ struct KnownResult {
   std::int64_t lower_bound_ns = 0;
   ResultStatus status = ResultStatus::kOpen;
   std::string finder;        // a person or a group
-  std::string method;        // how the placement was found
+  std::string method;        // method that found the placement
   std::string date;          // when, YYYY-MM-DD
-  std::string bound_method;  // how the bound was
+  std::string bound_method;  // method that proved the bound
 
   static void Fields(auto& visit, auto& self) {
     visit("instance", self.instance, {.needed = "a name", .not_empty = true});
@@ -75,7 +75,7 @@ std::vector<KnownResult> ReadKnownResults(std::istream& in, const std::string& f
 // A search that found nothing counts in means as if it took this multiple of the best known step time.
 inline constexpr double kRatioOfNothing = 10;
 
-// What the library says of a placement.
+// The library's verdict on a placement.
 struct PlacementVerdict {
   std::int64_t step_time_ns = 0;
   bool fits_memory = true;

@@ -20,12 +20,12 @@ struct GraphChoice {
   std::uint64_t family_seed = 42;
   std::string split = "all";             // all, train or test
   std::optional<std::size_t> sample;     // number of members to sample by `seed`; independent of other settings
-  std::uint64_t seed = 42;               // of the sample
+  std::uint64_t seed = 42;               // seed of the sample
   std::vector<std::size_t> index;        // these members instead of a split and a sample; empty: not given
-  std::vector<std::string> instances;    // of the library, with their clusters and op times; empty: none
+  std::vector<std::string> instances;    // instances of the library, with their clusters and op times; empty: none
   std::vector<std::string> files;        // paths of graph.json, as written; empty: none
-  std::vector<GraphSource> models;       // that of `model` and `set`, or those of `models`; empty: none
-  datasets::TransformOptions transform;  // of each of them
+  std::vector<GraphSource> models;       // the one of `model` and `set`, or those of `models`; empty: none
+  datasets::TransformOptions transform;  // transformations of each graph
   bool together = false;                 // one agent trains on all of them: one trial
 };
 
@@ -41,8 +41,8 @@ struct ExperimentCell : agents::SearchSettings {
 
 // An experiment: experiment.yaml, `emplace.experiment` version 1.
 struct ExperimentSpec {
-  std::string path;      // of the file
-  std::string name;      // of the folder of its runs: letters, digits, '-', '_' and '.'
+  std::string path;      // path of the file
+  std::string name;      // name of the run folder: letters, digits, '-', '_' and '.'
   std::string question;  // its first comment line, or the key `question`
   std::vector<std::string> metrics;
   std::string published;  // a table of experiments/published, or a file; "": none

@@ -245,7 +245,7 @@ CostsChoice ReadCosts(const JsonNode& node) {
 }
 
 // An instance of the library is a graph on a cluster, with op times and an engine.
-void RefuseWhatInstancesFix(const JsonObject& members, const JsonValue& graphs) {
+void CheckKeysFixedByInstances(const JsonObject& members, const JsonValue& graphs) {
   for (const std::string_view key :
        {"cluster", "costs", "engine", "transfer", "collectives", "schedule", "objective"}) {
     if (FindMember(members, key) == nullptr) continue;
@@ -269,7 +269,7 @@ void FillDefaults(ExperimentCell* cell) {
   if (cell->seeds.empty()) cell->seeds = {1};
 }
 
-// What an experiment has beside settings.
+// Keys of an experiment other than settings.
 constexpr std::string_view kOtherKeys[] = {"schema",    "version", "name",    "question",  "graphs",
                                            "transfer",  "cluster", "costs",   "seeds",     "metrics",
                                            "published", "sweep",   "exclude", kChecksumKey};
@@ -302,7 +302,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
     cell.transfer = ReadTransfer(node, *field, FindMember(members, "graphs"), complete);
   }
   if (!cell.graphs.instances.empty()) {
-    RefuseWhatInstancesFix(members, *FindMember(members, "graphs"));
+    CheckKeysFixedByInstances(members, *FindMember(members, "graphs"));
   } else if (const auto field = get("cluster", "on which devices")) {
     cell.cluster = ReadClusterFields(*field, complete);
   }

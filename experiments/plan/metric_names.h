@@ -5,7 +5,7 @@
 
 namespace emplace::experiments {
 
-// What an experiment may list as `metrics`: the names of AllMetrics() (metrics.h), in its order.
+// Valid entries of `metrics` in an experiment: the names of AllMetrics() (metrics.h), in its order.
 inline constexpr std::string_view kMetricNames[] = {"step_time",
                                                     "step_time_best",
                                                     "step_time_median",

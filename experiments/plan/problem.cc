@@ -32,7 +32,7 @@ constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
 
 std::size_t GroupsOf(const GraphSource& graph, const TrialChoice& choice) {
   std::uint64_t groups = graph.groups.value_or(choice.groups);
-  if (groups == 0 && !graph.dataset.empty()) groups = FactsOfFamily(graph.dataset, graph.seed)[graph.index].num_groups;
+  if (groups == 0 && !graph.dataset.empty()) groups = FamilyFacts(graph.dataset, graph.seed)[graph.index].num_groups;
   return groups == 0 ? agents::kDefaultGroups : groups;
 }
 
@@ -51,9 +51,10 @@ agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const Tria
   return WithLocation("graph", [&]() -> agents::SearchProblem {
     const LibraryInstance& instance = FindInstance(graph.instance);
     if (graph.fingerprint != instance.hash) {
-      throw InputError("instance", fmt::format("{} has another hash than when the trial was planned (sweep again: that "
-                                               "makes a new trial)",
-                                               graph.instance));
+      throw InputError("instance",
+                       fmt::format("{} has a different hash than when the trial was planned (sweep again: that "
+                                   "makes a new trial)",
+                                   graph.instance));
     }
     const LibraryProblem& kept = KeptInstance(instance);
     return {.graph = kept.graph,

@@ -95,7 +95,7 @@ bool IsPartOf(std::string_view path, std::string_view of) {
   return path.starts_with(of) && (path.size() == of.size() || path[of.size()] == '.');
 }
 
-using Leaves = std::map<std::string, std::string>;  // by path
+using Leaves = std::map<std::string, std::string>;  // keyed by path
 
 bool HoldsParts(const JsonValue& value) {
   if (const auto* const object = value.As<JsonObject>()) return !object->empty();
@@ -287,7 +287,7 @@ SweepCells ExpandSweep(const JsonNode& root) {
 namespace {
 
 // Adds related swept values to the error of a value that is not swept, as they may be its cause.
-InputError SayingTheCell(const InputError& error, const SweepCell& cell) {
+InputError WithCell(const InputError& error, const SweepCell& cell) {
   const std::string_view what = error.what();
   const std::string_view key = what.substr(0, what.find_first_of(".[:"));
   std::string where;
@@ -309,7 +309,7 @@ InputError PlacedInSweep(const InputError& error, const SweepCell& cell) {
                           std::string_view(".[:").find(what[setting.path.size()]) != std::string_view::npos;
     if (is_there) nearest = &setting;
   }
-  if (nearest == nullptr) return SayingTheCell(error, cell);
+  if (nearest == nullptr) return WithCell(error, cell);
   return InputError("", PlaceOfIndex(PlaceOfKey("sweep", nearest->path), nearest->index) +
                             std::string(what.substr(nearest->path.size())));
 }

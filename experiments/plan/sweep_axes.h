@@ -16,7 +16,7 @@ namespace emplace::experiments {
 struct SweepAxis {
   std::string path;  // such as "agent.name"
   std::vector<JsonValue> values;
-  std::vector<std::string> texts = {};  // of the values, distinct (DistinctTexts)
+  std::vector<std::string> texts = {};  // distinct texts of the values (DistinctTexts)
 };
 
 // One combination of the values of all axes.
@@ -24,7 +24,7 @@ struct SweepCell {
   JsonValue root;  // the experiment with these values in place
   struct Setting {
     std::string path;
-    std::size_t index = 0;  // in the axis
+    std::size_t index = 0;  // index in the axis
     JsonValue value;
     std::string text = {};  // the value in words, distinct within its axis
   };

@@ -44,7 +44,7 @@ TrialChoice ReadTrialChoice(const JsonValue& spec) {
 
 void RefuseSeveralGraphs(bool together, bool transfer) {
   if (!together && !transfer) return;
-  throw InputError(together ? "graphs.together" : "transfer", "does not go with real devices (one graph at a time)");
+  throw InputError(together ? "graphs.together" : "transfer", "cannot be used with real devices (one graph at a time)");
 }
 
 }  // namespace emplace::experiments

@@ -70,7 +70,7 @@ class Planner {
   }
 
   std::vector<ChosenGraph> OfFamily(const GraphChoice& choice) const {
-    const auto& facts = FactsOfFamily(choice.dataset, choice.family_seed);
+    const auto& facts = FamilyFacts(choice.dataset, choice.family_seed);
     std::vector<ChosenGraph> graphs;
     for (const std::size_t index : ChosenMembers(choice)) {
       GraphSource source = {.dataset = choice.dataset, .seed = choice.family_seed, .index = index};
@@ -151,7 +151,7 @@ class Planner {
     return names;
   }
 
-  // What an instance of the library determines besides the graph.
+  // The keys that an instance of the library determines besides the graph.
   static void SetInstance(const GraphSource& graph, TrialChoice* choice) {
     if (graph.instance.empty()) return;
     const LibraryInstance& instance = FindInstance(graph.instance);
@@ -342,7 +342,7 @@ class Planner {
   std::set<std::string> ids_;
   std::set<std::string> checked_;                    // kinds of problems
   std::set<std::string> taken_;                      // agents with budgets, and numbers of groups that they take
-  std::map<std::string, std::string> fingerprints_;  // by path
+  std::map<std::string, std::string> fingerprints_;  // keyed by path
 };
 
 }  // namespace

@@ -18,14 +18,14 @@ struct PlannedTrial {
   std::string id = {};      // 16 hex digits of its spec
   TrialChoice choice = {};  // all settings resolved
   JsonValue spec = {};      // the same, in the form of spec.json
-  std::size_t cell = 0;     // of ExperimentSpec::cells
+  std::size_t cell = 0;     // index into ExperimentSpec::cells
   std::string graph = {};   // its name, or "N graphs"
   std::uint64_t seed = 0;
   double work = 0;  // about evaluations * ops: an estimate of its time
 };
 
 struct TrialPlan {
-  std::vector<PlannedTrial> trials;  // by cell, graph, seed
+  std::vector<PlannedTrial> trials;  // ordered by cell, graph, seed
   // Trials that are equal after resolution (for example numbers of groups with a grouper that has none) are run once,
   // as they would have the same result.
   std::size_t merged = 0;

@@ -139,7 +139,7 @@ std::string MethodSentence(const Comparison& comparison, const std::string& text
   return method + ".";
 }
 
-// What each agent was tried with, where some had more trials of the problems than others; "" if all had as many.
+// The number of trials of each agent, if some had more trials of the problems than others; "" if all had as many.
 std::string UnlikeTrials(const Comparison& comparison) {
   std::vector<std::string> counts;
   bool unlike = false;
@@ -234,7 +234,7 @@ std::string WinnerSentence(const Comparison& comparison) {
   const std::vector<std::string> leaders = Leaders(comparison);
   const std::string how = Shorter(first) + " than with everything on the fastest device";
   if (comparison.contenders.size() == 1) {
-    return fmt::format("{} has no rival here: its step times are {}.", NameInText(first.label), how);
+    return fmt::format("{} is the only agent here: its step times are {}.", NameInText(first.label), how);
   }
   if (leaders.size() > 1) return fmt::format("{} are level: their step times are {}.", Enumerated(leaders), how);
   const bool is_sure = IsSure(FindTest(comparison.tests, first.label, NextBest(comparison)->label), first.label);
@@ -323,7 +323,7 @@ std::optional<SettingComparison> CompareSettings(const std::vector<TrialRecord>&
     double sum = 0;
     double count = 0;
   };
-  std::map<std::string, std::map<std::string, Mean>> log_times;  // by problem, then by setting
+  std::map<std::string, std::map<std::string, Mean>> log_times;  // keyed by problem, then by setting
   std::vector<std::string> titles;
   for (std::size_t t = 0; t < trials.size(); ++t) {
     const std::string title = ColumnTitle(settings, settings.columns[grid.column_of[t]]);

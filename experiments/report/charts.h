@@ -16,7 +16,7 @@ namespace emplace::experiments {
 struct CurveChartOptions {
   std::string x_title = {};
   std::string y_title = {};
-  std::vector<std::string> labels = {};  // of all charts of the page, so that an agent has one colour
+  std::vector<std::string> labels = {};  // labels of all charts on the page, so that each agent has one colour
   bool log_x = false;
 };
 // Each curve has a band ("band") and a line ("curve").
@@ -54,7 +54,7 @@ struct ScatterPoint {
 struct ScatterChartOptions {
   std::string x_title = {};
   std::string y_title = {};
-  std::vector<std::string> labels = {};  // as CurveChartOptions
+  std::vector<std::string> labels = {};  // see CurveChartOptions
 };
 // A symbol for each point ("point"), and the line x = y ("equal"). Both axes have the same scale, from 0 unless all
 // points are far from it.

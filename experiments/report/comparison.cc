@@ -43,7 +43,7 @@ std::pair<Labels, Columns> ChooseColumns(const std::vector<TrialRecord>& trials,
 }
 
 struct Problems {
-  ProblemSet all;  // in the chosen columns
+  ProblemSet all;  // problems in the selected columns
   ProblemsByLabel solved;
 };
 

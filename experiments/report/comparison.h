@@ -35,11 +35,11 @@ struct Comparison {
   PairedQuantity quantity = PairedQuantity::kImprovement;
   std::vector<ComparedAgent> contenders = {};  // best first; ties by label
   std::optional<double> bound = {};            // the improvement of the lower bound, averaged like the contenders'
-  std::vector<PairedTest> tests = {};          // of the first against each other one, over the shared problems
-  std::size_t columns = 0;                     // of the tables, that are compared
-  std::size_t all_columns = 0;                 // with trials
-  std::size_t problems = 0;                    // solved by every contender
-  std::size_t all_problems = 0;                // tried by any contender in the columns compared
+  std::vector<PairedTest> tests = {};  // tests of the first agent against each other one, over the shared problems
+  std::size_t columns = 0;             // number of columns of the tables
+  std::size_t all_columns = 0;         // number of columns with trials
+  std::size_t problems = 0;            // solved by every contender
+  std::size_t all_problems = 0;        // tried by any contender in the columns compared
   std::vector<LeftOutAgent> left_out = {};
   std::size_t unfinished = 0;  // trials of the contenders that are not finished: every agent has some
 };

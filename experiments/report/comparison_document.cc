@@ -59,7 +59,7 @@ bool IsTableFile(const std::string& path) {
 
 void CheckTableFiles(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
-    if (!IsTableFile(path)) throw InputError(path, "does not say its format (a name that ends in .csv, .md or .tex)");
+    if (!IsTableFile(path)) throw InputError(path, "has no known format (a name that ends in .csv, .md or .tex)");
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace emplace::experiments {
 
-// What `emplace reproduce` prints: tables, followed by notes.
+// The output of `emplace reproduce`: tables, followed by notes.
 struct ComparisonDocument {
   struct Section {
     std::string caption = {};  // "": none

@@ -27,7 +27,7 @@ std::string AxesText(const ReportGrid& grid, const std::vector<std::string>& col
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// What a column averages over: "num_devices=3,5,8".
+// The values over which a column averages: "num_devices=3,5,8".
 std::string OverText(const TableColumn& column) {
   std::vector<std::string> parts;
   for (const auto& [axis, values] : column.over) parts.push_back(fmt::format("{}={}", axis, fmt::join(values, ",")));

@@ -29,7 +29,7 @@ enum class CellTone : std::uint8_t { kPlain, kBetter, kWorse };  // shown as col
 struct TextCell {
   std::string text = {};
   bool strong = false;
-  std::vector<std::string> details = {};  // in smaller type, one line each
+  std::vector<std::string> details = {};  // details in small type, one line each
   CellTone tone = CellTone::kPlain;
 };
 struct TableBlock {

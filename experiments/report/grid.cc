@@ -49,7 +49,7 @@ bool DefinesTheProblem(std::string_view path) {
   return false;
 }
 
-// What the graphs of a group have in common: their description without the parts that tell repetitions apart.
+// The common description of the graphs of a group: their description without the parts that tell repetitions apart.
 JsonObject GroupContent(const TrialRecord& trial) {
   const JsonValue* const graph = FindPath(trial.spec, "graph");
   const auto* const members = graph == nullptr ? nullptr : graph->As<JsonObject>();
@@ -83,7 +83,7 @@ class GroupTitles {
     for (const TrialRecord& trial : trials) {
       std::vector<JsonObject>& contents = contents_[GraphGroup(trial)];
       JsonObject content = GroupContent(trial);
-      if (content.empty()) continue;  // of graphs that are trained together, or of the library
+      if (content.empty()) continue;  // empty if graphs are trained together, or come from the library
       const std::string text = JsonText({content});
       const bool is_known = std::any_of(contents.begin(), contents.end(),
                                         [&text](const JsonObject& known) { return JsonText({known}) == text; });
@@ -96,7 +96,7 @@ class GroupTitles {
     const std::vector<JsonObject>& contents = contents_.at(title);
     const JsonObject own = GroupContent(trial);
     if (contents.size() <= 1 || own.empty()) return title;
-    std::map<std::string, std::set<std::string>> values;  // by key, over all groups of the name
+    std::map<std::string, std::set<std::string>> values;  // values of each key over all groups with the name
     for (const JsonObject& content : contents) {
       for (const JsonMember& member : content) values[member.key];
     }

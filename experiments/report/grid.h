@@ -23,7 +23,7 @@ struct ReportGrid {
   // The text of each axis; numbers sorted numerically. Graphs of different content have different texts, even if they
   // have one name: their group, and what distinguishes them.
   std::vector<std::vector<std::string>> columns;
-  std::vector<std::size_t> column_of;          // by trial
+  std::vector<std::size_t> column_of;          // indexed by trial
   std::map<std::string, std::string> devices;  // DeviceTitles
 };
 

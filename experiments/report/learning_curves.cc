@@ -71,7 +71,7 @@ Units MakeUnits(const std::vector<Series>& series, const std::vector<double>& xs
   return units;
 }
 
-// What the units have at a point; both are 0 for a unit without a value.
+// The values of the units at a point; both are 0 for a unit without a value.
 struct PointValues {
   std::vector<double> of_unit;
   std::vector<double> counts;  // 1 or 0
@@ -99,7 +99,7 @@ std::optional<double> MeanOf(const PointValues& values, std::span<const std::uin
   return mean.count > 0 ? std::optional(mean.value()) : std::nullopt;
 }
 
-// Likewise the median.
+// The same for the median.
 std::optional<double> MedianOf(const PointValues& values, std::span<const std::uint32_t> units) {
   std::vector<double> known;
   known.reserve(units.size());

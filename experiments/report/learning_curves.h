@@ -22,7 +22,7 @@ struct CurvePoint {
 // bootstrap over graphs (statistics.h); over seeds and columns if there is one graph.
 struct Curve {
   std::string label;
-  std::vector<CurvePoint> points;  // by x
+  std::vector<CurvePoint> points;  // ordered by x
 };
 
 // Mean best-so-far improvement (%, trial_record.h) by evaluations, by label. x runs from 1 in steps of equal

@@ -24,7 +24,7 @@ enum class OfSeeds : std::uint8_t { kAll, kBest, kMedian, kWorst };
 
 // A quantity for which a report has a table.
 struct MetricEntry {
-  std::string_view name;  // in an experiment's `metrics`
+  std::string_view name;  // name in an experiment's `metrics`
   std::string_view title;
   std::string_view unit;   // shown; "" for a plain number
   double shown_per_unit;   // factor from a score to the shown unit

@@ -27,7 +27,7 @@ struct PairedTest {
   std::size_t graphs = 0;
   Estimate difference;         // better minus worse: mean over pairs; resamples graphs, then their pairs
   WilcoxonResult over_pairs;   // pairs of one graph are dependent: interpret it together with over_graphs
-  WilcoxonResult over_graphs;  // of each graph's mean difference
+  WilcoxonResult over_graphs;  // test over the mean difference of each graph
   // The test over each problem's mean difference: a problem is a graph in a column of the grid, so networks of one name
   // with different settings are different problems.
   std::size_t problems = 0;

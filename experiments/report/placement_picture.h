@@ -17,7 +17,7 @@ namespace emplace::experiments {
 struct PlacementPicture {
   struct Dot {
     std::string op = {};
-    double start_micros = 0;  // in the simulated step
+    double start_micros = 0;  // start in the simulated step
     double micros = 0;        // duration on its device
     std::size_t lane = 0;
     std::size_t device = 0;
@@ -37,7 +37,7 @@ struct PlacementPicture {
   double step_time_micros = 0;
   std::vector<std::string> devices = {};
   std::vector<std::string> lanes = {};  // names of layers; "depth N" if the graph has none
-  std::vector<Dot> dots = {};           // by start, then by id; only the longest kMostDots ops
+  std::vector<Dot> dots = {};           // ordered by start, then by id; only the longest kMostDots ops
   std::vector<Line> lines = {};         // the kMostLines with the most bytes, most first
   std::size_t ops_left_out = 0;
   std::size_t lines_left_out = 0;

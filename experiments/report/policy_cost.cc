@@ -19,7 +19,7 @@ double Ratio(double improvement, double seconds) { return improvement > 0 && sec
 PolicyCost SummarisePolicyCost(const std::vector<std::vector<double>>& improvement,
                                const std::vector<std::vector<double>>& seconds) {
   EMPLACE_CHECK_EQ(improvement.size(), seconds.size());
-  std::vector<double> cell_ratios;  // by dataset, the mean over its cells
+  std::vector<double> cell_ratios;  // indexed by dataset, the mean over its cells
   std::vector<double> dataset_ratios;
   std::vector<double> improvements;
   std::vector<double> times;

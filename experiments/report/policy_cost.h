@@ -8,8 +8,8 @@ namespace emplace::experiments {
 // Three definitions of an agent's gain per second of policy computation, in percent per second. They differ by more
 // than a factor of 2 if some datasets take much less time than others.
 struct PolicyCost {
-  double mean_of_cells = 0;           // of each cell's ratio, as in table 4.11 of Mitropolitsky 2020
-  double mean_of_dataset_ratios = 0;  // of each dataset's mean improvement / mean seconds
+  double mean_of_cells = 0;           // mean of the cells' ratios, as in table 4.11 of Mitropolitsky 2020
+  double mean_of_dataset_ratios = 0;  // mean over datasets of mean improvement / mean seconds
   double ratio_of_means = 0;          // mean improvement / mean seconds, both means over datasets of means over cells
 };
 

@@ -158,7 +158,7 @@ void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* 
 
 }  // namespace
 
-std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs) {
+std::vector<ReportBlock> ProvenanceBlocks(const ExperimentRuns& runs) {
   std::size_t failed = 0;
   for (const UnfinishedTrial& trial : runs.unfinished) failed += trial.error ? 1 : 0;
   std::vector<std::string> items;

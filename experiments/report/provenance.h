@@ -10,7 +10,7 @@ namespace emplace::experiments {
 
 // The last section of an experiment's report: its trials, finished or not, their settings, the version that ran them,
 // and the options of the agents.
-std::vector<ReportBlock> WhatRanBlocks(const ExperimentRuns& runs);
+std::vector<ReportBlock> ProvenanceBlocks(const ExperimentRuns& runs);
 
 }  // namespace emplace::experiments
 

@@ -17,7 +17,7 @@ struct PublishedFigure {
   // The figure is the unweighted mean over these: key path, or num_devices: the values in ascending order.
   std::map<std::string, std::vector<std::string>> over = {};
   std::string metric = {};
-  std::optional<double> value = {};  // in the unit of the report; none: `missing` says why
+  std::optional<double> value = {};  // value in the unit of the report; none: see `missing`
   std::string missing = {};          // "out of memory", "a curve without numbers"
   std::optional<double> rank = {};   // without a value: the place among the figures of its row, 1 the best
   std::string place = {};            // table and row
@@ -30,8 +30,8 @@ struct PublishedFigures {
   std::string name;
   std::string source;
   std::vector<PublishedFigure> figures;
-  // Whose figures the others of a row are divided by: conditions as in PublishedFigure::match. The first counts that
-  // has a value; empty: none.
+  // The baseline by whose figures the others in a row are divided: conditions as in PublishedFigure::match. The first
+  // counts that has a value; empty: none.
   std::vector<std::map<std::string, std::string>> baselines = {};
 };
 

@@ -12,9 +12,9 @@ namespace emplace::experiments {
 
 // Figures that differ in the agent and in the metric only, such as the methods that a paper compares on one network.
 struct PublishedRow {
-  std::string name = {};                                      // for a command line: "inception-v3-4-gpus"
+  std::string name = {};                                      // name for the command line: "inception-v3-4-gpus"
   std::string title = {};                                     // "Inception-V3, 4 GPUs"
-  std::vector<std::string> tables = {};                       // of the paper: "table 1"
+  std::vector<std::string> tables = {};                       // tables of the paper: "table 1"
   std::map<std::string, std::string> match = {};              // the conditions without those on the agent
   std::map<std::string, std::vector<std::string>> over = {};  // PublishedFigure::over
   std::vector<PublishedFigure> figures = {};

@@ -66,7 +66,7 @@ std::vector<std::string> LabelsInOrder(const ReportGrid& grid, const std::option
 Blocks ExperimentBlocks(const ExperimentRuns& runs, const RebuildProblem& rebuild, AnswerBlock* answer) {
   if (runs.trials.empty()) {
     *answer = {.question = runs.question, .answer = "No trial is finished."};
-    return WhatRanBlocks(runs);
+    return ProvenanceBlocks(runs);
   }
   std::optional<PublishedFigures> published;
   if (!runs.published.empty()) published = LoadPublished(runs.published);
@@ -78,7 +78,7 @@ Blocks ExperimentBlocks(const ExperimentRuns& runs, const RebuildProblem& rebuil
   for (Blocks part :
        {ResultBlocks(runs, grid, published ? &*published : nullptr), HardwareBlocks(runs.trials, grid.labels),
         TestBlocks(runs.trials, grid, LabelsInOrder(grid, comparison)), CurveBlocks(runs, grid),
-        PictureBlocks(runs, grid, rebuild), WhatRanBlocks(runs)}) {
+        PictureBlocks(runs, grid, rebuild), ProvenanceBlocks(runs)}) {
     blocks.insert(blocks.end(), part.begin(), part.end());
   }
   return blocks;

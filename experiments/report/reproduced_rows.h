@@ -13,9 +13,9 @@ namespace emplace::experiments {
 struct RowsOptions {
   std::string experiment = {};            // a shipped one
   std::string file = {};                  // instead of it; "": none
-  std::string row = {};                   // by name or title; "": all
+  std::string row = {};                   // name or title; "": all rows
   bool list = false;                      // the rows with an estimate of time; nothing runs
-  std::vector<std::uint64_t> seeds = {};  // of the experiment; empty: all
+  std::vector<std::uint64_t> seeds = {};  // seeds of the experiment to run; empty: all
   std::size_t jobs = 0;                   // 0: one for each core
   std::vector<std::string> outputs = {};  // .md and .csv: tables; at most one other: the folder of runs
 };

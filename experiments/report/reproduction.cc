@@ -212,7 +212,7 @@ class RowMaker {
   const PublishedFigures& published_;
   const std::vector<TrialRecord>& trials_;
   ReportGrid grid_;
-  std::vector<std::string> labels_;                 // as planned
+  std::vector<std::string> labels_;                 // in the order of the plan
   std::map<std::string, const JsonValue*> agents_;  // the first spec of each label
 };
 

@@ -44,7 +44,7 @@ struct ReproducedTable {
   std::string row = {};     // its title
   std::string column = {};  // if the row's trials are in several cells of the experiment: which
   const MetricEntry* metric = nullptr;
-  std::vector<std::string> tables = {};  // of the paper
+  std::vector<std::string> tables = {};  // tables of the paper
   std::string baseline = {};             // "expert"; "": none has both values
   // Ours that the paper lacks are left out if the experiment has none of the paper's.
   std::vector<ReproducedMethod> methods = {};  // those of the paper in its order, then ours as planned

@@ -40,7 +40,7 @@ struct Estimate {
 Estimate Negated(Estimate estimate);
 
 inline constexpr std::size_t kResamples = 2000;
-inline constexpr std::uint64_t kReportSeed = 20201;  // of every resampling; an arbitrary number
+inline constexpr std::uint64_t kReportSeed = 20201;  // seed of every resampling; an arbitrary number
 
 // Sum of values / sum of per over all observations; 0 if the second sum is 0. Requires: at least one observation.
 double SampleMean(const Sample& sample);
@@ -68,7 +68,7 @@ Estimate EstimateNestedMean(const NestedDifferences& graphs, std::uint64_t seed 
 // Tests whether paired differences are symmetric about 0.
 struct WilcoxonResult {
   std::size_t n = 0;      // number of nonzero differences; zeros are left out
-  double rank_sum = 0;    // of the positive differences
+  double rank_sum = 0;    // rank sum of the positive differences
   double p_value = 1;     // two-sided; 1 if n is 0
   bool is_exact = false;  // else the normal approximation
 };

@@ -35,7 +35,7 @@ struct CellTrials {
 struct TableCell {
   std::optional<Estimate> estimate;          // none: no trial, or an average with a cell that has none
   std::optional<PublishedFigure> published;  // matched by all its trials; of several the one with the most conditions
-  CellTrials trials;                         // of an average, the sum over its cells
+  CellTrials trials;                         // for an average, the sum over its cells
 
   // Whether the estimate is over the same problems as the other agents' in its column. Others are never ranked.
   bool IsRanked() const { return estimate && trials.IsComplete(); }

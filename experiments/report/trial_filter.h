@@ -10,7 +10,7 @@ namespace emplace::experiments {
 
 // A condition on the trials of a report.
 struct TrialCondition {
-  std::string key;                  // as in MatchText (published.h)
+  std::string key;                  // key for MatchText (published.h)
   std::vector<std::string> values;  // allowed values
 };
 

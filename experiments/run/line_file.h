@@ -20,7 +20,7 @@ class LineFile {
  private:
   std::string path_;
   int fd_;
-  int error_ = 0;  // of opening it
+  int error_ = 0;  // errno of a failed open
 };
 
 }  // namespace emplace::experiments

@@ -57,7 +57,7 @@ std::size_t ShardDigits(const std::vector<PlannedTrial>& trials) {
 }
 
 // Takes `text` up to `end` from the front of `rest`; nullopt if there is none.
-std::optional<std::string_view> TakeUpTo(std::string_view* rest, std::string_view begin, std::string_view end) {
+std::optional<std::string_view> ConsumeUpTo(std::string_view* rest, std::string_view begin, std::string_view end) {
   if (!rest->starts_with(begin)) return std::nullopt;
   rest->remove_prefix(begin.size());
   const std::size_t found = rest->find(end);
@@ -70,8 +70,8 @@ std::optional<std::string_view> TakeUpTo(std::string_view* rest, std::string_vie
 // A line as WritePlanFile writes it. Not read as JSON, because a plan may have 100,000 of them.
 PlanFile::Trial ReadTrialLine(std::string_view line) {
   PlanFile::Trial trial;
-  const auto folder = TakeUpTo(&line, R"({"folder":")", "\"");
-  const auto work = folder ? TakeUpTo(&line, R"(","work":)", ",") : std::nullopt;
+  const auto folder = ConsumeUpTo(&line, R"({"folder":")", "\"");
+  const auto work = folder ? ConsumeUpTo(&line, R"(","work":)", ",") : std::nullopt;
   constexpr std::string_view kSpec = R"(,"spec":)";
   if (!work || !line.starts_with(kSpec) || !line.ends_with('}')) throw InputError("", "is not a trial");
   const std::optional<double> number = WholeNumber<double>(*work);

@@ -32,7 +32,7 @@ class PlanFile {
 
   const std::string& folder() const { return folder_; }  // the experiment's
   const std::string& experiment() const { return experiment_; }
-  const std::string& version() const { return version_; }  // of the program that planned
+  const std::string& version() const { return version_; }  // version of the program that wrote the plan
   bool hardware() const { return hardware_; }              // trials run on real devices
   const std::vector<Trial>& trials() const { return trials_; }
   std::string FolderOf(const Trial& trial) const { return folder_ + "/" + trial.folder; }
@@ -55,7 +55,7 @@ bool HasPlan(const std::string& experiment_folder);
 // digits of their IDs, so that none holds more, because servers of shared file systems are slow in large folders.
 inline constexpr std::size_t kMostTrialsInAFolder = 100;
 
-// Beside the trials, in the experiment's folder: what workers print.
+// The output of workers, next to the trials in the experiment's folder.
 inline constexpr std::string_view kWorkersFolder = "workers";
 
 // The folders of trials in an experiment's folder, relative to it, sorted: ID or SHARD/ID.

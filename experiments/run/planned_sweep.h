@@ -16,8 +16,8 @@ struct PlannedSweep {
   ExperimentSpec experiment = {};
   TrialPlan plan = {};
   std::string folder = {};                // RUNS/EXPERIMENT, absolute
-  std::vector<std::string> folders = {};  // of each trial, absolute
-  std::size_t part_of = 0;                // of a part: how many trials the whole has
+  std::vector<std::string> folders = {};  // absolute folders of the trials
+  std::size_t part_of = 0;                // for a part of a sweep: number of trials of the whole sweep
 
   bool RunsOnHardware() const;
 };

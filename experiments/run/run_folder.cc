@@ -53,7 +53,7 @@ void MakeFolder(const std::string& path) {
   if (!error) return;
   const WriteError failed(path, error.value());
   if (failed.IsOfFileSystem()) throw failed;
-  throw InputError(path, "cannot be made (" + error.message() + ")");
+  throw InputError(path, "cannot be created (" + error.message() + ")");
 }
 
 void Remove(const std::string& path) {

@@ -69,10 +69,11 @@ std::string ReadTrialError(const std::string& trial_folder);  // "" if there is 
 
 // Summary of a finished trial for display.
 struct TrialSummary {
-  std::optional<double> best_micros;          // of its first graph
+  std::optional<double> best_micros;          // best step time on the first graph
   std::optional<double> improvement_percent;  // trial_record.h; mean over its graphs that have one
-  bool worse_than_one_device = false;         // on one of its graphs: GraphRecord::beaten_by_one_device_micros
-  double wall_seconds = 0;                    // 0 if timing.json is missing
+  bool worse_than_one_device =
+      false;                // whether this holds on one of its graphs: GraphRecord::beaten_by_one_device_micros
+  double wall_seconds = 0;  // 0 if timing.json is missing
 };
 // Throws InputError like ReadFinishedTrial.
 TrialSummary SummariseTrial(const std::string& trial_folder);

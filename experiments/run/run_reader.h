@@ -30,7 +30,7 @@ struct ExperimentRuns {
   std::string question = {};              // "" if there is none
   std::vector<std::string> metrics = {};  // empty: not specified
   std::string published = {};             // a shipped table or a file; "" if none
-  std::vector<TrialRecord> trials = {};   // by id
+  std::vector<TrialRecord> trials = {};   // ordered by id
   std::vector<UnfinishedTrial> unfinished = {};
   std::size_t abandoned = 0;           // trials that LeaveOutAbandoned (trial_filter.h) removed
   std::vector<std::string> kept = {};  // conditions of KeepTrials (trial_filter.h); empty: all trials

@@ -54,7 +54,7 @@ std::pair<std::size_t, std::size_t> ReadProgress(const std::string& folder) {
   return last;
 }
 
-std::string WhatOf(const PlanFile::Trial& trial) {
+std::string DescribePlannedTrial(const PlanFile::Trial& trial) {
   try {
     return DescribeSpec(ParseJson(trial.spec));
   } catch (const InputError&) {
@@ -63,7 +63,7 @@ std::string WhatOf(const PlanFile::Trial& trial) {
 }
 
 RunningTrial DescribeRunning(const PlanFile::Trial& trial, const std::string& folder, const ClaimSight& claim) {
-  RunningTrial running{.id = trial.id(), .what = WhatOf(trial), .holder = claim.holder};
+  RunningTrial running{.id = trial.id(), .what = DescribePlannedTrial(trial), .holder = claim.holder};
   const double now = FileSystemSeconds(folder, kClockKept).value_or(claim.renewed_unix_s);
   running.last_sign_seconds = std::max(0.0, now - claim.renewed_unix_s);
   if (claim.holder.since_unix_s > 0) running.running_seconds = std::max(0.0, now - claim.holder.since_unix_s);
@@ -72,7 +72,8 @@ RunningTrial DescribeRunning(const PlanFile::Trial& trial, const std::string& fo
 }
 
 FailedTrial DescribeFailed(const PlanFile::Trial& trial, const std::string& folder) {
-  FailedTrial failed{.id = trial.id(), .what = WhatOf(trial), .error = ReadTrialError(folder), .folder = folder};
+  FailedTrial failed{
+      .id = trial.id(), .what = DescribePlannedTrial(trial), .error = ReadTrialError(folder), .folder = folder};
   const std::vector<TrialCrash> crashes = ReadCrashes(folder);
   if (!crashes.empty()) failed.log = crashes.back().log;
   return failed;
@@ -81,7 +82,7 @@ FailedTrial DescribeFailed(const PlanFile::Trial& trial, const std::string& fold
 std::string WhyWaiting(const std::string& folder, const std::optional<ClaimSight>& claim) {
   if (claim && !claim->holder.host.empty()) {
     if (HasEnded(claim->holder)) return fmt::format("the process on {} has ended", claim->holder.host);
-    return fmt::format("the process on {} gave no sign for longer than its lease of {:.0f} s", claim->holder.host,
+    return fmt::format("the process on {} sent no heartbeat for longer than its lease of {:.0f} s", claim->holder.host,
                        claim->holder.lease_seconds);
   }
   if (const std::size_t crashes = ReadCrashes(folder).size(); crashes > 0) {
@@ -129,7 +130,7 @@ std::size_t CountPlanned(const PlanFile& plan, const std::unordered_set<std::str
 
 }  // namespace
 
-TrialSight LookAtTrial(const std::string& trial_folder) {
+TrialSight InspectTrial(const std::string& trial_folder) {
   if (IsFinished(trial_folder)) return {.state = TrialState::kFinished};
   TrialSight sight{.state = TrialState::kWaiting, .claim = SeeClaim(trial_folder)};
   if (sight.claim && !HasEnded(sight.claim->holder) &&
@@ -164,7 +165,7 @@ RunState ReadRunState(const std::string& experiment_folder) {
       continue;
     }
     const std::string folder = plan.FolderOf(trial);
-    const TrialSight sight = LookAtTrial(folder);
+    const TrialSight sight = InspectTrial(folder);
     if (sight.state == TrialState::kFinished) {
       CheckRegularFile(FileIn(folder, "trial.json"));
       finished.push_back(i);

@@ -12,7 +12,7 @@
 
 namespace emplace::experiments {
 
-// What a trial's folder says about it now.
+// The state of a trial according to its folder.
 enum class TrialState : std::uint8_t {
   kFinished,  // trial.json exists
   kFailed,    // error.txt exists
@@ -21,9 +21,9 @@ enum class TrialState : std::uint8_t {
 };
 struct TrialSight {
   TrialState state = TrialState::kWaiting;
-  std::optional<ClaimSight> claim = {};  // also one that has expired
+  std::optional<ClaimSight> claim = {};  // the claim, even if it has expired
 };
-TrialSight LookAtTrial(const std::string& trial_folder);
+TrialSight InspectTrial(const std::string& trial_folder);
 
 struct RunningTrial {
   std::string id = {};
@@ -31,15 +31,15 @@ struct RunningTrial {
   ClaimHolder holder = {};
   double running_seconds = 0;    // since the claim
   double last_sign_seconds = 0;  // since the lease was renewed
-  std::size_t evaluations = 0;   // of the last line of progress.jsonl
+  std::size_t evaluations = 0;   // value in the last line of progress.jsonl
   std::size_t budget = 0;
 };
 struct FailedTrial {
   std::string id = {};
   std::string what = {};
   std::string error = {};   // the line of error.txt
-  std::string folder = {};  // of the trial
-  std::string log = {};     // of its last crash; "" if none is known
+  std::string folder = {};  // folder of the trial
+  std::string log = {};     // log of its last crash; "" if unknown
 };
 // Trials that wait for the same reason.
 struct WaitingTrials {
@@ -57,8 +57,8 @@ struct RunState {
   std::vector<RunningTrial> running = {};
   std::vector<WaitingTrials> waiting = {};
   std::vector<std::string> differing = {};       // folders in which two runs differed: a bug
-  std::size_t others = 0;                        // folders of trials that the plan does not have
-  std::optional<double> left_seconds = {};       // with the processes that run now
+  std::size_t others = 0;                        // folders of trials that are not in the plan
+  std::optional<double> left_seconds = {};       // estimate with the processes that run now
   std::optional<double> work_left_seconds = {};  // the same for one process
 
   std::size_t num_waiting() const;

@@ -172,7 +172,7 @@ std::optional<SweepEstimator::PolicyCost> SweepEstimator::PolicyCostOf(const Tri
     try {
       known[groups] = MeasurePolicy(spec, cell);
     } catch (const agents::AgentDoesNotAnswer&) {
-      return std::nullopt;  // how long it takes is unknown
+      return std::nullopt;  // the duration is unknown
     }
     known[groups].simulated = problem.seconds_per_evaluation;
   }

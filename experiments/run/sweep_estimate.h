@@ -17,7 +17,7 @@ namespace emplace::experiments {
 
 // The estimated time of a trial, extrapolated from a few of its evaluations.
 struct TrialEstimate {
-  std::size_t evaluations = 0;  // on all graphs of its training and its transfers
+  std::size_t evaluations = 0;  // total over the graphs of its training and its transfers
   double low_seconds = 0;
   double high_seconds = 0;
   bool is_bounded = true;  // false: the agent takes too long to be measured, so `high_seconds` is not its time
@@ -40,12 +40,13 @@ class SweepEstimator {
   };
   const ProblemCost& CostOf(const GraphSource& graph, const TrialChoice& spec, const ExperimentCell& cell);
   struct PolicyCost {
-    double once = 0;            // what a search does before its second batch, such as loading a library
-    double per_evaluation = 0;  // with the simulation; on another graph the most it may be
+    double once = 0;            // time of a search before its second batch, such as loading a library
+    double per_evaluation = 0;  // time per evaluation, including the simulation; for another graph an upper limit
     double least_per_evaluation = 0;
-    double simulated = 0;        // seconds_per_evaluation of the graph that was measured
-    bool had_one_batch = false;  // so that the two are not distinguished, and `per_evaluation` may be what is done once
-    std::optional<std::size_t> evaluations = {};  // of a search that ended before its budget
+    double simulated = 0;  // seconds_per_evaluation of the graph that was measured
+    bool had_one_batch =
+        false;  // whether the two cannot be distinguished, so that `per_evaluation` may include the constant part
+    std::optional<std::size_t> evaluations = {};  // evaluations of a search that ended before its budget
   };
   // The cost of a search; none if the agent has one answer that takes long. `measure`: this is the trial's first graph.
   // It is measured unless a graph of half to twice as many groups already was.

@@ -138,8 +138,9 @@ SweepOutcome RunSweep(const PlannedSweep& sweep, std::size_t jobs, const std::st
 
 void PrintFailedTrials(const PlannedSweep& sweep, std::size_t failed) {
   if (failed == 0) return;
-  PrintMessage(fmt::format("{}: {} of {} failed (error.txt in its folder of {} says why); the same command tries again",
-                           sweep.experiment.name, failed, Counted(sweep.plan.trials.size(), "trial"), sweep.folder));
+  PrintMessage(
+      fmt::format("{}: {} of {} failed (error.txt in its folder of {} gives the reason); the same command retries",
+                  sweep.experiment.name, failed, Counted(sweep.plan.trials.size(), "trial"), sweep.folder));
 }
 
 }  // namespace emplace::experiments

@@ -46,10 +46,10 @@ class SweepView {
   std::size_t num_trials_;
   std::size_t processes_;
   Progress progress_;
-  std::size_t finished_ = 0;  // in this run or before
+  std::size_t finished_ = 0;  // finished in this run or before
   std::size_t failed_ = 0;
   double work_left_ = 0;
-  double work_done_ = 0;  // in this run
+  double work_done_ = 0;  // work done in this run
   double seconds_ = 0;    // time that it took
 };
 

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostClaimBytes = 4096;
-constexpr double kLongestLeaseSeconds = 86400;  // as --lease allows
+constexpr double kLongestLeaseSeconds = 86400;  // the limit of --lease
 
 std::string LockOf(const std::string& folder) { return (fs::path(folder) / "lock").string(); }
 std::string NextOf(const std::string& lock) { return lock + ".next"; }
@@ -58,7 +58,7 @@ std::string StartOf(const std::string& process) {
   std::istringstream rest(line.substr(name_end + 1));
   std::string field;
   constexpr int kState = 3;
-  constexpr int kStartTime = 22;  // of proc(5)
+  constexpr int kStartTime = 22;  // index of the field in proc(5)
   for (int number = kState; number <= kStartTime; ++number) {
     rest >> field;
     if (number == kState && (field == "Z" || field == "X")) return "";

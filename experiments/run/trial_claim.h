@@ -25,7 +25,7 @@ struct ClaimHolder {
   std::string host = {};
   std::string boot = {};      // identifies a run of the host's kernel and the namespace of its processes; "": unknown
   std::int64_t process = 0;   // its ID there
-  std::string started = {};   // when the process started, in the kernel's ticks
+  std::string started = {};   // start of the process in kernel ticks
   std::string instance = {};  // distinguishes all claims
   double lease_seconds = 0;
   double since_unix_s = 0;  // the file system's time of the claim
@@ -40,7 +40,7 @@ bool HasEnded(const ClaimHolder& holder);
 // The claim in a folder.
 struct ClaimSight {
   ClaimHolder holder;  // empty, with the default lease, if the file is not readable as a claim
-  std::string text;    // of the file
+  std::string text;    // content of the file
   double renewed_unix_s = 0;
 };
 // Opens the file, so that a network file system asks its server. nullopt if there is none.

@@ -91,7 +91,7 @@ void SetLowerBound(const agents::SearchSpec& spec, const agents::SearchProblem& 
     record->lower_bound_micros = report.lower_bound_micros;
     record->lower_bound_method = report.lower_bound_method;
   } else {
-    const Bounds bounds = ComputeBounds(problem.graph, problem.cluster, problem.costs);  // of one micro-batch
+    const Bounds bounds = ComputeBounds(problem.graph, problem.cluster, problem.costs);  // bounds of one micro-batch
     record->lower_bound_micros = bounds.lower_bound_micros;
     record->lower_bound_method = bounds.lower_bound_method;
   }

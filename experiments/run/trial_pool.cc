@@ -24,7 +24,7 @@ namespace emplace::experiments {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(100);
-// What sends a signal often sends it twice: to the process, and to its group.
+// Signals are often sent twice: to the process, and to its group.
 constexpr std::chrono::milliseconds kSameSignal(200);
 // A trial that another process runs is looked at after the first delay, and then less and less often.
 constexpr std::chrono::milliseconds kFirstDelay(250);
@@ -124,7 +124,7 @@ bool TrialPool::TakeJob(const PoolEvents& events, Slot* slot) {
     } else {
       return false;
     }
-    switch (LookAtTrial(job.folder).state) {
+    switch (InspectTrial(job.folder).state) {
       case TrialState::kFinished:
         RemoveLeftClaims(job.folder);
         events.on_end({.number = job.number, .elsewhere = true});
@@ -193,7 +193,7 @@ void TrialPool::Crashed(int status, Slot* slot, const PoolEvents& events) {
     WriteTrialError(folder, verdict);
     return events.on_end({.number = slot->job.number, .failed = true});
   }
-  events.on_note(fmt::format("{}: {}; it is tried again", folder, how));
+  events.on_note(fmt::format("{}: {}; it will be retried", folder, how));
   // If all trials of one agent crash, they shall not be the next ones.
   std::rotate(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(ready_.size() / 2), ready_.end());
   ready_.push_back(std::move(slot->job));

@@ -32,9 +32,9 @@ struct TrialEnd {
 };
 
 struct PoolOptions {
-  std::size_t processes = 1;  // that compute; as many more may be writing the files of short trials
+  std::size_t processes = 1;  // processes that compute; the same number may be writing the files of short trials
   std::chrono::milliseconds lease = kDefaultLease;
-  std::chrono::milliseconds grace = std::chrono::seconds(5);  // for saving checkpoints, after a stop
+  std::chrono::milliseconds grace = std::chrono::seconds(5);  // time for saving checkpoints after a stop
   // If the first trials all fail, for whatever reason, this machine is taken to be at fault.
   bool stop_if_first_fail = false;
 };
@@ -48,11 +48,11 @@ struct PoolEvents {
 
 enum class PoolResult : std::uint8_t {
   kWhole,        // all trials have ended, here or elsewhere
-  kStopped,      // by a signal
+  kStopped,      // stopped by a signal
   kKeepsFailing  // several trials in a row crashed here at once, or the first ones all failed
 };
 
-// What to say of trials that ran twice with different results. Requires: at least one.
+// The message about trials that ran twice with different results. Requires: at least one.
 std::string DifferenceText(const std::vector<std::string>& folders);
 
 // One worker: runs trials that no other worker holds, each in a process (trial_runner.h). While a pool exists, SIGINT,
@@ -76,7 +76,7 @@ class TrialPool {
   struct Slot {
     std::unique_ptr<TrialRunner> runner;
     TrialJob job;
-    std::chrono::milliseconds delay{};  // of the job, if it was delayed before
+    std::chrono::milliseconds delay{};  // delay of the job, if it was delayed before
   };
   // A trial that another process runs, or ran.
   struct Delayed {

@@ -14,7 +14,7 @@
 
 namespace emplace::experiments {
 
-// What to do about a damaged trial.json.
+// Advice about a damaged trial.json.
 inline constexpr std::string_view kRunAgain = "without trial.json and timing.json the same sweep runs the trial again";
 
 // The content of trial.json and timing.json, for writing and reading. Each struct has one list of its fields for both
@@ -46,11 +46,11 @@ struct EpisodeTrace {
   bool argmax = false;                      // not used for training
   std::optional<double> entropy = {};       // mean over steps of H / log D
   std::optional<double> final_micros = {};  // step time of the episode's last placement
-  double evaluations = 0;                   // on its graph so far
+  double evaluations = 0;                   // evaluations on its graph so far
   std::optional<double> mean_micros = {};   // mean step time of placements sampled from the policy
   std::optional<double> best_micros = {};   // shortest step time in the episode
   // Not in the file where the agent does not know them:
-  std::optional<double> gradient_norm = {};    // of the episode's update, before clipping
+  std::optional<double> gradient_norm = {};    // norm for the episode's update, before clipping
   std::optional<double> grouper_entropy = {};  // like `entropy`, of the choice of groups
   std::optional<double> tied = {};             // decisions with several most likely choices
   std::optional<LeftOutTrace> left_out = {};   // episodes without a record, before this one
@@ -96,10 +96,11 @@ struct GraphRecord {
   double num_ops = 0;
   double num_groups = 0;
   double num_devices = 0;
-  std::optional<double> single_device_micros = {};  // of everything on one device; not recorded by earlier versions
-  std::optional<double> start_micros = {};          // of the first placement evaluated
-  std::optional<double> best_micros = {};           // none: nothing that fits was found
-  std::optional<double> improvement = {};           // percent
+  std::optional<double> single_device_micros =
+      {};                                   // step time with everything on one device; not recorded by earlier versions
+  std::optional<double> start_micros = {};  // step time of the first placement evaluated
+  std::optional<double> best_micros = {};   // none: nothing that fits was found
+  std::optional<double> improvement = {};   // percent
   // Everything on one accelerator fits, and takes this, which is less than the best; none: it is not so.
   std::optional<double> beaten_by_one_device_micros = {};
   double lower_bound_micros = 0;
@@ -107,9 +108,9 @@ struct GraphRecord {
   double evaluations = 0;
   double fitting = 0;                                 // evaluations whose placement fits
   std::optional<double> saturated = {};               // evaluations at the floor of the reward; none: it has no floor
-  std::string warning = {};                           // of many such evaluations; "": none
+  std::string warning = {};                           // warning about many such evaluations; "": none
   std::vector<std::pair<double, double>> trace = {};  // (evaluations, best step time), ascending; archives may lack it
-  std::vector<EpisodeTrace> episodes = {};            // of learning agents
+  std::vector<EpisodeTrace> episodes = {};            // episodes of learning agents
   bool finished = true;  // not in the file; set by the maker of a record of a running search
 
   static void Fields(auto& visit, auto& self) {
@@ -133,12 +134,12 @@ struct TransferRecord {
   double num_ops = 0;
   double num_groups = 0;
   double num_devices = 0;
-  std::optional<double> single_device_micros = {};  // as in GraphRecord
+  std::optional<double> single_device_micros = {};  // see GraphRecord
   std::optional<double> start_micros = {};
   std::optional<double> best_micros = {};
   std::optional<double> improvement = {};                  // percent
-  std::optional<double> beaten_by_one_device_micros = {};  // as in GraphRecord
-  std::optional<double> final_micros = {};                 // of the policy's last placement; none if it does not fit
+  std::optional<double> beaten_by_one_device_micros = {};  // see GraphRecord
+  std::optional<double> final_micros = {};  // step time of the policy's last placement; none if it does not fit
   double evaluations = 0;
 
   static void Fields(auto& visit, auto& self) {
@@ -157,7 +158,7 @@ std::optional<double> ImprovementPercent(const std::optional<double>& single_dev
 
 // One placement that was measured on hardware during a search.
 struct HardwareCheck {
-  std::size_t evaluation = 0;  // from 1
+  std::size_t evaluation = 0;  // number of the evaluation, from 1
   double simulated_micros = 0;
   std::optional<double> measured_micros;  // none: it does not fit
 
@@ -211,16 +212,16 @@ struct TrialRecord {
   std::string folder;  // its path
   JsonValue spec;
   std::string label;     // agent.label of the spec
-  std::string seed;      // of the spec
-  std::string version;   // of emplace
-  std::string revision;  // of git
+  std::string seed;      // seed in the spec
+  std::string version;   // version of emplace
+  std::string revision;  // git revision
   std::vector<GraphRecord> graphs;
   std::vector<TransferRecord> transfers;
   std::optional<TimingRecord> timing;
   std::string placement_fingerprint = {};  // of the text of best_placement.json; "" if none, or not recorded (version
                                            // 1)
   JsonValue experiment = {};               // its name, as in the spec; null: not given
-  double evaluations = 0;                  // on all graphs, without transfers
+  double evaluations = 0;                  // total over all graphs, without transfers
 
   static void Fields(auto& visit, auto& self) {
     const bool has_experiment = self.experiment.template As<std::monostate>() == nullptr;

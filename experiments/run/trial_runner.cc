@@ -38,7 +38,7 @@ constexpr std::array<std::pair<std::string_view, RunnerReply>, 7> kReplies = {
      {"differs", RunnerReply::kDiffers},
      {"unwritable", RunnerReply::kCannotWrite}}};
 
-// What a runner says before its reply, when it only writes the files of a short trial: that is waiting for the disk.
+// The message of a runner before its reply, when it only writes the files of a short trial and waits for the disk.
 constexpr std::string_view kPublishing = "publishing\n";
 
 [[noreturn]] void Fail(const std::string& what) {

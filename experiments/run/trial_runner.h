@@ -51,7 +51,7 @@ class TrialRunner {
   void Start(const std::string& folder);
   // The reply, if there is one; it is then not running any more. Notes what is said before it.
   std::optional<RunnerReply> TakeReply();
-  // What was written to its standard error since the last call.
+  // Its output on standard error since the last call.
   std::string TakeSaid();
   // Asks it to save a checkpoint and to end the trial.
   void Interrupt() const;
@@ -70,7 +70,7 @@ class TrialRunner {
   std::chrono::duration<double> longest_{};
 };
 
-// What runs in that process: reads folders from standard input, and writes a reply for each to it.
+// The main loop of that process: reads folders from standard input, and writes a reply for each to it.
 int ServeTrials(std::chrono::milliseconds lease);
 
 }  // namespace emplace::experiments

@@ -67,7 +67,7 @@ std::string LogsOf(const WorkerScript& script) { return (fs::path(script.folder)
 
 struct Piped {
   int status = 0;
-  std::string output;  // of both streams
+  std::string output;  // output of both streams
 };
 
 Piped RunCommand(const std::string& command) {
@@ -148,7 +148,7 @@ std::string SubmitToSlurm(const WorkerScript& script, const std::string& text) {
   const std::string file = (fs::path(script.folder) / "workers.sh").string();
   std::error_code error;
   fs::create_directories(LogsOf(script), error);  // sbatch does not make the folder of --output
-  if (error) throw InputError(LogsOf(script), "cannot be made (" + error.message() + ")");
+  if (error) throw InputError(LogsOf(script), "cannot be created (" + error.message() + ")");
   WriteFile(file, [&text](std::ostream& out) { out << text; });
   const Piped ran = RunCommand(ShellQuoted(FindSbatch()) + " --parsable " + ShellQuoted(file));
   const std::string last = ran.output.substr(ran.output.rfind('\n') + 1);

@@ -7,7 +7,7 @@
 
 namespace emplace::experiments {
 
-// What starts the workers of a planned sweep.
+// The script that starts the workers of a planned sweep.
 struct WorkerScript {
   std::string program;     // absolute path of emplace
   std::string experiment;  // its name
@@ -15,7 +15,7 @@ struct WorkerScript {
   std::size_t workers = 1;
   std::size_t jobs = 1;
   double lease_seconds = 0;                 // 0: the default
-  std::vector<std::string> sbatch_options;  // as lines after #SBATCH
+  std::vector<std::string> sbatch_options;  // written as lines after #SBATCH
 };
 
 // Options as given on the command line ("-p", "cpu", "--time=1:00:00"), one option a line, quoted where necessary.

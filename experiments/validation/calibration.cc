@@ -74,7 +74,7 @@ CalibrationFigure ReadFigure(const JsonNode& node) {
 
 struct Run {
   CalibrationRow row;
-  double busy_seconds = 0;  // of op times, to which a scale applies
+  double busy_seconds = 0;  // total of op times, to which a scale applies
 };
 
 // The memory of the last device, which is an accelerator if there is one. 0: no limit.

@@ -42,11 +42,11 @@ CalibrationSpec ReadCalibration(std::istream& in, const std::string& file);
 
 struct CalibrationRow {
   const CalibrationFigure* figure = nullptr;
-  std::string device_kind;  // of `device`
+  std::string device_kind;  // kind of `device`
   double seconds = 0;       // simulated
   bool fits = false;
-  double peak_bytes = 0;      // of the device with the highest peak; 0 if an agent found nothing that fits
-  double capacity_bytes = 0;  // of a device
+  double peak_bytes = 0;      // largest peak of a device; 0 if an agent found nothing that fits
+  double capacity_bytes = 0;  // capacity of a device
   // Simulated / published; none if the paper ran out of memory.
   std::optional<double> ratio;
 };
@@ -56,7 +56,7 @@ struct CalibrationResult {
   // For each device kind with figures to fit, the factor on all op times that makes the simulated times equal to the
   // published ones. It is the geometric mean for several figures. Gaps between ops are not scaled.
   std::map<std::string, double> fitted_scales;
-  std::optional<double> median_held_out_error;  // of |ratio - 1| over held-out times
+  std::optional<double> median_held_out_error;  // median of |ratio - 1| over held-out times
   std::size_t oom_cells = 0;
   std::size_t oom_agreed = 0;
 };

@@ -21,7 +21,7 @@ Spread SpreadOf(const std::vector<double>& values);
 
 // The distribution of a quantity over the graphs of a family: a row of the table.
 struct FamilyRow {
-  std::string quantity;  // with its unit
+  std::string quantity;  // name of the quantity, with its unit
   Spread spread;
 };
 

@@ -14,9 +14,9 @@ namespace emplace::experiments {
 
 // Sizes of a network that papers publish.
 struct NetworkSize {
-  std::optional<double> ops;            // of a training step
+  std::optional<double> ops;            // ops of a training step
   std::optional<double> parameters;     // trained
-  std::optional<double> multiply_adds;  // of the forward convolutions and matrix products of one example
+  std::optional<double> multiply_adds;  // multiply-adds of the forward convolutions and matrix products for one example
 };
 
 // A row of experiments/published/networks.yaml.

@@ -37,8 +37,8 @@ double UnionOf(std::vector<BusySpan> intervals) {
 
 // When things happen in one of the two steps, measured or simulated.
 struct Course {
-  std::vector<BusySpan> ops;   // by OpId
-  std::vector<BusySpan> runs;  // as MeasuredStep::runs
+  std::vector<BusySpan> ops;   // indexed by OpId
+  std::vector<BusySpan> runs;  // see MeasuredStep::runs
   double step_time = 0;
 };
 
@@ -108,7 +108,7 @@ class ReplayComparison {
       for (const OpId before : graph_.control_inputs(run.first)) {
         const std::size_t at = Index(placement_[before]);
         if (at == device) continue;
-        double& last = measured_.gpu_of[at] == datasets::MeasuredStep::kNoGpu ? launched : joined;
+        double& last = measured_.gpu_of[at] == datasets::MeasuredStep::kInvalidGpu ? launched : joined;
         last = std::max(last, course.ops[Index(before)].end);
       }
       // The host comes first: what is not launched cannot wait for a stream.
@@ -127,7 +127,7 @@ class ReplayComparison {
   std::vector<std::size_t> Streams() const {
     std::vector<std::size_t> streams;
     for (std::size_t d = 0; d < cluster_.num_devices(); ++d) {
-      if (measured_.gpu_of[d] != datasets::MeasuredStep::kNoGpu) streams.push_back(d);
+      if (measured_.gpu_of[d] != datasets::MeasuredStep::kInvalidGpu) streams.push_back(d);
     }
     return streams;
   }
@@ -138,7 +138,7 @@ class ReplayComparison {
   const Cluster& cluster_;
   const Placement& placement_;
   const datasets::MeasuredStep& measured_;
-  std::vector<std::vector<std::size_t>> runs_of_;  // by device, in their order
+  std::vector<std::vector<std::size_t>> runs_of_;  // indexed by device, in their order
 };
 
 }  // namespace

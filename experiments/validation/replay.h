@@ -23,7 +23,7 @@ inline constexpr std::size_t kNumIdleCauses = 3;
 // Per cent of a measured time that its simulation lacks; below 0: what it has too much.
 double UnexplainedPercent(double simulated, double measured);
 
-// What the unexplained time of a stream consists of, in µs.
+// The components of the unexplained time of a stream, in µs.
 struct Unexplained {
   double without_call = 0;  // activities that no call started
   double idle = 0;          // idle times of at least kLongIdleMicros that nothing in the trace accounts for
@@ -37,10 +37,10 @@ struct ReplayStream {
   std::size_t activities = 0;
   double busy = 0;
   double measured_busy = 0;
-  double end = 0;  // of its last activity
+  double end = 0;  // end of its last activity
   double measured_end = 0;
   Unexplained unexplained;
-  std::array<double, kNumIdleCauses> idle{};  // by IdleCause
+  std::array<double, kNumIdleCauses> idle{};  // indexed by IdleCause
   std::array<double, kNumIdleCauses> measured_idle{};
 };
 
@@ -57,17 +57,17 @@ struct Replay {
   double attributed_percent = 0;
   double step_time = 0;
   double measured_step_time = 0;
-  double gpu_busy = 0;  // of each GPU the time in which at least one of its streams is busy; the sum over all GPUs
+  double gpu_busy = 0;  // time for which at least one stream of a GPU is busy, summed over all GPUs
   double measured_gpu_busy = 0;
   double measured_own_busy = 0;  // the same without what was launched before the step
-  double measured_own_span = 0;  // from the first start of what was launched in the step to the last end
-  std::size_t steps = 1;         // in the window
+  double measured_own_span = 0;  // time from the first start to the last end of activities launched in the step
+  std::size_t steps = 1;         // number of steps in the window
   std::string step;              // the one that was replayed: a number, "all" or "mean"
-  Unexplained unexplained;       // of the stream where it is most
+  Unexplained unexplained;       // values of the stream with the most
   std::vector<std::string> gpus;
   std::vector<ReplayStream> streams;
-  ReplayErrors starts;          // of GPU activities
-  StepExplanation explanation;  // of the simulated step
+  ReplayErrors starts;          // errors of the starts of GPU activities
+  StepExplanation explanation;  // explanation of the simulated step
 
   double StepError() const { return measured_step_time > 0 ? step_time / measured_step_time - 1 : 0; }
   double UnexplainedPercent() const { return experiments::UnexplainedPercent(step_time, measured_step_time); }

@@ -12,7 +12,7 @@
 
 namespace emplace::experiments {
 
-// What an earlier validation measured of a placement. Times in µs.
+// The measurements of a placement by an earlier validation. Times in µs.
 struct EarlierCase {
   double simulated_micros = 0;
   double measured_micros = 0;
@@ -21,7 +21,7 @@ struct EarlierCase {
 // The measured cases of an `emplace.validation` file, by label. Throws InputError, its place in the file.
 std::map<std::string, EarlierCase> ReadValidation(std::istream& in);
 
-// What an earlier validation says of this one, as if it were a prediction: the machine's own error from one hour to
+// The errors of an earlier validation as a prediction of this one: the machine's own error from one hour to
 // another. Of placements that both measured; nullopt if there is none. Throws InputError if the simulator gives one of
 // them another time than it did: it is another placement, or the profile has changed.
 std::optional<StepErrors> CompareWithEarlier(const std::map<std::string, EarlierCase>& earlier,

@@ -38,10 +38,10 @@ struct MeasuredCall {
   std::size_t kernels = 0;
   double measured = 0;
   double roofline = 0;
-  std::vector<std::pair<OpId, double>> ops = {};  // with roofline's times
+  std::vector<std::pair<OpId, double>> ops = {};  // ops with their roofline times
 };
 
-// What a graph holds of both times.
+// Both times of the ops of a graph.
 struct MeasuredCalls {
   std::string kind;
   std::vector<MeasuredCall> calls;
@@ -56,7 +56,7 @@ std::string CallOf(const Op& op) {
   return attrs.is_object() && attrs.contains("op_call") ? attrs["op_call"].dump() : "";
 }
 
-std::string KindOfMostTime(const Graph& graph) {
+std::string FindDominantKind(const Graph& graph) {
   std::map<std::string_view, double> times;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(MakeId<OpId>(i));
@@ -117,7 +117,7 @@ nlohmann::ordered_json JsonOf(const RooflineRow& row) {
 
 MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
   MeasuredCalls found;
-  found.kind = KindOfMostTime(graph);
+  found.kind = FindDominantKind(graph);
   const Cluster cluster(found.kind, "", {{.name = "device:0", .kind = found.kind, .memory = std::nullopt}},
                         std::vector<Link>(1), Channels::kPerDevice);
   const std::unique_ptr<CostModel> model = MakeRooflineCostModel(options);

@@ -21,7 +21,7 @@ struct RooflineRow {
   std::string name;  // a class, or an operator
   OpClass op_class = OpClass::kNone;
   std::size_t calls = 0;
-  std::size_t kernels = 0;  // of the trace; of an Execution Trace, which does not hold them, the calls
+  std::size_t kernels = 0;  // kernels in the trace; for an Execution Trace, which does not contain them, the calls
   double measured = 0;
   double roofline = 0;
   // Statistics of the calls' |roofline / measured - 1|.
@@ -33,13 +33,13 @@ struct RooflineRow {
 };
 
 struct RooflineCheck {
-  std::string kind;                    // of device, as the catalogue names it
+  std::string kind;                    // device kind in the catalogue
   std::vector<RooflineRow> classes;    // those that occur, the largest measured time first
   std::vector<RooflineRow> operators;  // likewise
   RooflineRow total;
-  // What is not compared.
+  // Times that are not compared.
   double transfers = 0;              // collectives, copies from and to the host
-  double unknown_time = 0;           // of operators that roofline does not know
+  double unknown_time = 0;           // time of operators that roofline does not support
   std::vector<std::string> unknown;  // their names, the largest time first
   // The step as it is simulated with roofline's times in place of those that are compared. None without a trace's step.
   std::optional<double> step_time = {};

@@ -51,7 +51,7 @@ MeanOfRounds MeanOver(std::vector<double> values) {
   EMPLACE_CHECK(!values.empty());
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
-  const std::size_t cut = n / 10;  // at either end
+  const std::size_t cut = n / 10;  // number of rounds cut off at either end
   const std::size_t kept = n - 2 * cut;
   MeanOfRounds trimmed{.mean = TrimmedMean(values)};
   if (n < 3) return trimmed;

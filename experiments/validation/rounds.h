@@ -16,7 +16,7 @@ namespace emplace::experiments {
 
 struct RoundsOptions {
   std::size_t rounds = 10;
-  std::uint64_t seed = 1;  // of the order within each round
+  std::uint64_t seed = 1;  // seed of the order within each round
 };
 
 // Step times in µs.

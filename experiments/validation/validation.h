@@ -25,8 +25,8 @@ namespace emplace::experiments {
 // The simulator's prediction of a step. Times in µs.
 struct PredictedStep {
   double micros = 0;
-  std::vector<double> busy;   // by device, without gaps
-  std::vector<double> start;  // by OpId
+  std::vector<double> busy;   // indexed by device, without gaps
+  std::vector<double> start;  // indexed by OpId
 };
 
 // One placement, simulated and measured. Times in µs.
@@ -35,15 +35,15 @@ struct ValidationCase {
   bool simulated_fits = true;
   PredictedStep simulated;
   profiler::HardwareStep measured;
-  std::vector<double> measured_busy;  // by device
-  std::vector<double> measured_op;    // by OpId: duration
+  std::vector<double> measured_busy;  // indexed by device
+  std::vector<double> measured_op;    // indexed by OpId: duration
   // Simulated with op times and contention measured between the steps (HardwareOptions::interleave) instead of the
   // profile's. The remaining error is not caused by changes of the machine since the profile.
   std::optional<PredictedStep> interleaved;
   // How many times as fast as the reference it is, if it was measured in rounds. `measured.step_micros` are its rounds
   // then, each as if the machine had been as it was on average, and other measured times are trimmed means over rounds.
   std::optional<MeanOfRounds> speed_up;
-  std::size_t steps = 0;  // that were counted: of all rounds
+  std::size_t steps = 0;  // counted steps of all rounds
 
   // Whether it fits according to both, so that times can be compared.
   bool Compared() const { return simulated_fits && measured.result.fits_memory; }
@@ -71,11 +71,12 @@ struct OpError {
 
 // Errors of a predicted step time, relative to the measured one (0.05 is 5 %).
 struct StepErrors {
-  double median = 0;  // of absolute errors
+  double median = 0;  // median of absolute errors
   double p90 = 0;
   double largest = 0;
   double mean_signed = 0;
-  std::optional<double> spearman;  // of predicted and measured step times; none if fewer than 3 or all are equal
+  std::optional<double>
+      spearman;  // correlation of predicted and measured step times; none if there are fewer than 3 or all are equal
   std::optional<double> pearson;
 };
 // Requires: equal numbers of both, at least one.
@@ -98,7 +99,7 @@ struct ValidationSummary {
   // Over the compared placements.
   PredictionErrors simulated;
   std::optional<PredictionErrors> interleaved;  // if all have it
-  std::size_t op_samples = 0;                   // that each op's times between the steps are of, at least
+  std::size_t op_samples = 0;                   // smallest number of samples of an op's times between the steps
   // How many times as long ops take while other devices are busy, over all ops: as measured between the steps, and as
   // the costs have it. Of placements on several devices, where interleaved.
   struct Contention {
@@ -109,8 +110,8 @@ struct ValidationSummary {
   double median_step_spread = 0;  // (largest - smallest) / step time of the counted steps: measurement noise
   std::size_t counted_steps = 0;
   std::size_t disturbed_steps = 0;  // counted steps during which other processes disturbed a device
-  std::string load_advice;          // what to do about other programs on the cores meanwhile; "": nothing
-  std::string clock_advice;         // which devices were slower than they can be, and why; "": none
+  std::string load_advice;          // advice about other programs that used the cores; "": none
+  std::string clock_advice;         // devices that were slower than they can be, with the reason; "": none
   // Results for placements that were measured in rounds.
   std::string reference;                  // "everything on cpu:0"
   double reference_micros = 0;            // its step time, trimmed mean
@@ -119,7 +120,7 @@ struct ValidationSummary {
   // The errors of odd rounds as predictions of even ones: no simulator can predict the machine better than it repeats
   // itself.
   std::optional<StepErrors> ceiling;
-  std::optional<StepErrors> rerun;  // what an earlier run says of this one (rerun.h), if one was given
+  std::optional<StepErrors> rerun;  // prediction of this run by an earlier one (rerun.h), if given
   std::vector<OpError> ops;         // the largest contributions to the error by |simulated - measured|, largest first
 };
 

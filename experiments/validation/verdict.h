@@ -9,7 +9,7 @@
 
 namespace emplace::experiments {
 
-// What a validation says, in sentences: how much faster the placement that is best in the simulator is for real, and
+// The conclusions of a validation, in sentences: how much faster the simulator's best placement is in reality, and
 // how sure that is; whether the order of placements is kept; how near the simulator comes, beside how near the machine
 // comes to itself; and whether others disturbed the measurement. Empty if nothing was compared.
 std::vector<std::string> Verdict(std::span<const ValidationCase> cases, const ValidationSummary& summary);

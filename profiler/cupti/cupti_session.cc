@@ -120,7 +120,7 @@ void CUPTIAPI BufferRequested(std::uint8_t** buffer, std::size_t* size, std::siz
   if (*buffer == nullptr) *buffer = spare_buffer.exchange(nullptr);
   // Without the spare one too there is none, and CUPTI counts the records as dropped.
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *max_records = 0;  // as many as fit
+  *max_records = 0;  // no limit
 }
 
 void CUPTIAPI BufferCompleted(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
@@ -146,7 +146,7 @@ CopyKind KindOf(std::uint8_t kind) {
   }
 }
 
-// What all records of work on a device have.
+// Fields that all records of work on a device share.
 template <typename Activity, typename Record>
 Activity Common(const Record& record) {
   Activity activity;
@@ -259,7 +259,7 @@ void KeepCallsThatWork(ActivityTrace* trace) {
                 [&](const RuntimeCall& call) { return !call.launches_kernel && !ids.contains(call.correlation); });
 }
 
-std::size_t DroppedSinceLastAsked() {
+std::size_t DroppedSinceLastCall() {
   std::size_t dropped = 0;
   Check(cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped), "cuptiActivityGetNumDroppedRecords");
   return dropped;
@@ -272,7 +272,7 @@ class Session : public ActivitySession {
     SetUp();
     FlushAll();
     Take();
-    static_cast<void>(DroppedSinceLastAsked());
+    static_cast<void>(DroppedSinceLastCall());
     is_running_ = true;
     try {
       for (const CUpti_ActivityKind kind : kKinds) {
@@ -296,7 +296,7 @@ class Session : public ActivitySession {
       AddAll(buffer, &trace);
     }
     KeepCallsThatWork(&trace);
-    trace.dropped = DroppedSinceLastAsked();
+    trace.dropped = DroppedSinceLastCall();
     return trace;
   }
 
@@ -357,7 +357,7 @@ class Session : public ActivitySession {
 };
 
 ActivitySession* TheSession() {
-  static Session* const session = new Session;  // for good
+  static Session* const session = new Session;  // never destroyed
   return session;
 }
 

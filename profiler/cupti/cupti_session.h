@@ -31,7 +31,7 @@ class ActivitySession {
 // CUPTI's. Throws InputError if there is none in this build, or its library cannot be loaded.
 ActivitySession& CuptiSession();
 
-// What that library holds, under the name kCuptiName. As in torch_plugin.h, program and library share no code.
+// The content of that library, under the name kCuptiName. As in torch_plugin.h, program and library share no code.
 struct CuptiExports {
   ActivitySession* (*session)();  // stays for good
 };

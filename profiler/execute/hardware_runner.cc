@@ -41,7 +41,7 @@ class HardwareRunner::Machine {
   }
 
   ~Machine() {
-    // What a device made is freed before it goes.
+    // Objects of a device are freed before the device.
     step_.reset();
     prepared_.clear();
     sampler_.reset();
@@ -91,7 +91,7 @@ class HardwareRunner::Machine {
     for (std::size_t n = 0; n < recipes_.size(); ++n) {
       WorkerOf(program_.steps[n].device).persistent += graph_.op(MakeId<OpId>(n)).persistent;
     }
-    // What moves leaves first, or a device would hold it beside what comes.
+    // Moved tensors are freed first, or a device would hold them together with the incoming ones.
     for (std::size_t n = 0; n < recipes_.size(); ++n) {
       if (prepared_[n].device != program_.steps[n].device) prepared_[n] = {};
     }
@@ -246,9 +246,9 @@ class HardwareRunner::Machine {
   const std::vector<OpRecipe> recipes_;
   std::mutex mutex_;  // one placement at a time
 
-  // What is prepared for the placement.
+  // State prepared for the placement.
   PlacedProgram program_;
-  std::vector<PreparedOp> prepared_;  // by OpId
+  std::vector<PreparedOp> prepared_;  // indexed by OpId
   std::optional<StepRun> step_;       // while it is measured
   std::optional<OpSampler> sampler_;  // the same, where asked for
 

@@ -30,19 +30,19 @@ struct HardwareOptions {
   double patience_seconds = 0;  // spent on steps that do not count because others disturbed a device (disturbance.h)
   std::optional<double> known_probe_micros = {};  // the fastest probe of a core that is known
   bool interleave = false;                        // between steps the ops are run by themselves too (op_sampler.h)
-  std::uint64_t seed = 1;                         // of the contents of inputs and weights
+  std::uint64_t seed = 1;                         // seed for the contents of inputs and weights
 };
 
-// What was measured of one placement. Times in µs.
+// The measurements of one placement. Times in µs.
 struct HardwareStep {
   StepResult result;                // starts: of the step in `timeline`
   std::vector<double> step_micros;  // the counted steps, in order; those least disturbed of all that were run
-  std::size_t disturbed = 0;        // of them, those in which others disturbed a device
+  std::size_t disturbed = 0;        // counted steps during which other programs disturbed a device
   Timeline timeline;                // the counted step closest to the step time; with a GPU, one more step (below)
   // With `interleave`: what ops take by themselves, alone and beside a busy device: medians of samples right after the
   // counted steps.
   OpSampler::Times op_times;
-  ClockWatch clocks;    // of the devices, after the counted steps
+  ClockWatch clocks;    // clocks of the devices after the counted steps
   std::string failure;  // why it does not fit; "" if it does
 };
 

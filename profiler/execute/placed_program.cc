@@ -100,7 +100,7 @@ class Maker {
   const Graph& graph_;
   const Placement& placement_;
   PlacedProgram program_;
-  std::vector<std::uint32_t> own_slots_;  // by TensorId
+  std::vector<std::uint32_t> own_slots_;  // indexed by TensorId
   std::map<std::pair<TensorId, DeviceId>, std::uint32_t> copied_slots_;
 };
 

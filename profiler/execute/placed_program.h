@@ -28,20 +28,20 @@ struct PlacedProgram {
   };
   struct Step {
     DeviceId device{};
-    std::uint32_t waits = 0;             // for this many producers, copies and control edges
+    std::uint32_t waits = 0;             // number of producers, copies and control edges to wait for
     std::vector<std::uint32_t> inputs;   // slots, in the order of the op's inputs, repeats included
     std::vector<std::uint32_t> frees;    // the same without repeats
     std::vector<std::uint32_t> outputs;  // slots
     std::vector<std::uint32_t> copies;   // sent when it is done, in this order
     std::vector<OpId> next_here;         // notified when it is done; ascending
-    std::vector<OpId> next_elsewhere;    // by control edges
+    std::vector<OpId> next_elsewhere;    // successors by control edges on other devices
   };
   std::vector<Slot> slots;
   std::vector<Copy> copies;
-  std::vector<Step> steps;               // by OpId
-  std::vector<std::vector<OpId>> roots;  // by device: ops without predecessors; ascending
-  std::vector<std::size_t> num_ops;      // by device
-  std::vector<std::size_t> num_copies;   // by device that sends
+  std::vector<Step> steps;               // indexed by OpId
+  std::vector<std::vector<OpId>> roots;  // indexed by device: ops without predecessors; ascending
+  std::vector<std::size_t> num_ops;      // indexed by device
+  std::vector<std::size_t> num_copies;   // indexed by sending device
 };
 
 // Requires: a device below `num_devices` for each op of the graph.

@@ -188,7 +188,7 @@ void StepRun::Finish(OpId id, std::vector<TensorHandle> outputs) {
     for (const std::uint32_t copy : step.copies) worker.copies.Push(copy);
   }
   for (const OpId next : step.next_here) Signal(next);
-  // What another device waits for, without reading it, is not done when it is given to this one.
+  // An op for which another device waits without reading its output is not finished when it is enqueued here.
   if (!step.next_elsewhere.empty()) device.Synchronize();
   for (const OpId next : step.next_elsewhere) Signal(next);
   if (!worker.copier) {

@@ -40,7 +40,7 @@ struct DeviceWorker {
 struct PreparedOp {
   std::optional<DeviceId> device;
   std::unique_ptr<OpKernel> kernel;
-  std::vector<TensorHandle> data;  // of inputs and variables
+  std::vector<TensorHandle> data;  // contents of inputs and variables
 };
 
 // Steps of one placed program, one after the other: each device's thread takes runnable ops first in, first out, a
@@ -54,7 +54,7 @@ class StepRun {
 
   // Returns the step time in µs. Throws what an op threw.
   double Run();
-  // What happened in the last step.
+  // The course of the last step.
   Timeline CurrentTimeline() const;
   // Runs one more step, in which devices that run behind the host record when they began and ended each op.
   Timeline RunTimed();
@@ -66,7 +66,7 @@ class StepRun {
   };
   struct Origin {
     std::shared_ptr<DeviceEvent> event;
-    double micros = 0;  // when the host recorded it, on an idle device
+    double micros = 0;  // time at which the host recorded it, on an idle device
   };
 
   double Now() const {
@@ -89,22 +89,22 @@ class StepRun {
 
   const Graph& graph_;
   const PlacedProgram& program_;
-  std::vector<PreparedOp>& ops_;  // by OpId
+  std::vector<PreparedOp>& ops_;  // indexed by OpId
   const std::vector<HardwareDevice*>& devices_;
   const std::vector<std::unique_ptr<DeviceWorker>>& workers_;
   const bool watches_;
 
   std::chrono::steady_clock::time_point began_;
-  std::vector<std::atomic<std::uint32_t>> waits_;  // by OpId
-  std::vector<std::atomic<std::uint32_t>> uses_;   // by slot
-  std::vector<TensorHandle> handles_;              // by slot
+  std::vector<std::atomic<std::uint32_t>> waits_;  // indexed by OpId
+  std::vector<std::atomic<std::uint32_t>> uses_;   // indexed by slot
+  std::vector<TensorHandle> handles_;              // indexed by slot
   std::vector<std::shared_ptr<DeviceEvent>> events_;
   std::vector<Span> op_spans_;
   std::vector<Span> copy_spans_;
-  std::vector<double> ends_;  // by device
+  std::vector<double> ends_;  // indexed by device
   bool is_timed_ = false;
-  std::vector<Origin> origins_;                                                                  // by device
-  std::vector<std::pair<std::shared_ptr<DeviceEvent>, std::shared_ptr<DeviceEvent>>> op_times_;  // by OpId
+  std::vector<Origin> origins_;                                                                  // indexed by device
+  std::vector<std::pair<std::shared_ptr<DeviceEvent>, std::shared_ptr<DeviceEvent>>> op_times_;  // indexed by OpId
   std::mutex error_mutex_;
   std::exception_ptr error_;
 };

@@ -22,7 +22,7 @@ inline constexpr double kMostOfAStep = 0.9;
 struct MachineProfilerOptions {
   OpProfilerOptions ops;
   bool links = true;       // between every ordered pair of the devices
-  bool contention = true;  // of two CPUs of one kind
+  bool contention = true;  // measure contention between two CPUs of one kind
   ContentionOptions contention_options;
   // A meter for a device; by default the clock for a CPU, CUPTI's records for a GPU.
   std::function<std::unique_ptr<OpMeter>(HardwareDevice&)> make_meter;
@@ -37,14 +37,14 @@ struct MachineProfilerProgress {
 };
 
 struct MachineProfilerResult {
-  std::map<std::string, std::size_t> new_ops;    // by device kind
+  std::map<std::string, std::size_t> new_ops;    // keyed by device kind
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
   std::size_t sampled_again = 0;                 // ops of most of the step, which had too few samples
   std::vector<std::string> too_wide;             // signatures whose samples are far apart
-  double wide_share = 0;                         // of a step's time on one device: of ops whose samples are far apart
-  std::size_t disturbed = 0;                     // samples that count though others disturbed the device
-  std::size_t repeated_rounds = 0;               // of samples, because records of a GPU could not be trusted
-  ClockWatch clocks;                             // while ops were measured
+  double wide_share = 0;            // share of the time of a step on one device in ops whose samples spread widely
+  std::size_t disturbed = 0;        // samples that count though others disturbed the device
+  std::size_t repeated_rounds = 0;  // rounds of samples repeated because the records of a GPU were inconsistent
+  ClockWatch clocks;                // while ops were measured
 };
 
 // Adds to `profile` what the graph needs on these devices and is not in it: op times, once for each kind of device (on

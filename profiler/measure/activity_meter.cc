@@ -47,7 +47,7 @@ void ActivityMeter::Abandon() {
 void ActivityMeter::Begin() {
   Abandon();
   ranges_.clear();
-  device_.Synchronize();  // what was given to it before is not to be recorded
+  device_.Synchronize();  // earlier work must not be recorded
   session_.Start();
   is_running_ = true;
 }

@@ -10,7 +10,7 @@
 
 namespace emplace::profiler {
 
-// What was measured of one signature on one device kind.
+// The measurements of one signature on one device kind.
 struct OpSamples {
   std::string signature = {};
   std::string device_kind = {};

@@ -18,7 +18,7 @@ class ClockWatch {
  public:
   void Begin(const HardwareDevice& device);
   void End(const HardwareDevice& device);
-  // What another watch has seen, too.
+  // Merges the observations of another watch.
   void Add(const ClockWatch& other);
   // One sentence for each device that was slowed: how often, by what, and its lowest clock then; "" if none was.
   std::string Advice() const;
@@ -27,11 +27,11 @@ class ClockWatch {
   struct Seen {
     std::size_t measurements = 0;
     std::size_t slowed = 0;
-    double lowest_mhz = 0;  // of those
+    double lowest_mhz = 0;  // lowest clock among those
     std::set<std::string> reasons;
   };
-  std::map<std::string, Seen> seen_;                                       // by device
-  std::map<std::string, std::map<std::string, std::uint64_t>> slowed_ns_;  // by device and reason, at Begin
+  std::map<std::string, Seen> seen_;                                       // keyed by device
+  std::map<std::string, std::map<std::string, std::uint64_t>> slowed_ns_;  // keyed by device and reason, at Begin
 };
 
 }  // namespace emplace::profiler

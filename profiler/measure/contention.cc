@@ -145,10 +145,10 @@ std::vector<double> MeasureBatch(std::span<const ProfileTask> tasks, HardwareDev
   return factors;
 }
 
-// What the graph's ops do of `tasks`.
+// The tasks of the graph's ops.
 struct Runs {
-  std::vector<std::size_t> order;    // of tasks, as the graph's ops are
-  std::vector<double> micros;        // of all runs of a task
+  std::vector<std::size_t> order;    // order of tasks, that of the graph's ops
+  std::vector<double> micros;        // times of all runs of a task
   std::vector<std::size_t> by_time;  // tasks, what takes most first
 };
 

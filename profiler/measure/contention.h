@@ -16,23 +16,23 @@
 namespace emplace::profiler {
 
 struct ContentionOptions {
-  std::size_t samples = 40;        // of each op alone, and as many beside a busy neighbour
+  std::size_t samples = 40;        // samples of each op alone, and the same number with a busy neighbour
   double seconds = 0.5;            // spent on one op at most; at least its `fewest_samples` are taken
   Bytes batch_memory = {1 << 30};  // tensors that are held at a time, and as many for the neighbour
   std::uint64_t seed = 1;
-  SampleLog* log = nullptr;  // as an op profiler's
+  SampleLog* log = nullptr;  // see OpProfilerOptions
 };
 
 // The distinct ops of the graph that the profile has a time for on `device_kind`, in the order of the graph. Views,
 // which take nothing, are left out.
 std::vector<ProfileTask> TimedTasks(const Graph& graph, const Profile& profile, const std::string& device_kind);
 
-// What keeps a device busy as a step would.
+// A load that keeps a device busy as a step would.
 struct Busywork {
   std::vector<ProfileTask> tasks;
-  std::vector<std::size_t> order;  // by number: what runs after what, over and over
+  std::vector<std::size_t> order;  // numbers in the order in which they run, repeatedly
 };
-// What all runs of each task take in a step on one device, in µs. `tasks`: the graph's distinct ops, with their times.
+// The total time of each task in a step on one device, in µs. `tasks`: the graph's distinct ops, with their times.
 std::vector<double> MicrosInAStep(const Graph& graph, const std::vector<ProfileTask>& tasks);
 
 // Ops of the graph, by the number of their task, that together take `share` of the time of all its ops on one device:

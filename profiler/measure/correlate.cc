@@ -16,7 +16,7 @@
 namespace emplace::profiler {
 namespace {
 
-constexpr std::size_t kMostNamed = 3;  // in a message, of many that are wrong alike
+constexpr std::size_t kMostNamed = 3;  // limit for events of one kind of error in a message
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 // Kernels, copies and sets alike, in the host's time.

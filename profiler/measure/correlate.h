@@ -14,23 +14,23 @@ namespace emplace::profiler {
 inline constexpr std::int64_t kLaunchLatency = 20'000;
 
 struct CorrelateOptions {
-  // What the device's clock lacks to the host's, in ns: is added to every time of a device.
+  // The offset of the host's clock from the device's, in ns, which is added to every time of a device.
   std::int64_t device_clock_offset = 0;
   // Nothing starts before the call that started it; clocks that were fitted to each other may say so by this much, in
   // ns. More is an error: the offset is wrong.
   std::int64_t clock_tolerance = 50'000;
 };
 
-// What one run of an op did on one device. ns of the host's clock.
+// The activity of one run of an op on one device, in ns of the host's clock.
 struct DeviceRun {
   int device = 0;
   std::int64_t busy = 0;  // union of the intervals of its kernels, copies and sets: streams may overlap
   // Idle times between one of them and the next, although that had been launched kLaunchLatency before: what the device
   // alone loses. Where it waited for the host is not counted.
   std::int64_t gaps = 0;
-  std::int64_t first_start = 0;  // of any of them
+  std::int64_t first_start = 0;  // earliest start of any of them
   std::int64_t last_end = 0;
-  std::int64_t launch_end = 0;  // when the host's call that started the first of them returned
+  std::int64_t launch_end = 0;  // time at which the host's call that started the first of them returned
   std::int64_t kernels = 0;
   std::int64_t copies = 0;
   std::int64_t sets = 0;
@@ -39,9 +39,9 @@ struct DeviceRun {
 struct OpRun {
   std::uint64_t op = 0;
   std::uint64_t thread = 0;
-  std::int64_t start = 0;  // on the host
+  std::int64_t start = 0;  // start on the host
   std::int64_t end = 0;
-  std::vector<DeviceRun> devices;  // ascending; empty if it gave no device anything to do
+  std::vector<DeviceRun> devices;  // ascending; empty if it launched nothing on any device
 };
 
 // For each op range what the devices did for it, by start on the host (equal ones: longer first, then in the trace's

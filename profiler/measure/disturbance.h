@@ -41,7 +41,7 @@ class DisturbanceWatch {
   static constexpr std::chrono::seconds kMemory{60};
 
  private:
-  std::optional<double> before_;                 // what was known at the beginning
+  std::optional<double> before_;                 // fastest probe known at the beginning
   std::optional<double> fastest_known_;          // and of all probes since
   std::deque<std::pair<Time, double>> fastest_;  // probes that no later one was as fast as
 };
@@ -66,7 +66,7 @@ class StepProbe {
 
  private:
   DisturbanceWatch watch_;
-  double last_micros_ = 0;    // in the step
+  double last_micros_ = 0;    // time of the last probe in the step
   double last_slowdown_ = 0;  // 0: none was seen
   double sum_ = 0;
   std::size_t probes_ = 0;

@@ -37,11 +37,11 @@ Residuals MediansBySize(std::span<const LinkSample> samples, const std::string& 
 }
 
 constexpr double kStraight = 0.1;        // a line is kept if it is off by at most this everywhere
-constexpr double kBetterByKnee = 0.5;    // of the sum of squares
+constexpr double kBetterByKnee = 0.5;    // largest ratio of the sums of squares
 constexpr std::size_t kSizesToKnee = 3;  // fewer say nothing of what is beyond latency
 constexpr std::size_t kSizesBeyond = 2;
 
-// What a relative residual is made of: sum over k of coefficient[k] * column[k] - 1, with columns 1 / time, then the
+// The terms of a relative residual: sum over k of coefficient[k] * column[k] - 1, with columns 1 / time, then the
 // bytes up to the knee / time and those beyond it / time.
 using Columns = std::array<double, 3>;
 

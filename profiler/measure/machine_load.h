@@ -20,8 +20,9 @@ struct CoreSeconds {
 std::optional<CoreSeconds> ReadCoreSeconds(std::string_view stat, const std::vector<int>& cores,
                                            double ticks_per_second);
 
-// What other programs did on the cores of some devices since the watch was made. Probes (disturbance.h) see what slows
-// a core for the length of a step; this sees what runs instead of us, in time slices, which a probe mostly misses.
+// The load of other programs on the cores of some devices since the watch was created. Probes (disturbance.h) see what
+// slows a core for the length of a step; this sees what runs instead of us, in time slices, which a probe mostly
+// misses.
 class LoadWatch {
  public:
   // Watches the cores of those devices that have one.
@@ -45,7 +46,7 @@ class LoadWatch {
 };
 
 // From here on, times that were measured are not those of an idle machine.
-inline constexpr double kBusyShare = 0.05;  // of the cores
+inline constexpr double kBusyShare = 0.05;  // share of the cores
 
 // "other programs kept 0.9 of 2 cores busy meanwhile, so times are too long: ..."; "" if they did little.
 std::string AdviceOnLoad(std::optional<double> others_busy_cores, std::size_t num_cores);

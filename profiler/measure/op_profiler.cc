@@ -21,7 +21,7 @@ using SampleClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTasksInBatch = 4096;
 constexpr std::size_t kWarmups = 2;
-constexpr std::size_t kMostAttempts = 3;  // at a round
+constexpr std::size_t kMostAttempts = 3;  // attempts at a round
 constexpr std::size_t kHostRuns = 9;
 
 double MicrosSince(SampleClock::time_point start) {
@@ -135,15 +135,15 @@ class Batch {
   struct Member {
     std::unique_ptr<OpKernel> kernel;
     std::vector<TensorHandle> inputs;
-    std::vector<TensorHandle> outputs;  // of the last run
+    std::vector<TensorHandle> outputs;  // outputs of the last run
     Bytes temp;
     double guess_micros = 0;
-    double host_micros = 0;                  // that the host's call takes, on a device that runs behind it
-    std::vector<SampleLog::Sample> earlier;  // of the round, by a run that was stopped
-    std::vector<double> slowdowns;           // of the round's samples
-    std::size_t calm = 0;                    // of them
+    double host_micros = 0;                  // time of the host's call, on an asynchronous device
+    std::vector<SampleLog::Sample> earlier;  // samples of the round from a run that was stopped
+    std::vector<double> slowdowns;           // slowdowns of the round's samples
+    std::size_t calm = 0;                    // number of undisturbed samples
     OpMeter::Measured best;                  // the round whose samples were closest together
-    std::size_t disturbed = 0;               // of its samples
+    std::size_t disturbed = 0;               // number of disturbed samples
   };
 
   template <typename Call>
@@ -177,7 +177,7 @@ class Batch {
     }
   }
 
-  // What each call takes by itself, the device idle before it and nothing recorded. The calls are made in turn: one
+  // The time of each call by itself, on an idle device and without recording. The calls are interleaved: one
   // that is repeated at once finds its code in the caches, which in a step others have used since.
   void MeasureHost() {
     std::vector<std::vector<double>> micros(members_.size());

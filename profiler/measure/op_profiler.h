@@ -25,8 +25,8 @@ struct ProfileTask {
   std::string signature;  // full (profile.h)
   OpRecipe recipe;
   std::vector<bool> fresh;         // FreshInputs()
-  double micros = 0;               // that it is known to take; 0 where it is not
-  std::size_t fewest_samples = 3;  // that are taken however long they take, unless fewer are asked for
+  double micros = 0;               // known time; 0 if unknown
+  std::size_t fewest_samples = 3;  // samples that are always taken, unless fewer are requested
 };
 
 // By input of the op: whether an op has made it in this step. What `variable` ops hold has been there for long.
@@ -50,15 +50,16 @@ std::int64_t BytesOf(const OpRecipe& recipe);
 std::span<const ProfileTask> NextBatch(std::span<const ProfileTask> tasks, Bytes memory);
 
 struct OpProfilerOptions {
-  std::size_t samples = 20;     // of each signature, unless `seconds` are over first
+  std::size_t samples = 20;     // samples of each signature within `seconds`
   double seconds = 0.5;         // spent on one signature; at least its `fewest_samples` are taken
   double wide_spread = 0.25;    // (p90 - p10) / median from which on it is measured again
-  std::size_t repeats = 2;      // at most, of what was too wide
+  std::size_t repeats = 2;      // maximum number of repeats if the spread is too large
   double patience_seconds = 0;  // spent, in all, on samples that do not count because others disturbed the device
   std::optional<double> known_probe_micros = {};  // the fastest probe of the device that is known (disturbance.h)
   Bytes batch_memory = {1 << 30};                 // inputs that are held at a time
-  std::uint64_t seed = 1;                         // of what is in them
-  SampleLog* log = nullptr;  // where samples are kept until they are whole, and what is in it counts; may be null
+  std::uint64_t seed = 1;                         // seed of the contents
+  SampleLog* log =
+      nullptr;  // log that keeps samples until a signature is complete, and whose samples are reused; may be null
 };
 
 // Takes samples of ops on one device. Its calls come from the device's own thread.
@@ -69,9 +70,9 @@ class OpMeter {
   // Runs the kernel once, as sample of task `task`.
   virtual void Sample(std::size_t task, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
                       std::vector<TensorHandle>* outputs) = 0;
-  // What the last sample took, in µs; none where only End() knows.
+  // The time of the last sample, in µs; none if only End() determines it.
   virtual std::optional<double> LastMicros() const { return std::nullopt; }
-  // What Begin() .. End() have measured: for each task its samples, in µs, and how many kernels a run launches.
+  // The measurements between Begin() and End(): for each task its samples, in µs, and how many kernels a run launches.
   struct Measured {
     std::vector<double> micros;
     std::int64_t kernels = 0;
@@ -86,7 +87,7 @@ class OpMeter {
 // By the clock around each run, for devices that are never behind.
 std::unique_ptr<OpMeter> MakeClockMeter();
 
-// What an op profiler reports as it goes.
+// The progress of an op profiler.
 struct OpProfilerProgress {
   std::size_t done = 0;
   std::size_t total = 0;
@@ -98,10 +99,11 @@ struct OpProfilerResult {
   std::vector<std::string> too_wide;  // signatures whose samples are still far apart
   // By signature, samples that count though others disturbed the device.
   std::map<std::string, std::size_t> disturbed;
-  double patience_seconds = 0;                 // left
-  std::optional<double> fastest_probe_micros;  // of the device, known ones included; none without patience
-  std::size_t repeated_rounds = 0;             // whose records could not be trusted (ActivityError)
-  ClockWatch clock;                            // of the device, after each round
+  double patience_seconds = 0;  // left
+  std::optional<double>
+      fastest_probe_micros;         // fastest probe on the device, including known ones; none without patience
+  std::size_t repeated_rounds = 0;  // rounds whose records were inconsistent (ActivityError)
+  ClockWatch clock;                 // clock of the device after each round
 };
 
 // Measures the tasks on `device`, from the calling thread, which becomes the device's own. Samples of different ops are

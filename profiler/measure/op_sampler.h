@@ -22,7 +22,7 @@ namespace emplace::profiler {
 // the other devices are idle, and while these are busy with their part of the graph. Inputs and outputs of all distinct
 // ops are held at once.
 //
-// What an LSTM unrolled over time does hundreds of times in a step runs there with warm code: such ops are run on other
+// The ops of an unrolled LSTM run hundreds of times in a step, with warm code: such ops are run on other
 // tensors just before they are sampled.
 class OpSampler {
  public:
@@ -48,7 +48,7 @@ class OpSampler {
   // Runs them in the graph's order, as often as it has them, over and over until `stop`. Sets *is_busy after the first.
   void KeepBusy(std::size_t device, const std::atomic<bool>& stop, std::atomic<bool>* is_busy);
 
-  // What the last samples of all devices say.
+  // The result of the last samples of all devices.
   Times Last() const;
   // The median of each op over rounds of samples that Last() returned. Requires: at least one round.
   static Times MedianTimes(std::span<const Times> rounds);
@@ -62,7 +62,7 @@ class OpSampler {
     std::vector<TensorHandle> outputs;
     double alone_micros = 0;
     std::optional<double> beside_micros;
-    std::size_t count = 0;             // of ops alike on the device
+    std::size_t count = 0;             // number of identical ops on the device
     std::unique_ptr<Sampled> another;  // the same on other tensors, where it runs often
   };
   struct Place {
@@ -77,10 +77,10 @@ class OpSampler {
 
   std::vector<HardwareDevice*> devices_;
   std::uint64_t seed_;
-  std::vector<std::vector<Sampled>> distinct_;   // by device
-  std::vector<Place> place_of_;                  // by OpId, in distinct_
-  std::vector<std::vector<std::size_t>> order_;  // by device: numbers in distinct_, in the order of OpIds
-  std::vector<std::size_t> next_;                // by device: in order_
+  std::vector<std::vector<Sampled>> distinct_;   // indexed by device
+  std::vector<Place> place_of_;                  // indexed by OpId, in distinct_
+  std::vector<std::vector<std::size_t>> order_;  // indexed by device: numbers in distinct_, in the order of OpIds
+  std::vector<std::size_t> next_;                // indexed by device: in order_
 };
 
 }  // namespace emplace::profiler

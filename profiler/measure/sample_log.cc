@@ -60,7 +60,7 @@ SampleLog::SampleLog(std::string path, const std::map<std::string, std::string, 
 SampleLog::~SampleLog() {
   try {
     Write();
-  } catch (const InputError&) {  // of what is lost now, a later run measures again
+  } catch (const InputError&) {  // lost samples are measured again by a later run
   }
   if (fd_ >= 0) ::close(fd_);
 }

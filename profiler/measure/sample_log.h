@@ -31,7 +31,7 @@ class SampleLog {
   SampleLog(const SampleLog&) = delete;
   SampleLog& operator=(const SampleLog&) = delete;
 
-  // What an earlier run has measured of an op, in order.
+  // The samples of an op from an earlier run, in order.
   std::vector<Sample> Earlier(Of of, const std::string& device_kind, const std::string& signature) const;
   // Writes no more often than once a second: it is called while ops are timed. Throws InputError where it cannot.
   void Add(Of of, const std::string& device_kind, const std::string& signature, const Sample& sample);

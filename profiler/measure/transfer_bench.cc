@@ -12,7 +12,7 @@
 namespace emplace::profiler {
 namespace {
 
-constexpr std::uint64_t kSeed = 1;  // of what is copied: any would do
+constexpr std::uint64_t kSeed = 1;  // seed of the copied data, which is arbitrary
 
 // A size with the tensor that is sent.
 struct Payload {
@@ -45,7 +45,7 @@ std::vector<Payload> MakePayloads(HardwareDevice& source, const TransferOptions&
   return payloads;
 }
 
-// What leaves one device.
+// The copies from one device.
 struct Source {
   std::vector<Payload> payloads;
   std::unique_ptr<DeviceThread> copier;

@@ -18,7 +18,7 @@ namespace emplace::profiler {
 struct TransferOptions {
   // 1 KiB to 256 MiB in powers of 4: a fit over them sees latency and bandwidth alike.
   std::vector<Bytes> sizes = DefaultSizes();
-  int repeats = 9;   // of each size, over each link; a link's repeats are spread over the whole measurement
+  int repeats = 9;   // copies of each size over each link, spread over the whole measurement
   int warm_ups = 1;  // not counted
   // A size that is more than this part of the smaller device's memory is left out: the copies exist at the same time.
   double largest_part_of_memory = 0.125;

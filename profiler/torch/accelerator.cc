@@ -95,7 +95,7 @@ std::optional<DeviceClock> Accelerator::Clock() const { return TheseGpuClocks().
 
 #ifdef EMPLACE_STREAMS_TELL_TIME
 double Accelerator::MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) {
-  return Checked([&] { return 1000 * EventOf(first).elapsedTime(EventOf(second)); });  // of ms
+  return Checked([&] { return 1000 * EventOf(first).elapsedTime(EventOf(second)); });  // converts from ms
 }
 #endif
 

@@ -38,7 +38,7 @@ class Accelerator : public TorchDevice {
   std::shared_ptr<DeviceEvent> Record() override { return Recorded(c10::EventFlag::PYTORCH_DEFAULT); }
 #ifdef EMPLACE_STREAMS_TELL_TIME
   std::shared_ptr<DeviceEvent> RecordTime() override {
-    return Recorded(c10::EventFlag::BACKEND_DEFAULT);  // which keeps the time
+    return Recorded(c10::EventFlag::BACKEND_DEFAULT);  // this flag enables timing
   }
   double MicrosBetween(const DeviceEvent& first, const DeviceEvent& second) override;
 #endif
@@ -46,12 +46,12 @@ class Accelerator : public TorchDevice {
   // The copy goes over a stream of its own for each source, which waits for the source, and is waited for here: links
   // of different directions do not wait for each other. Its memory is used by the other stream from then on.
   TensorHandle Receive(const TensorHandle& tensor, HardwareDevice& source, const DeviceEvent* ready) override;
-  // What leaves for the CPU, on the stream for what this device sends.
+  // Copies to the CPU, on the stream for outgoing copies of this device.
   torch::Tensor ToCpu(const torch::Tensor& array, const DeviceEvent* ready);
 
  private:
   std::shared_ptr<DeviceEvent> Recorded(c10::EventFlag flag);
-  c10::Stream StreamOfPeer(const HardwareDevice& source);  // for what comes from another device
+  c10::Stream StreamOfPeer(const HardwareDevice& source);  // stream for copies from another device
 
   c10::impl::VirtualGuardImpl guard_;
   c10::Stream work_;

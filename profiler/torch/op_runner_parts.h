@@ -27,7 +27,7 @@ using Dims = std::vector<std::int64_t>;
 std::int64_t ElementsOf(const Dims& shape);
 c10::ScalarType ScalarTypeOf(DType dtype);  // kNone: c10::ScalarType::Undefined
 
-// What the maker of an op reads of its recipe. Everything throws InputError(op name) where the recipe does not have
+// Accessors of a recipe for the maker of an op. All of them throw InputError(op name) where the recipe does not have
 // what the kind needs. Valid as long as the recipe is.
 class RecipeView {
  public:

@@ -242,7 +242,7 @@ OpFunction LayerNormGrad(const RecipeView& recipe) {
   for (const std::size_t i : {2U, 3U}) recipe.ExpectSame(recipe.in(i), rows, "mean and deviation are one a row");
   recipe.Expect(recipe.in(4) == Dims{dy.back()}, "the scale is as long as a row");
   for (const std::size_t i : {1U, 2U}) recipe.ExpectSame(recipe.out(i), recipe.in(4), "as long as a row");
-  rows.push_back(1);  // as ATen has them
+  rows.push_back(1);  // as in ATen
   return [rows, width = dy.back()](TensorSpan in, auto* out) {
     // Statistics of 16-bit rows are f32 on GPUs, and as wide as x on CPUs. Only the shape of the offset matters.
     const c10::ScalarType type = in[0].is_cuda() ? in[2].scalar_type() : in[0].scalar_type();

@@ -11,7 +11,7 @@
 
 namespace emplace::profiler {
 
-// What LibTorch allocates and frees in one thread.
+// Counts the memory that LibTorch allocates and frees in one thread.
 class MemoryWatch : public c10::MemoryReportingInfoBase {
  public:
   explicit MemoryWatch(torch::Device device) : device_(device) {}

@@ -18,7 +18,7 @@
 
 namespace emplace::profiler {
 
-// What all devices of LibTorch's are.
+// The base class of all LibTorch devices.
 
 class MemoryWatch;
 
@@ -37,7 +37,7 @@ auto Checked(Call call) {
   const auto is_memory = [](std::string_view text) {
     return text.find("out of memory") != std::string_view::npos ||
            text.find("can't allocate memory") != std::string_view::npos ||
-           text.find("ALLOC_FAILED") != std::string_view::npos;  // of cuBLAS and cuDNN
+           text.find("ALLOC_FAILED") != std::string_view::npos;  // errors of cuBLAS and cuDNN
   };
   try {
     return call();

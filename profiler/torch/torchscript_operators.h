@@ -17,7 +17,7 @@
 
 namespace emplace::profiler {
 
-// What is known of an operator.
+// Known properties of an operator.
 struct OperatorInfo {
   c10::OperatorHandle handle;
   std::string kind;        // "aten::add.Tensor"
@@ -52,7 +52,7 @@ class TensorArrays {
 
  private:
   std::unordered_map<c10::StorageImpl*, StorageVersions::StorageId> storages_;
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> held_;  // by StorageId; the memory itself may be freed
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> held_;  // indexed by StorageId; the memory itself may be freed
 };
 
 // Names of ops: they hold no ':' and begin with no '^'.
@@ -63,7 +63,7 @@ class OpNames {
 
  private:
   std::set<std::string> names_;
-  std::map<std::string, std::size_t> counts_;  // how often each was asked for
+  std::map<std::string, std::size_t> counts_;  // number of look-ups of each
 };
 
 }  // namespace emplace::profiler

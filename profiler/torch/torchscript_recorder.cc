@@ -65,7 +65,7 @@ class PlainExecution {
   torch::jit::GraphOptimizerEnabledGuard optimize_{false};
 };
 
-// What an exception of LibTorch says in one line. From inside a module it comes after a traceback of the module's
+// The message of a LibTorch exception in one line. From inside a module it comes after a traceback of the module's
 // source, as "RuntimeError: ...".
 std::string FirstLine(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
@@ -119,8 +119,8 @@ at::Tensor MakeInput(const TorchScriptInput& input, at::Generator generator) {
   return torch::empty(input.shape, torch::kFloat).normal_(0, 1, generator).to(type);
 }
 
-// What a module is called by. Scripted modules whose `forward` has several signatures, as nn.LSTM's (for tensors and
-// for packed sequences), have it under numbers, the first being that for tensors.
+// The method by which a module is called. Scripted modules whose `forward` has several signatures, as nn.LSTM's (for
+// tensors and for packed sequences), have it under numbers, the first being that for tensors.
 torch::jit::Method ForwardOf(const torch::jit::Module& module) {
   for (const char* const name : {"forward", "forward__0"}) {
     if (const auto method = module.find_method(name)) return *method;
@@ -153,7 +153,7 @@ std::vector<c10::IValue> AddInputs(const torch::jit::Method& forward, const Torc
   const std::vector<c10::Argument>& arguments = forward.function().getSchema().arguments();
   std::size_t least = 0;
   std::string expected_names;
-  std::vector<std::string> names;                       // of tensors
+  std::vector<std::string> names;                       // names of tensors
   std::vector<std::size_t> ends;                        // tensors up to each argument
   for (std::size_t i = 1; i < arguments.size(); ++i) {  // the first is the module
     const std::size_t tensors = NumTensors(arguments[i].type());

@@ -1,4 +1,4 @@
-// What a call of an ATen operator was given, as text. Part of the library with LibTorch.
+// The arguments of a call of an ATen operator, as text. Part of the library with LibTorch.
 
 #include "profiler/torch/torchscript_recorder_args.h"
 

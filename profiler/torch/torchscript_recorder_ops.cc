@@ -17,7 +17,7 @@ struct OpRecorder::Call : at::ObserverContext {
   const OperatorInfo* info = nullptr;
   std::int64_t node = -1;              // autograd's number of the gradient that this call will have
   std::vector<TensorArray> arguments;  // its tensors in order
-  std::vector<OpOutput> inputs;        // where they come from, then what else was written to them
+  std::vector<OpOutput> inputs;        // producers of the inputs, then those of other writes to them
   std::string attrs;
 };
 

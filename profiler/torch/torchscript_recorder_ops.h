@@ -31,10 +31,10 @@ class OpRecorder {
   // A parameter or buffer by its dotted name: a `variable` op when an op first reads it.
   void NameVariable(const std::string& name, const at::Tensor& tensor);
   void AddInput(const std::string& name, const at::Tensor& tensor, const std::string& attrs);
-  // What is called from now on belongs to this pass. Nothing is recorded before.
+  // All later calls belong to this pass. Nothing is recorded before the first call of this function.
   void BeginPass(Pass pass) { pass_ = pass; }
 
-  // What has been recorded. Throws the InputError of a call that has no counterpart here.
+  // Returns the recorded ops. Throws the InputError of a call that has no counterpart here.
   std::vector<OpSpec> Finish();
 
  private:
@@ -72,7 +72,7 @@ class OpRecorder {
   at::CallbackHandle handle_ = 0;
   std::exception_ptr error_;
   std::vector<OpSpec> specs_;
-  std::vector<Recorded> recorded_;  // of each spec
+  std::vector<Recorded> recorded_;  // indexed by spec
   StorageVersions versions_;
   TensorArrays arrays_;
   std::map<StorageVersions::StorageId, std::vector<Variable>> variables_;
@@ -82,7 +82,7 @@ class OpRecorder {
   std::size_t num_constants_ = 0;
   std::map<std::int64_t, std::size_t> op_of_node_;  // autograd's number of a gradient -> the op that it differentiates
   std::vector<std::int64_t> nodes_;                 // autograd's numbers of the gradients that run now
-  int depth_ = 0;                                   // of calls inside an op
+  int depth_ = 0;                                   // depth of nested calls inside an op
 };
 
 }  // namespace emplace::profiler

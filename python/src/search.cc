@@ -50,7 +50,7 @@ SearchSettings SettingsOf(const py::dict& given) {
   return settings;
 }
 
-// What search.py checks arguments by, and makes the signature of.
+// The list from which search.py checks arguments and builds the signature.
 py::list SearchSettingRows() {
   static constexpr std::string_view kKinds[] = {"text", "integer", "number", "flag", "options"};
   py::list rows;
@@ -159,7 +159,7 @@ py::dict Place(const py::object& simulator, const py::dict& settings, const Grou
     try {
       result = agents::RunSearch(agents::WithNamedPlacements(spec));
     } catch (const InputError&) {
-      if (!interrupt.interrupted()) throw;  // an agent that did not answer before Ctrl-C
+      if (!interrupt.interrupted()) throw;  // an agent that did not respond before Ctrl-C
     }
   }
   if (interrupt.interrupted()) throw py::error_already_set();

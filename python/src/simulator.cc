@@ -23,7 +23,7 @@
 namespace emplace::python {
 namespace {
 
-// What Python calls a Simulator.
+// The class Simulator of the Python module.
 struct NamedSimulator {
   std::shared_ptr<const BatchEvaluator> shared;
   std::string costs;

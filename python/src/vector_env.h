@@ -17,7 +17,7 @@
 
 namespace emplace::python {
 
-// What happens to an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
+// The treatment of an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
 enum class Autoreset : std::uint8_t {
   kNextStep,  // the next Step() ignores its action and begins an episode
   kSameStep,  // the Step() that ends it begins the next one; the last observation is in final_nodes()
@@ -63,7 +63,7 @@ class VectorEnv {
   // The observations of the last Reset or Step. The arrays are not reallocated.
   // [num_envs, num_groups, num_features]: see docs/python.md.
   const std::vector<float>& nodes() const { return nodes_; }
-  const std::vector<float>& final_nodes() const { return final_nodes_; }  // of environments with ended()
+  const std::vector<float>& final_nodes() const { return final_nodes_; }  // for environments with ended()
   const std::vector<std::int8_t>& masks() const { return masks_; }        // [num_envs, num_devices]; not with `whole`
   const std::vector<std::int8_t>& final_masks() const { return final_masks_; }
   const std::vector<double>& rewards() const { return rewards_; }        // [num_envs]
@@ -71,7 +71,7 @@ class VectorEnv {
   const std::vector<std::int64_t>& step_ns() const { return step_ns_; }  // [num_envs], of the placements evaluated
   const std::vector<std::uint8_t>& fits() const { return fits_; }        // [num_envs]
   const std::vector<std::int16_t>& placements() const { return placements_; }  // [num_envs, num_groups]
-  std::uint64_t simulations() const;                                           // so far
+  std::uint64_t simulations() const;                                           // number of simulations so far
 
   // The whole state of one environment, and a checksum. Restore throws InputError on a text that Snapshot of an
   // environment of the same problem and options did not write; it may be of another environment.
@@ -87,7 +87,7 @@ class VectorEnv {
     double cost = 0;
     std::uint64_t simulations = 0;
   };
-  // What a snapshot holds beside the devices of the groups.
+  // The content of a snapshot besides the devices of the groups.
   struct State;
 
   void FillStatic(const agents::Observation& seen);

@@ -6,7 +6,7 @@ namespace emplace {
 // Exit statuses of the program: docs/concepts.md has the table.
 inline constexpr int kSuccess = 0;
 inline constexpr int kNotFound = 1;      // a valid negative result: no placement that fits was found
-inline constexpr int kBadInput = 2;      // also what the environment does not allow: files, threads
+inline constexpr int kBadInput = 2;      // also errors of the environment: files, threads
 inline constexpr int kBug = 70;          // EX_SOFTWARE
 inline constexpr int kOutOfMemory = 71;  // EX_OSERR
 // The status of a command that a signal ended, as shells report it.

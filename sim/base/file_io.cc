@@ -28,12 +28,12 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 16;
-constexpr std::size_t kMarkBytes = 3;  // of a byte order mark
+constexpr std::size_t kMarkBytes = 3;  // length of a byte order mark
 constexpr const char* kNotRegular = "it is not a regular file";
 
 std::string Reason(int error) { return error == 0 ? "unknown error" : std::generic_category().message(error); }
 
-// What went wrong in writing `file`, in words.
+// A description of the error in writing `file`.
 std::string ZlibReason(gzFile file) {
   int error = Z_OK;
   const char* text = gzerror(file, &error);
@@ -202,9 +202,9 @@ class ReadBuffer : public std::streambuf {
   std::uint64_t given_ = 0;
   bool begun_ = false;
   bool is_gzip_ = false;
-  bool in_member_ = true;  // of gzip data
+  bool in_member_ = true;  // whether the reader is inside a gzip member
   std::array<char, kBufferBytes> raw_{};
-  std::size_t raw_count_ = 0;  // what Begin() read, until it is given
+  std::size_t raw_count_ = 0;  // bytes that Begin() read and that have not been consumed
   std::vector<char> inflated_;
   z_stream inflater_{};
 };
@@ -292,7 +292,7 @@ void SyncFolder(const std::string& path) {
 // The file that `path`, which does not exist, leads to: links that lead to nothing are followed.
 std::string FollowLinks(const std::string& path) {
   std::filesystem::path at = path;
-  constexpr int kMostLinks = 40;  // as Linux has it
+  constexpr int kMostLinks = 40;  // the limit of Linux
   for (int i = 0; i < kMostLinks; ++i) {
     std::error_code failed;
     if (!std::filesystem::is_symlink(std::filesystem::symlink_status(at, failed))) return at.string();
@@ -531,7 +531,7 @@ void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::s
     CheckWritable(outputs[i]);
     for (const std::string& input : inputs) {
       if (SameFile(outputs[i], input))
-        throw InputError(outputs[i], "would be written over, but is read (another name)");
+        throw InputError(outputs[i], "would be overwritten, but is also read (another name)");
     }
     for (std::size_t k = 0; k < i; ++k) {
       if (SameFile(outputs[i], outputs[k])) throw InputError(outputs[i], "is used for two results (one file each)");

@@ -42,7 +42,7 @@ std::string ReadWholeFile(const std::string& path, std::uint64_t most = kMaxFile
 // waited for, and a device may never end.
 std::unique_ptr<std::istream> OpenForReading(const std::string& path, InputKind kind);
 std::string ReadWholeFile(const std::string& path, InputKind kind);
-// What is left of a stream, in about as much memory as it has bytes.
+// Reads the rest of a stream, with about as much memory as it has bytes.
 std::string ReadRest(std::istream& in);
 // Throws the same InputError if `path` is there and is not a regular file.
 void CheckRegularFile(const std::string& path);

@@ -19,7 +19,7 @@ std::string HumanReadable(Bytes bytes) {
 }
 
 std::string HumanReadableMicros(double micros) {
-  if (micros < 1000) return fmt::format("{} us", std::round(micros * 1000) / 1000);  // to ns
+  if (micros < 1000) return fmt::format("{} us", std::round(micros * 1000) / 1000);  // rounded to ns
   if (micros < 1e6) return fmt::format("{:.3f} ms", micros / 1e3);
   return fmt::format("{:.3f} s", micros / 1e6);
 }

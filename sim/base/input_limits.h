@@ -32,14 +32,14 @@ enum class InputKind : std::uint8_t {
   kNccl,
 };
 
-// What a file may hold at most. docs/formats.md has this table for users, and a test compares the two.
+// The limits of files. docs/formats.md has this table for users, and a test compares the two.
 struct InputLimits {
   InputKind kind;
   std::string_view name;         // the name of the row in docs/formats.md
-  std::uint64_t bytes;           // of the file, gzip undone
-  std::size_t levels;            // of lists and objects inside each other; 0: the format has no lists
-  std::size_t values;            // that are held at one time; 0: the reader does not hold values
-  std::size_t text_bytes;        // of one text, number, line or run of white space; 0: only the file's limit
+  std::uint64_t bytes;           // size of the uncompressed file
+  std::size_t levels;            // nesting depth of lists and objects; 0: the format has no lists
+  std::size_t values;            // values held in memory at the same time; 0: the reader does not hold values
+  std::size_t text_bytes;        // size of one string, number, line or run of white space; 0: only the file's limit
   bool is_regular_file = false;  // emplace wrote it: a pipe, a socket or a device is refused without waiting for it
 };
 

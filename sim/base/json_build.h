@@ -12,7 +12,7 @@
 
 namespace emplace {
 
-// What JSON files of results are put together from. Integers are int64 where they fit, as readers have them.
+// Helpers to build JSON files of results. Integers are int64 where they fit, as readers have them.
 inline JsonValue ToJson(std::string_view text) { return {std::string(text)}; }
 inline JsonValue ToJson(const char* text) { return {std::string(text)}; }
 inline JsonValue ToJson(bool flag) { return {flag}; }

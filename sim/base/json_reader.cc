@@ -146,20 +146,20 @@ class JsonStream {
 
   std::streambuf* source_;
   std::size_t most_;
-  std::size_t size_;                // of a block
+  std::size_t size_;                // size of a block
   std::unique_ptr<char[]> buffer_;  // the block before, the block, a NUL
   const char* now_ = nullptr;
-  const char* end_ = nullptr;  // of the block
+  const char* end_ = nullptr;  // end of the block
   bool is_last_ = false;
-  std::size_t offset_ = 0;  // of the block, in the document
+  std::size_t offset_ = 0;  // offset of the block in the document
   // At the start of the block, and of the one before: the line, and where it began.
   std::size_t line_ = 1;
   std::size_t line_begin_ = 0;
   std::size_t line_before_ = 1;
   std::size_t line_begin_before_ = 0;
-  std::size_t token_begin_ = 0;  // where the last one ended
-  std::size_t token_bytes_ = 0;  // of the one that has begun since, in the blocks before
-  std::size_t blank_bytes_ = 0;  // of the blocks of white space before
+  std::size_t token_begin_ = 0;  // end of the last token
+  std::size_t token_bytes_ = 0;  // bytes in earlier blocks of the token that has begun since
+  std::size_t blank_bytes_ = 0;  // white space in earlier blocks
 };
 
 // Passes RapidJSON's events on.
@@ -229,7 +229,7 @@ class Handler {
 
 constexpr std::string_view kNulByte = "a NUL byte (nothing but white space behind the document)";
 
-// What RapidJSON says, as part of a sentence.
+// The error of RapidJSON, as part of a sentence.
 std::string Reason(rapidjson::ParseErrorCode code) {
   std::string reason = rapidjson::GetParseError_En(code);
   if (!reason.empty() && reason.back() == '.') reason.pop_back();
@@ -336,7 +336,7 @@ class CompactWriter : public JsonEvents {
   }
 
   std::string& out_;
-  std::string ends_;  // of the lists and objects that are open
+  std::string ends_;  // closing characters of the open lists and objects
   bool is_first_ = true;
 };
 

@@ -40,7 +40,7 @@ struct FieldRule {
   std::string_view allowed = {};  // the hint where the value is wrong; "": made from the bounds
   double low = 0;                 // bounds of a number
   double high = 1e18;
-  std::int64_t most = std::int64_t{1} << 62;  // of an integer; the least is 0
+  std::int64_t most = std::int64_t{1} << 62;  // largest value of an integer; the smallest is 0
   bool null_if_empty = false;                 // an empty text is null in the file
   bool not_empty = false;                     // a text or list that is empty is refused
   bool integers = false;                      // options that are integers are written as such

@@ -13,7 +13,7 @@
 
 namespace emplace {
 
-// What the writers of our formats put their files together from.
+// Helpers of the writers of our file formats.
 
 // The shortest text that reads back to the same double; a whole number has no ".0". -0 is written 0.
 // Requires: a finite number.
@@ -42,7 +42,7 @@ class JsonSyntaxError : public InputError {
 
 // Anything larger is not a document of emplace, and could take all of a machine's memory.
 struct JsonLimits {
-  std::size_t text_bytes = kMostTextBytes;       // of one text or number, and of white space
+  std::size_t text_bytes = kMostTextBytes;       // size of one string or number, and of white space
   std::size_t values = JsonBuilder::kMaxValues;  // see JsonBuilder
 };
 JsonLimits JsonLimitsOf(InputKind kind);
@@ -57,7 +57,7 @@ JsonValue ParseJson(std::string_view text, const JsonLimits& limits = {});
 // has been appended.
 void AppendCompact(std::string* out, std::string_view json);
 
-// What a document holds, one by one in the order of the text: for files that are too large to be held.
+// The content of a document in the order of the text, for files that are too large for memory.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
@@ -71,7 +71,7 @@ class JsonEvents {
   virtual void BeginList() = 0;
   virtual void BeginObject() = 0;
   virtual void Key(std::string_view key) = 0;
-  virtual void End() = 0;  // of the innermost list or object
+  virtual void End() = 0;  // ends the innermost list or object
 
   // Where the next value goes, for errors.
   virtual std::string Place() const = 0;

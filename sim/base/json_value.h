@@ -78,10 +78,10 @@ class JsonBuilder {
   struct Frame {
     bool is_list = false;
     bool is_streamed = false;       // its elements go to streamed_.take, its members to streamed_.take_member
-    std::string key;                // of the next member
+    std::string key;                // key of the next member
     std::size_t next = 0;           // index of the next element
     std::size_t begin = 0;          // its part of `elements_` or `members_`
-    std::size_t values_before = 0;  // of num_values_
+    std::size_t values_before = 0;  // value of num_values_ before
   };
   void Begin(bool is_list);
   void Put(JsonValue&& value);

@@ -48,7 +48,7 @@ class OptionReader {
   const std::string& owner() const { return owner_; }
   const OptionMap& values() const { return values_; }
 
-  // What was declared, for --help and `emplace list`: "key=default", and the help.
+  // The declared options, for --help and `emplace list`: "key=default", and the help.
   struct Declared {
     std::string key;
     std::string default_value;

@@ -34,8 +34,8 @@ std::vector<fs::path> PlacesOf(const Plugin& part) {
   for (const fs::path& folder : {program, OwnFolder()}) {
     if (folder.empty()) continue;
     places.push_back(folder / part.file);
-    places.push_back(folder / "../lib/emplace" / part.file);    // of PREFIX/bin
-    places.push_back(folder / "../../../emplace" / part.file);  // of PREFIX/lib/python3/dist-packages/emplace
+    places.push_back(folder / "../lib/emplace" / part.file);    // from PREFIX/bin
+    places.push_back(folder / "../../../emplace" / part.file);  // from PREFIX/lib/python3/dist-packages/emplace
   }
   places.emplace_back(part.built);
   return places;
@@ -62,7 +62,7 @@ void* OpenLibrary(const Plugin& part) {
 void* LoadPlugin(const Plugin& part) {
   ChooseBlasKernels(ChosenVectorTarget());
   void* const found = dlsym(OpenLibrary(part), part.symbol);
-  if (found == nullptr) throw InputError(part.file, "is of another version of emplace");
+  if (found == nullptr) throw InputError(part.file, "was written by another version of emplace");
   return found;
 }
 

@@ -9,7 +9,7 @@ namespace emplace {
 struct Plugin {
   const char* file;    // its name beside the program, or in lib/emplace of an installation
   const char* built;   // its path where it was built
-  const char* symbol;  // what is wanted of it
+  const char* symbol;  // the symbol to load
   const char* what;    // "the library that ...", for messages
 };
 

@@ -27,7 +27,7 @@ std::string ProgressText(const ProgressState& state);
 std::string ProgressBar(const ProgressState& state);
 std::string WithThousands(std::uint64_t count);  // "1,234,567"
 
-// What ends sooner has no progress.
+// Shorter tasks show no progress.
 inline constexpr std::chrono::milliseconds kFirstProgress{2000};
 
 // Shows on standard error how far a task is: a bar on a terminal, otherwise an occasional line. The clock only decides

@@ -18,7 +18,7 @@
 namespace emplace {
 namespace {
 
-// What precedes the ".PID.N.tmp" of a temporary file's name; "" if it is none.
+// The part of a temporary file's name before ".PID.N.tmp"; "" if it is not such a name.
 std::string_view TargetOfTemporary(std::string_view name) {
   constexpr std::string_view kEnd = ".tmp";
   if (!name.ends_with(kEnd)) return {};

@@ -66,7 +66,7 @@ void HoldStandardDescriptors() {
     const int held = ::open("/dev/null", descriptor == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
     EMPLACE_CHECK_EQ(held, descriptor);
   }
-  if (no_output) throw InputError("-", "standard output is closed (>/dev/null throws away what is printed)");
+  if (no_output) throw InputError("-", "standard output is closed (>/dev/null discards it)");
 }
 
 }  // namespace emplace

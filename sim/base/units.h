@@ -54,7 +54,7 @@ struct FlopsPerSecond {
   auto operator<=>(const FlopsPerSecond&) const = default;
 };
 
-// What a file may say of times, work and rates: far beyond any device, and far from where their sums overflow.
+// Limits of times, work and rates in files: far beyond any device, and far from where their sums overflow.
 inline constexpr double kMaxMicros = 1e12;
 inline constexpr double kMaxFlop = 1e24;
 inline constexpr double kMinGbPerS = 1e-9;  // 1 byte/s

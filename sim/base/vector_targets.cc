@@ -37,7 +37,7 @@ std::vector<VectorTarget> Among(std::int64_t supported) {
   return targets;
 }
 
-// What the processor has, whatever was chosen.
+// The vector instructions of the processor, regardless of the selected target.
 const std::vector<VectorTarget>& OfProcessor() {
   static const std::vector<VectorTarget> targets = [] {
     hwy::DisableTargets(0);

@@ -11,7 +11,7 @@ namespace emplace {
 // for each set and calls, at run time, the best one that the processor has. Sources of vector code begin with
 // sim/base/vector_code.h.
 enum class VectorTarget : std::uint8_t {
-  kBaseline,  // what every processor of the architecture has: SSE2 on x86-64, NEON on ARM
+  kBaseline,  // supported by every processor of the architecture: SSE2 on x86-64, NEON on ARM
   kAvx2,      // with fused multiply-add
   kAvx512,    // its parts F, VL, DQ, BW and CD: Intel since Skylake-SP, AMD since Zen 4
 };

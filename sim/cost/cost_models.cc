@@ -87,8 +87,8 @@ class ProfiledCostModel : public CostModel {
     return factor != of_kind->second.end() ? factor->second : 1;
   }
 
-  std::map<std::string, std::map<std::string, Known, std::less<>>, std::less<>> ops_;        // by kind, by signature
-  std::map<std::string, std::map<std::string, double, std::less<>>, std::less<>> by_class_;  // by kind
+  std::map<std::string, std::map<std::string, Known, std::less<>>, std::less<>> ops_;  // keyed by kind, by signature
+  std::map<std::string, std::map<std::string, double, std::less<>>, std::less<>> by_class_;  // keyed by kind
   bool any_contention_ = false;
 };
 
@@ -136,7 +136,8 @@ bool HasRates(const DeviceKind* device) {
 
 // Ops of measured traces that are not calls of operators (datasets/importers/kineto.h, chakra.h).
 constexpr std::string_view kHostKinds[] = {"host", "wait", "metadata", "meeting"};
-constexpr std::string_view kNetworkKinds[] = {"arrival", "collective", "backlog"};  // what is left of the step before
+constexpr std::string_view kNetworkKinds[] = {"arrival", "collective",
+                                              "backlog"};  // "backlog" is work left over from the previous step
 // Ops of which a trace says how much they do, and not what (datasets/importers/chakra.h).
 constexpr std::string_view kWorkloadKinds[] = {"workload", "load", "store"};
 
@@ -151,7 +152,7 @@ bool IsWorkloadKind(std::string_view kind) {
   return std::find(std::begin(kWorkloadKinds), std::end(kWorkloadKinds), kind) != std::end(kWorkloadKinds);
 }
 
-// What links decide takes as long on another kind of device as where it was measured.
+// Times that depend on links are the same on every kind of device.
 std::optional<double> TransferMicros(const Graph& graph, OpId op, const DeviceKind* device, std::string_view kind) {
   if (const std::optional<double> measured = graph.MeasuredMicros(op, kind)) return measured;
   if (!HasRates(device) || graph.op(op).kind_times.empty()) return std::nullopt;

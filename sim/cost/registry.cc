@@ -6,7 +6,7 @@ namespace emplace {
 
 std::vector<CostModelEntry> AllCostModels() {
   return {
-      {"measured", "The time_us that the graph itself carries.", "the graph's author", MakeMeasuredCostModel},
+      {"measured", "The time_us in the graph.", "the graph's author", MakeMeasuredCostModel},
       {"roofline", "FLOP and bytes of each op against the device kind's peak rates.",
        "Williams, Waterman, Patterson 2009, Roofline: an insightful visual performance model", MakeRooflineCostModel},
       {"profiled", "Measured times of a profile.json, by op signature.", "the profile's author", nullptr},

@@ -10,7 +10,7 @@
 namespace emplace {
 namespace {
 
-constexpr const char* kDotColours[] = {"white", "lightblue", "mistyrose", "palegreen"};  // by Pass
+constexpr const char* kDotColours[] = {"white", "lightblue", "mistyrose", "palegreen"};  // indexed by Pass
 
 // A DOT string: quotes and backslashes are its only special characters. Controls, which a picture could not show,
 // become question marks.

@@ -31,22 +31,22 @@ constexpr double kOpHeight = 18;
 constexpr double kTransferHeight = 6;
 constexpr double kRowHeight = 36;
 constexpr double kMergePixels = 1.0 / 3;
-constexpr double kDigitWidth = 6;  // of a label
+constexpr double kDigitWidth = 6;  // width of a digit in a label
 constexpr double kChainHeight = 4;
 constexpr double kChainOp = 7;         // below the top of a row: over the ops
 constexpr double kChainTransfer = 21;  // over the transfers
 
-constexpr const char* kSvgColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // by Pass
+constexpr const char* kSvgColours[] = {"#7f7f7f", "#4477aa", "#cc6677", "#228833"};  // indexed by Pass
 constexpr const char* kTransferColour = "#ddaa33";
 constexpr const char* kAxisColour = " fill=\"#555\"";
 
-// A piece of one bar: one interval, or several that no eye could tell apart.
+// A piece of one bar: one interval, or several that are too close to distinguish.
 struct Piece {
   double begin = 0;  // pixels
   double end = 0;
   const char* colour = "";
   std::size_t count = 1;
-  std::string name;   // of the first
+  std::string name;   // name of the first
   std::string label;  // drawn where there is room; "": of one colour, neighbours are one piece
 };
 
@@ -156,7 +156,7 @@ constexpr const char* kGapColour = "#999999";
 // A line of the chain from one bar to another.
 using ChainStep = std::tuple<int, int, int>;  // x and both y in half pixels
 
-// What the chain adds to the picture.
+// The overlay of the chain.
 struct ChainBars {
   std::vector<Bar> ops;        // [num_devices]
   std::vector<Bar> transfers;  // [num_devices]

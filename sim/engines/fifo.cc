@@ -26,7 +26,7 @@ std::int64_t Load64(const std::uint32_t* words) {
 }
 void Store64(std::int64_t value, std::uint32_t* words) { std::memcpy(words, &value, sizeof(value)); }
 
-// What a run reports beside the step time. Null: not asked for.
+// Optional outputs of a run besides the step time. Null: not requested.
 struct RunOutputs {
   double* start_micros = nullptr;  // [num_ops]
   Timeline* timeline = nullptr;
@@ -452,7 +452,8 @@ class Run {
     }
   }
 
-  // What an op takes that starts on a device now. Ops start in the order of time, so who else is busy is known.
+  // The duration of an op that starts on a device now. Ops start in the order of time, so it is known which devices are
+  // busy.
   std::int64_t BesideOthers(std::size_t device, std::uint32_t op, std::int64_t start, std::int64_t time) {
     const double factor = model_.contention[kind_of_[device] * model_.num_ops + op];
     if (factor > 1) {
@@ -538,7 +539,7 @@ class Run {
     num_changes_ += counts & static_cast<std::uint64_t>(bytes != 0 || KeepsEmpty());
   }
 
-  // What an op allocates, and which of its inputs no later op of its device reads. Returns the words behind.
+  // The allocations of an op, and its inputs that no later op of its device reads. Returns the words after them.
   [[gnu::always_inline]] const std::uint32_t* StartMemory(const std::uint32_t* word, std::size_t device,
                                                           std::int64_t start, std::int64_t end) {
     Log(key_.Make(start, device), Load64(word));
@@ -603,8 +604,8 @@ class Run {
   Key earliest_ = kNever;
   std::size_t num_ready_ = 0;
   std::size_t num_changes_ = 0;
-  std::int64_t last_arrival_ = 0;  // of the tensor that is sent
-  std::int64_t freed_ = 0;         // at the end of the op that starts
+  std::int64_t last_arrival_ = 0;  // arrival of the tensor that is being sent
+  std::int64_t freed_ = 0;         // memory freed at the end of the op that starts
 };
 
 template <bool kMemory, std::size_t kLanes>

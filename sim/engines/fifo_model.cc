@@ -17,7 +17,7 @@ constexpr std::size_t kMaxTransferTimes = std::size_t{1} << 24;
 // Words of a program: with more than these 4 MB it pays to fetch states of ops ahead.
 constexpr std::size_t kLargeProgram = std::size_t{1} << 20;
 
-// What a reader's word has room for.
+// The capacity of a reader's word.
 constexpr std::size_t kMaxOps = std::size_t{1} << Model::kSlotShift;
 
 std::int64_t KindTime(const CostTable& costs, OpId id, std::size_t kind) {
@@ -81,7 +81,7 @@ void AddMemory(const Graph& graph, OpId id, std::span<const std::uint32_t> input
   program.insert(program.end(), padded - inputs.size(), static_cast<std::uint32_t>(model->read_tensors.size()));
 }
 
-// What each op reads, as positions in read_tensors; fills these and the numbers of inputs.
+// Fills the tensors that each op reads, as positions in read_tensors, and the numbers of inputs.
 std::vector<std::vector<std::uint32_t>> FindInputs(const Graph& graph, Model* model) {
   std::vector<std::vector<std::uint32_t>> inputs(model->num_ops);
   for (std::size_t t = 0; t < graph.num_tensors(); ++t) {

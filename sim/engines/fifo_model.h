@@ -32,7 +32,7 @@ struct Model {
   // All times of a run are below this.
   std::int64_t longest_run = 0;
 
-  // What an op does when it starts: a row of `program`, in words of 32 bits. A time takes one word if all times fit
+  // The effects of an op's start: a row of `program`, in words of 32 bits. A time takes one word if all times fit
   // (time_words 1), else two, low first; kNoTime in all its words: the op cannot run there.
   //   the number of its inputs that must be produced: (tensor, reader) pairs and control edges that end here
   //   the shape of its first chunk
@@ -61,12 +61,12 @@ struct Model {
   std::vector<std::uint32_t> program;
   std::uint32_t time_words = 1;
 
-  // What changes during a run, of one op: one cache line holds four. When an op has started, its state is what it was
+  // The state of one op during a run: one cache line holds four. When an op has started, its state is what it was
   // before the run, so that no run has to restore it.
   struct OpState {
     std::int64_t time = 0;    // ready so far
     std::uint32_t waits = 0;  // inputs that have not been produced
-    std::uint32_t row = 0;    // of `program`: never changes
+    std::uint32_t row = 0;    // constant index into `program`
   };
   std::vector<OpState> ops;            // [num_ops + 1]: an empty queue's front is op 0, also of an empty graph
   std::vector<std::uint32_t> roots;    // ops that wait for nothing
@@ -80,25 +80,25 @@ struct Model {
   struct Issue {
     static constexpr std::uint32_t kNone = ~0U;
     std::uint32_t lane = kNone;  // kNone: the device is not fed
-    std::int64_t host_time = 0;  // of an op without one of its own
+    std::int64_t host_time = 0;  // time of an op without its own host time
     std::int64_t latency = 0;
     std::size_t max_queued = 0;    // 0: no limit
-    std::size_t first_queued = 0;  // of the device in RunWorkspace::queued
+    std::size_t first_queued = 0;  // offset of the device in RunWorkspace::queued
   };
   std::vector<Issue> issue;             // [num_devices]; empty where no device has a lane
   std::vector<std::int64_t> host_time;  // [num_kinds][num_ops]; -1: the device's; empty like issue
-  std::size_t max_queued = 0;           // of all devices together
+  std::size_t max_queued = 0;           // sum over all devices
   bool is_extended() const { return !contention.empty() || !sends_itself.empty() || !issue.empty(); }
 
   // An ordered pair of devices.
   struct Pair {
     std::int64_t latency = 0;
     std::int64_t gap = 0;
-    std::uint32_t rate_class = 0;  // which of `rates`
+    std::uint32_t rate_class = 0;  // index into `rates`
     bool exists = false;
   };
   std::vector<Pair> pairs;             // [num_devices][num_devices]
-  std::vector<TransferRate> rates;     // by rate class
+  std::vector<TransferRate> rates;     // indexed by rate class
   std::uint32_t rates_in_program = 0;  // all of them, or 0: where that would be very large, computed when needed
   std::size_t max_transfers = 0;       // (tensor, destination) pairs that any placement can have
 
@@ -128,7 +128,7 @@ struct Model {
     std::uint32_t op = 0;
     std::int64_t bytes = 0;
   };
-  std::vector<Persistent> persistent;  // of ops that have any
+  std::vector<Persistent> persistent;  // only ops that have persistent bytes
   bool is_large = false;               // a program of more than kLargeProgram words
   std::vector<std::int64_t> capacity;  // [num_devices]; the largest integer where there is no limit
 
@@ -211,7 +211,7 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<Model::OpState> ops;
   template <typename Key>
   struct Keyed {
-    ReadyQueues<Key> ready;       // of (ready time, op)
+    ReadyQueues<Key> ready;       // keys are (ready time, op)
     std::vector<Key> next_start;  // [num_devices, at least kFewDevices]: (start of the front of its queue, device)
     MemoryRecord<Key> memory;
   };
@@ -219,13 +219,13 @@ struct RunWorkspace : Simulator::Workspace {
   Keyed<Wide> wide;
   // A device, with the front of its queue, found before it is its turn: looking it up then would hold up everything.
   struct alignas(64) DeviceState {
-    const std::uint32_t* row = nullptr;  // of the front
+    const std::uint32_t* row = nullptr;  // row at the front
     std::uint32_t op = 0;                // the front
-    std::uint32_t shape = 0;             // of its first chunk; kept with lanes only
-    std::int64_t time = 0;               // that it takes; kept with lanes only
-    std::int64_t free = 0;               // when its next op may start
+    std::uint32_t shape = 0;             // shape of the first chunk; kept only with lanes
+    std::int64_t time = 0;               // its duration; kept only with lanes
+    std::int64_t free = 0;               // time at which its next op can start
     std::int64_t op_gap = 0;             // Model::op_gap
-    std::size_t time_word = 0;           // of a row: an op's time on this device
+    std::size_t time_word = 0;           // index within a row of the time of an op on this device
   };
   std::vector<DeviceState> devices;         // [num_devices]
   std::vector<std::uint8_t> device_of;      // [num_ops + 1], where devices are few

@@ -46,7 +46,7 @@ class Run {
         EndFlow(flows_.End());
       } else if (const auto collective = collectives_.NextToTry()) {
         collectives_.Try(*collective);
-      } else if (const auto device = devices_.NextAsked()) {
+      } else if (const auto device = devices_.NextScheduled()) {
         // Everything that happens now has happened: ops start, by device (F11).
         devices_.StartOn(*device, [&] { return transfers_.IsSending(*device); });
       } else if (event == nullptr && !flow_ends) {
@@ -109,7 +109,7 @@ class Run {
       case Event::Kind::kOpEnds:
         return End(MakeId<OpId>(event.what));
       case Event::Kind::kDeviceIsFree:
-        return devices_.Ask(event.what);
+        return devices_.Schedule(event.what);
       case Event::Kind::kIssued:
         return EndIssue(MakeId<OpId>(event.what));
       case Event::Kind::kControlArrives:
@@ -119,7 +119,7 @@ class Run {
       case Event::Kind::kTransferArrives:
         return EndFlow({.index = event.what, .is_part = false});
       case Event::Kind::kChannelIsFree:
-        return AskIfAny(transfers_.Free(event.what));
+        return ScheduleIfAny(transfers_.Free(event.what));
       case Event::Kind::kCollectiveEnds:
         return EndCollective(event.what);
       case Event::Kind::kPartsBegin:
@@ -141,11 +141,11 @@ class Run {
     for (const OpId reader : input_.graph.consumers(transfer.tensor)) {
       if (input_.placement[Index(reader)] == transfer.to) Has(reader);
     }
-    AskIfAny(transfers_.Arrive(owner.index));
+    ScheduleIfAny(transfers_.Arrive(owner.index));
   }
 
-  void AskIfAny(std::optional<std::uint32_t> device) {
-    if (device) devices_.Ask(*device);
+  void ScheduleIfAny(std::optional<std::uint32_t> device) {
+    if (device) devices_.Schedule(*device);
   }
 
   // One of what the op waits for is there.
@@ -179,7 +179,7 @@ class Run {
     for (const OpId waits : input_.graph.control_consumers(op)) {
       if (input_.DeviceOf(waits) == device && !input_.IsCollective(waits)) Has(waits);
     }
-    for (const std::uint32_t fed : input_.problem.fed_by[input_.problem.lane[device]]) devices_.Ask(fed);
+    for (const std::uint32_t fed : input_.problem.fed_by[input_.problem.lane[device]]) devices_.Schedule(fed);
   }
 
   void End(OpId op) {
@@ -200,7 +200,7 @@ class Run {
       }
     }
     transfers_.HasRead(op, device);
-    devices_.Ask(device);
+    devices_.Schedule(device);
   }
 
   const RunInput input_;

@@ -19,7 +19,7 @@ namespace emplace::flow {
 struct CollectiveState {
   std::size_t missing = 0;        // members that have not arrived
   std::vector<DeviceId> devices;  // ascending, distinct; of a pair the sender, then the receiver
-  std::uint32_t parts_left = 0;   // that have not arrived, once they have begun
+  std::uint32_t parts_left = 0;   // parts that have not arrived, once the collective has begun
 };
 
 // One flow of a collective that is expanded.
@@ -65,7 +65,8 @@ class Collectives {
     const Collective& collective = input_.graph.collectives()[index];
     for (const DeviceId device : state.devices) takes_part_[Index(device)] = true;
     for (const OpId op : collective.members) devices_.BeginMember(op);
-    const std::optional<double> given = GivenMicros(collective, input_.placement, input_.graph, input_.cluster);
+    const std::optional<double> given =
+        MeasuredCollectiveMicros(collective, input_.placement, input_.graph, input_.cluster);
     if (given || !input_.expand || state.devices.size() == 1) {
       const Duration time =
           given ? DurationFromMicros(*given)
@@ -97,7 +98,7 @@ class Collectives {
       flows = CollectiveFlows(collective.kind, collective.size, state.devices.size(), CollectiveAlgorithm::kRing);
     }
     state.parts_left = static_cast<std::uint32_t>(flows.size());
-    std::vector<std::uint32_t> place;  // in parts_, of each flow
+    std::vector<std::uint32_t> place;  // position of each flow in parts_
     for (const CollectiveFlow& flow : flows) {
       if (free_parts_.empty()) {
         place.push_back(static_cast<std::uint32_t>(parts_.size()));
@@ -148,11 +149,11 @@ class Collectives {
   FlowDevices& devices_;
   Flows& flows_;
   std::vector<CollectiveState> collectives_;
-  std::vector<bool> takes_part_;                        // by device
+  std::vector<bool> takes_part_;                        // indexed by device
   MinHeap<std::uint32_t> may_start_;                    // collectives whose members have all arrived
   std::vector<std::vector<std::uint32_t>> blocked_on_;  // [num_devices]: collectives that wait for the device's
   std::vector<PartState> parts_;
-  std::vector<std::uint32_t> free_parts_;  // of parts_: may be used again
+  std::vector<std::uint32_t> free_parts_;  // entries of parts_ that can be reused
 };
 
 }  // namespace emplace::flow

@@ -16,7 +16,7 @@ struct DeviceState {
   MinHeap<std::pair<std::int64_t, OpId>> ready;  // (ready time, op): docs/model.md, F10
   std::int64_t free_at = 0;
   std::int64_t op_ends = 0;
-  bool is_asked = false;  // whether it can start an op: FlowDevices::Ask
+  bool is_scheduled = false;  // whether it can start an op: FlowDevices::Schedule
   // A device that an issue lane feeds has these (docs/model.md, F16 to F18). Its free_at is when its stream is free.
   std::int64_t may_issue_at = 0;
   std::vector<std::int64_t> queued_until = {};  // a ring of the ends of the last ops
@@ -49,26 +49,26 @@ class FlowDevices {
   std::int64_t end(OpId op) const { return end_[Index(op)]; }
   std::int64_t issue_start(OpId op) const { return issue_start_[Index(op)]; }
   std::int64_t issue_end(OpId op) const { return issue_end_[Index(op)]; }
-  const std::vector<OpId>& order() const { return order_; }  // as ops started
+  const std::vector<OpId>& order() const { return order_; }  // in the order in which ops started
 
   // Adds an op whose inputs are there.
   void AddReady(OpId op) {
     const std::uint32_t device = input_.DeviceOf(op);
     devices_[device].ready.emplace(events_.now(), op);
-    Ask(device);
+    Schedule(device);
   }
   // Something changed now that may let the device start an op.
-  void Ask(std::uint32_t device) {
-    if (devices_[device].is_asked) return;
-    devices_[device].is_asked = true;
+  void Schedule(std::uint32_t device) {
+    if (devices_[device].is_scheduled) return;
+    devices_[device].is_scheduled = true;
     ask_.push(device);
   }
   // The device, by number, that is handled next; none: nothing changed.
-  std::optional<std::uint32_t> NextAsked() {
+  std::optional<std::uint32_t> NextScheduled() {
     if (ask_.empty()) return std::nullopt;
     const std::uint32_t device = ask_.top();
     ask_.pop();
-    devices_[device].is_asked = false;
+    devices_[device].is_scheduled = false;
     return device;
   }
   // `is_sending`: whether the device copies by itself and is busy with that.

@@ -34,7 +34,7 @@ using MinHeap = std::priority_queue<T, std::vector<T>, std::greater<>>;
 
 inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-// What does not depend on the placement.
+// The part that does not depend on the placement.
 struct Problem {
   Problem(const Graph& graph_in, const Cluster& cluster_in, const CostTable& costs_in)
       : graph(graph_in),
@@ -70,8 +70,8 @@ struct Problem {
   Cluster cluster;
   CostTable costs;
   std::vector<std::uint32_t> inputs_left;          // tensors and control inputs that each op waits for
-  std::vector<double> bytes_per_ns;                // of each link of the topology
-  std::vector<std::uint32_t> lane;                 // of each device; kNone: it is not fed. Empty if none is
+  std::vector<double> bytes_per_ns;                // indexed by link of the topology
+  std::vector<std::uint32_t> lane;                 // indexed by device; kNone: the device is not fed. Empty if none is
   std::vector<std::vector<std::uint32_t>> fed_by;  // the devices of each lane
   CollectiveTimes collective_times;
 
@@ -99,7 +99,7 @@ struct Problem {
   }
 };
 
-// What one run is of.
+// The input of one run.
 struct RunInput {
   const Problem& problem;
   const Graph& graph;
@@ -143,7 +143,7 @@ struct Event {
   }
 };
 
-// What will happen. Events of one time come in the order in which they were pushed.
+// Future events. Simultaneous events are processed in the order in which they were pushed.
 class Events {
  public:
   std::int64_t now() const { return now_; }
@@ -161,7 +161,7 @@ class Events {
   MinHeap<Event> events_;
 };
 
-// What devices hold over time, if it is counted.
+// The memory of devices over time, if it is tracked.
 class MemoryLog {
  public:
   explicit MemoryLog(bool counts) : counts_(counts) {}

@@ -45,9 +45,9 @@ class Flows {
 
 // There may be a channel for each pair of 1,024 devices: no queue of its own, but the transfers lead to the next ones.
 struct ChannelState {
-  std::uint32_t first = kNone;  // of the transfers that wait
+  std::uint32_t first = kNone;  // first waiting transfer
   std::uint32_t last = kNone;
-  bool is_busy = false;  // with the one before, or pausing behind it
+  bool is_busy = false;  // whether it sends the previous transfer, or pauses after it
 };
 
 struct FlowTransfer {
@@ -57,7 +57,7 @@ struct FlowTransfer {
   std::int64_t start = 0;
   std::int64_t arrival = 0;
   std::uint32_t readers_left = 0;
-  std::uint32_t next = kNone;  // that waits for the same channel
+  std::uint32_t next = kNone;  // next transfer that waits for the same channel
 };
 
 struct TensorState {

@@ -24,7 +24,7 @@ struct Edge {
   std::uint32_t output = 0;  // position among the distinct outputs that the parent's edges name
 };
 
-// What the last removal of a dependency of an op looked like: among ops that become ready at one instant this decides
+// The kind of the last removal of a dependency of an op: among ops that become ready at one instant this decides
 // who is queued first (docs/model.md, P16 to P20).
 using Tie = std::uint64_t;
 constexpr Tie OrdinaryTie(std::uint32_t producer_rank) { return producer_rank; }
@@ -37,7 +37,7 @@ constexpr Tie SameInstantTie(std::uint64_t running_number) { return (Tie{2} << 6
 struct Waiting {
   double ready = 0;
   Tie tie = 0;
-  std::uint32_t rank = 0;  // of its name; of its place in the file, for an op without producers
+  std::uint32_t rank = 0;  // rank of the name, or for an op without producers of its position in the file
   std::uint32_t op = 0;
   bool operator<(const Waiting& other) const {
     if (ready != other.ready) return ready < other.ready;
@@ -92,7 +92,7 @@ struct PlacetoWorkspace : Simulator::Workspace {
   std::vector<double> bus_free;
   std::vector<std::uint32_t> bus_transfers;
   std::vector<double> start;    // [num_ops]
-  std::vector<double> arrival;  // by output, scratch of one op
+  std::vector<double> arrival;  // indexed by output, scratch of one op
   std::vector<Tie> arrival_tie;
   std::vector<double> sent;
   std::vector<TimedOp> allocated;
@@ -129,7 +129,7 @@ class PlacetoReferenceEngine : public Simulator::Engine {
   double delta2_ = 0;
   double rate_ = std::numeric_limits<double>::infinity();  // bytes per µs
   std::vector<std::uint32_t> edge_begin_;                  // [num_ops + 1]
-  std::vector<Edge> edges_;                                // of each parent, children in the order of the file
+  std::vector<Edge> edges_;                                // grouped by parent, with children in file order
   std::vector<std::uint32_t> output_begin_;                // [num_ops + 1]: the distinct outputs that edges name
   std::vector<double> output_bytes_;
   std::vector<std::optional<TensorId>> output_tensor_;  // none: a control edge from an op without outputs

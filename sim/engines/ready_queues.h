@@ -98,12 +98,12 @@ class ReadyQueues {
 
   // Its size is a power of two, so that a device's is found by a shift.
   struct alignas(64) Lane {
-    Entry* head = nullptr;  // of the sorted part; head == end only if the heap is empty too
-    Entry* end = nullptr;   // where none_ is
+    Entry* head = nullptr;  // front of the sorted part; head == end only if the heap is empty too
+    Entry* end = nullptr;   // position of none_
     // An entry that is pushed when `end` is here or behind goes another way: the sorted part may be full or at the end
     // of its room, or there is a heap, and this is `begin`.
     Entry* stop = nullptr;
-    Entry* begin = nullptr;  // of the room
+    Entry* begin = nullptr;  // start of the storage
     Entry* heap = nullptr;   // entries behind the sorted part: none is smaller than any in it
     std::uint32_t heap_size = 0;
   };

@@ -24,7 +24,7 @@ constexpr double kMaxGib = 1e9;
 // Links are held for every pair of devices.
 constexpr std::int64_t kMaxDevices = 1024;
 
-// What an unknown kind's ops reach where the file does not say: judgements, between the rows of the catalogue for
+// The default efficiencies of custom kinds: judgements, between the rows of the catalogue for
 // devices of its class. Columns as OpClass: none, convolution, matrix product, elementwise, reduction, gather, copy,
 // attention, normalisation, optimizer, recurrent.
 struct GenericEfficiency {

@@ -100,7 +100,7 @@ class YamlHandler : public YAML::EventHandler {
   void OnMapEnd() override { Ends(); }
 
  private:
-  enum State { kInList, kAtKey, kAtValue };  // of a list or map that has begun
+  enum State { kInList, kAtKey, kAtValue };  // state of an open list or map
 
   bool AtKey() const { return !maps_.empty() && maps_.back() == kAtKey; }
   void ValueEnds() {

@@ -35,7 +35,7 @@ Cluster ReadCluster(std::istream& in, const std::string& file);
 // A file that ReadCluster reads to the same cluster, link of a device to itself aside.
 void WriteCluster(std::ostream& out, const Cluster& cluster);
 
-// What every YAML reader of ours takes: one document of YAML 1.2's core types (or JSON), without aliases, anchors and
+// The input of all our YAML readers: one document of YAML 1.2's core types (or JSON), without aliases, anchors and
 // tags. Numbers and booleans are such only without quotes. Throws InputError, its place a path, or "line L, column C"
 // where the text is not YAML.
 JsonValue ParseYaml(std::istream& in, InputKind kind = InputKind::kCluster);

@@ -261,7 +261,7 @@ class OpWriter {
   }
 
   const Graph& graph_;
-  std::unordered_map<const char*, std::string> attrs_;  // by the text in the graph, which equal ones share
+  std::unordered_map<const char*, std::string> attrs_;  // keyed by the text in the graph, which equal ones share
   std::string rare_;
 };
 

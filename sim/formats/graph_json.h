@@ -9,10 +9,10 @@
 
 namespace emplace {
 
-// What a file may hold in all: ten million ops take some 4 GB of memory.
+// Limits of a file: ten million ops take about 4 GB of memory.
 struct GraphLimits {
   std::size_t ops = 10'000'000;
-  std::size_t outputs = 20'000'000;  // of all ops
+  std::size_t outputs = 20'000'000;  // total over all ops
   std::size_t reads = 40'000'000;    // inputs and control inputs, of all ops
 };
 

@@ -30,9 +30,10 @@ struct StepReport {
     Bytes peak;
     std::optional<Bytes> memory;         // capacity; none: no limit
     std::size_t micro_batches_held = 0;  // (stage, micro-batch) pairs, at most; with a schedule
-    double crossing_micros = 0;  // of values that come in and go out, for one micro-batch; of a pipeline's loads
+    double crossing_micros =
+        0;  // time of values that are received or sent, per micro-batch; only for loads of a pipeline
   };
-  // What a schedule of micro-batches adds: docs/model.md, S14 to S19, and S26.
+  // The results of a schedule of micro-batches: docs/model.md, S14 to S19, and S26.
   struct ScheduleRow {
     std::string name;
     std::size_t micro_batches = 0;
@@ -50,13 +51,13 @@ struct StepReport {
   std::string graph;
   std::string cluster;
   std::string engine;
-  std::string costs;  // where op times came from: "roofline", "profile p.json", ..; "" if not said
+  std::string costs;  // source of op times: "roofline", "profile p.json", ..; "" if unknown
   double step_time_micros = 0;
   bool fits_memory = true;
   double lower_bound_micros = 0;  // the best that was proved for every placement on this cluster
-  std::string lower_bound_method = std::string(kCriticalPathBound);  // by which argument
+  std::string lower_bound_method = std::string(kCriticalPathBound);  // argument of the bound
   double critical_path_micros = 0;
-  double busiest_device_micros = 0;  // of this placement
+  double busiest_device_micros = 0;  // largest busy time in this placement
   std::vector<DeviceRow> devices;    // every device of the cluster
   std::size_t ops = 0;
   std::size_t tensors_sent = 0;  // (tensor, destination) pairs
@@ -71,7 +72,7 @@ struct StepReport {
 StepReport MakeStepReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           const Placement& placement, const std::string& engine, const StepResult& result);
 
-// What `result` says of a step of many micro-batches. `name` is the schedule's, for people.
+// The report of `result` for a step of many micro-batches. `name` is that of the schedule, for display.
 StepReport MakeScheduleReport(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                               const Placement& placement, const std::string& name, const PipelineSchedule& schedule,
                               const PlacedPipeline& pipeline, const ScheduleResult& result);

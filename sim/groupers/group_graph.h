@@ -83,14 +83,14 @@ class GroupGraph {
   void MoveEdges(Slot from, Slot to, std::vector<Side>& out, std::vector<Side>& back);
   void Rename(Slot slot, std::size_t name);
 
-  mutable std::vector<std::size_t> parent_;  // by op
-  std::vector<Slot> slot_of_;                // by name
-  std::vector<std::size_t> name_of_;         // by slot
-  std::vector<Side> successors_;             // by slot
-  std::vector<Side> predecessors_;           // by slot
+  mutable std::vector<std::size_t> parent_;  // indexed by op
+  std::vector<Slot> slot_of_;                // indexed by name
+  std::vector<std::size_t> name_of_;         // indexed by slot
+  std::vector<Side> successors_;             // indexed by slot
+  std::vector<Side> predecessors_;           // indexed by slot
   std::set<Slot> ordered_;                   // slots of which a side is ordered
-  std::vector<std::int64_t> output_bytes_;   // by name
-  std::vector<std::uint64_t> kinds_;         // by name: a bit for each device kind that the graph names; all ones: any
+  std::vector<std::int64_t> output_bytes_;   // indexed by name
+  std::vector<std::uint64_t> kinds_;  // indexed by name: a bit for each device kind that the graph names; all ones: any
   std::vector<std::size_t> shared_predecessors_;
   std::size_t num_groups_ = 0;
 };

@@ -59,7 +59,7 @@ class Merger {
     passed_over_.erase({groups_.output_bytes(group), group});
   }
 
-  // What was passed over next to a group that has grown may go now.
+  // Groups that were skipped may be merged now if they are next to a group that has grown.
   void ReconsiderBeside(std::size_t merged) {
     if (passed_over_.empty()) return;
     std::vector<std::pair<std::int64_t, std::size_t>> again;

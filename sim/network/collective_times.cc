@@ -29,7 +29,7 @@ constexpr Row kTreeLl = {4.4, {0.52, 1.0, 5.0}, 0.9 / 3.8};
 
 // Low latency (LL) sends a flag with every word. NCCL lets few threads do that, so that it is for small messages: of
 // 8 A100s, messages of 1 MiB take what the simple protocol says.
-constexpr double kMostLlBytes = 65536;  // for each member
+constexpr double kMostLlBytes = 65536;  // limit per member
 
 std::vector<Pair> RingPairs(std::span<const DeviceId> devices) {
   std::vector<Pair> pairs;
@@ -52,8 +52,8 @@ std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const De
   return devices;
 }
 
-std::optional<double> GivenMicros(const Collective& collective, std::span<const DeviceId> placement, const Graph& graph,
-                                  const Cluster& cluster) {
+std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std::span<const DeviceId> placement,
+                                               const Graph& graph, const Cluster& cluster) {
   std::optional<double> given;
   for (const OpId op : collective.members) {
     const auto micros = graph.MeasuredMicros(op, cluster.device(placement[Index(op)]).kind);

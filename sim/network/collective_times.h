@@ -22,8 +22,8 @@ std::string_view Name(CollectiveAlgorithm algorithm);  // "ring", "tree", "direc
 std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const DeviceId> placement);
 // The longest measured time of its members on the kinds where they are, in µs; none if no member has one
 // (docs/model.md, K6).
-std::optional<double> GivenMicros(const Collective& collective, std::span<const DeviceId> placement, const Graph& graph,
-                                  const Cluster& cluster);
+std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std::span<const DeviceId> placement,
+                                               const Graph& graph, const Cluster& cluster);
 
 // How long collectives take, if nothing else is on the links: docs/model.md, K7 to K12.
 // Source: the tuning model of NCCL 2.11 (`ncclTopoTuneModel`): latencies by algorithm, protocol and link, and the share
@@ -46,8 +46,8 @@ class CollectiveTimes {
   // that have no ring: all_to_all and send_receive.
   double Micros(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices,
                 CollectiveAlgorithm algorithm) const;
-  // What a collective takes before and beside its flows: the launch, the pass over a device's own part, and the ring's
-  // base.
+  // The time of a collective before and in addition to its flows: the launch, the pass over a device's own part, and
+  // the ring's base.
   double FixedMicros(Bytes size) const;
 
  private:

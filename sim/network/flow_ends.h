@@ -29,7 +29,7 @@ class FlowEnds {
   void Update(std::span<const Key> keys);
 
  private:
-  static unsigned __int128 Order(const Key& key) {  // of two numbers, to compare them without a branch
+  static unsigned __int128 Order(const Key& key) {  // combines both numbers, to compare them without a branch
     return static_cast<unsigned __int128>(key.end) << 64 | key.serial;
   }
   static bool IsBefore(const Key& a, const Key& b) { return Order(a) < Order(b); }
@@ -104,7 +104,7 @@ inline void FlowEnds::Pop() {
 }
 
 inline void FlowEnds::Update(std::span<const Key> keys) {
-  constexpr std::size_t kMost = 4;  // of as many flows as are there to one that changes; with more it is built anew
+  constexpr std::size_t kMost = 4;  // rebuilt from scratch if more than one in this many flows changes
   if (keys.size() * kMost < keys_.size()) {
     for (const Key& key : keys) {
       const std::size_t place = places_[key.flow];

@@ -188,7 +188,7 @@ void FlowNetwork::FillByHeap() {
 
 // Fills the heap, and removes links from the component whose flows have rates.
 void FlowNetwork::FindSmallest() {
-  constexpr double kReach = 1.5;  // of the limit over the smallest share
+  constexpr double kReach = 1.5;  // limit divided by the smallest share
   double smallest = std::numeric_limits<double>::infinity();
   link_shares_.clear();
   std::size_t kept = 0;

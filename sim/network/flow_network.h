@@ -50,23 +50,23 @@ class FlowNetwork {
  private:
   struct OnLink {
     LinkIndex link = 0;
-    std::uint32_t position = 0;  // in the link's flows
+    std::uint32_t position = 0;  // position in the link's flows
   };
   struct OnFlow {
     Flow flow = 0;
-    std::uint32_t step = 0;  // in steps_
+    std::uint32_t step = 0;  // index into steps_
   };
-  // What the search for a component reads of each flow.
+  // The data of each flow that the search for a component reads.
   struct RouteState {
-    std::uint32_t first_step = 0;  // in steps_
+    std::uint32_t first_step = 0;  // index into steps_
     std::uint32_t num_steps = 0;
-    std::uint32_t most_steps = 0;  // that its place in steps_ holds
+    std::uint32_t most_steps = 0;  // capacity of its slot in steps_
     bool is_fixed = false;
     std::uint64_t seen = 0;
   };
   // While rates are computed.
   struct Share {
-    double left = 0;         // of the capacity
+    double left = 0;         // remaining capacity
     std::uint32_t open = 0;  // flows that have no rate yet
   };
 
@@ -81,7 +81,7 @@ class FlowNetwork {
   std::size_t Fix(LinkIndex link, double rate);
   void SetRate(Flow flow, double rate);
 
-  std::vector<double> capacities_;  // of each link, as are the next three
+  std::vector<double> capacities_;  // indexed by link, as are the next three
   std::vector<std::vector<OnFlow>> on_link_;
   std::vector<std::uint64_t> seen_;
   std::vector<Share> shares_;
@@ -100,7 +100,7 @@ class FlowNetwork {
   std::vector<LinkIndex> component_;
   std::vector<Flow> component_flows_;
   std::vector<double> link_shares_;
-  std::vector<std::pair<double, LinkIndex>> heap_;  // of the shares up to limit_
+  std::vector<std::pair<double, LinkIndex>> heap_;  // shares up to limit_
   double limit_ = 0;
   std::vector<FlowEnds::Key> updates_;
 };

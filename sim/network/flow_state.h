@@ -18,7 +18,7 @@ struct FlowProgress {
 struct FlowState {
   double rate = 0;
   FlowProgress progress;
-  std::int64_t moment = -1;  // of the last change of the rate, and what was before it
+  std::int64_t moment = -1;  // time of the last change of the rate; the next members are the state before it
   FlowProgress before;
   double rate_before = 0;
   std::int64_t start = 0;

@@ -10,7 +10,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNoLink = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kInvalidLink = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kUnreached = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMostPartsOfRoutes = std::size_t{1} << 28;
 
@@ -69,10 +69,10 @@ std::span<const std::uint32_t> Topology::Route(std::size_t from, std::size_t to)
 }
 
 std::uint32_t Topology::Widest(Vertex from, Vertex to) const {
-  std::uint32_t widest = kNoLink;
+  std::uint32_t widest = kInvalidLink;
   for (const std::uint32_t link : links_from_[from]) {
     if (links_[link].to != to) continue;
-    if (widest == kNoLink || links_[link].bandwidth_gb_per_s > links_[widest].bandwidth_gb_per_s) widest = link;
+    if (widest == kInvalidLink || links_[link].bandwidth_gb_per_s > links_[widest].bandwidth_gb_per_s) widest = link;
   }
   return widest;
 }
@@ -81,7 +81,7 @@ std::vector<std::uint32_t> Topology::LinksOf(std::size_t route) const {
   std::vector<std::uint32_t> links;
   for (std::size_t k = 0; k + 1 < given_[route].size(); ++k) {
     links.push_back(Widest(given_[route][k], given_[route][k + 1]));
-    if (links.back() == kNoLink) {
+    if (links.back() == kInvalidLink) {
       throw InputError("routes[" + std::to_string(route) + "]",
                        "there is no link for its part " + std::to_string(k + 1) + " (links from each to the next)");
     }
@@ -91,8 +91,8 @@ std::vector<std::uint32_t> Topology::LinksOf(std::size_t route) const {
 
 // Breadth first: a vertex keeps the widest of the ways of fewest links.
 std::vector<Topology::Reached> Topology::Reach(Vertex from) const {
-  std::vector<Reached> reached(links_from_.size(), {.hops = kUnreached, .by = kNoLink});
-  reached[from] = {0, std::numeric_limits<double>::infinity(), kNoLink};
+  std::vector<Reached> reached(links_from_.size(), {.hops = kUnreached, .by = kInvalidLink});
+  reached[from] = {0, std::numeric_limits<double>::infinity(), kInvalidLink};
   std::vector<Vertex> level = {from};
   for (std::uint32_t hops = 1; !level.empty(); ++hops) {
     std::vector<Vertex> next;
@@ -121,7 +121,7 @@ void Topology::FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* 
   for (std::size_t to = 0; to < num_devices_; ++to) {
     if (to == from) continue;
     std::vector<std::uint32_t>& route = (*routes)[to];
-    for (Vertex at = static_cast<Vertex>(to); reached[at].by != kNoLink; at = links_[route.back()].from) {
+    for (Vertex at = static_cast<Vertex>(to); reached[at].by != kInvalidLink; at = links_[route.back()].from) {
       route.push_back(reached[at].by);
     }
     std::reverse(route.begin(), route.end());

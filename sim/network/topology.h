@@ -56,8 +56,8 @@ class Topology {
   };
 
   std::uint32_t Widest(Vertex from, Vertex to) const;
-  std::vector<std::uint32_t> LinksOf(std::size_t route) const;  // of a given one
-  std::vector<Reached> Reach(Vertex from) const;                // by vertex
+  std::vector<std::uint32_t> LinksOf(std::size_t route) const;  // links of a given route
+  std::vector<Reached> Reach(Vertex from) const;                // indexed by vertex
   void CheckNumberOfParts(std::span<const std::vector<std::uint32_t>> given_links) const;
   void FindRoutes(Vertex from, std::vector<std::vector<std::uint32_t>>* routes) const;
 
@@ -65,7 +65,7 @@ class Topology {
   std::vector<std::string> switches_;
   std::vector<Link> links_;
   std::vector<GivenRoute> given_;
-  std::vector<std::vector<std::uint32_t>> links_from_;  // by vertex
+  std::vector<std::vector<std::uint32_t>> links_from_;  // indexed by vertex
   std::vector<std::uint32_t> route_begin_;              // [num_devices^2 + 1], row = from
   std::vector<std::uint32_t> routes_;
 };

@@ -24,7 +24,7 @@ struct AtenTensor {
 // One argument: a tensor, a list of tensors, or a value.
 struct AtenArgument {
   std::vector<AtenTensor> tensors;
-  bool is_list = false;  // of tensors
+  bool is_list = false;  // a list of tensors
   // For values: one or several whole numbers, or one or several flags; neither where it is something else or not known.
   std::optional<std::vector<std::int64_t>> integers;
   std::vector<bool> flags;
@@ -42,7 +42,7 @@ struct AtenCall {
   bool in_place = false;  // its name ended in "_"
   std::vector<AtenArgument> arguments;
   std::vector<AtenTensor> outputs;
-  bool has_shapes = false;  // of its arguments; a trace without record_shapes has none
+  bool has_shapes = false;  // whether its arguments have shapes; a trace without record_shapes has none
   bool has_outputs = false;
   double kernels = 1;  // among which its work is divided: each is an op of the graph
   bool is_view = false;

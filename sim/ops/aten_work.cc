@@ -21,7 +21,7 @@ struct Effort {
   double bytes = 0;
 };
 
-// What a rule throws where the call does not say enough.
+// The exception of a rule if the call lacks information.
 struct NotSaid {
   std::string what;
 };
@@ -465,7 +465,7 @@ Effort ProductBackward(const AtenCall& call, const AtenRule&) {
   return {2 * 2 * each, InputBytes(call) + Sum(call.outputs, true)};
 }
 
-// What goes in, moved n ways: for collectives a rank reads and writes its own tensors.
+// The inputs, moved n times: in collectives, a rank reads and writes its own tensors.
 Effort MovesItsTensors(const AtenCall& call, const AtenRule&) {
   return {0, InputBytes(call) + (call.has_outputs ? Sum(call.outputs, true) : 0)};
 }

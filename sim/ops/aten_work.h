@@ -14,8 +14,8 @@ namespace emplace {
 // The work of one call of an ATen operator, or of a compiled kernel.
 struct AtenWork {
   OpWork work;                     // kNone: a view, an allocation or a question, which takes no time
-  DType dtype = DType::kNone;      // of the factors of its products; kNone: of none that has a rate
-  std::optional<bool> allow_tf32;  // what the call itself says of f32 factors
+  DType dtype = DType::kNone;      // dtype of the factors of its products; kNone: no dtype that has a rate
+  std::optional<bool> allow_tf32;  // argument of the call for f32 factors
   double kernels = 1;              // AtenCall::kernels: the work is that of all of them together
   bool is_transfer = false;        // between devices: a collective, or a copy from or to the host
 };
@@ -26,7 +26,7 @@ struct AtenWork {
 // Conventions as in op_catalog_parts.h. Throws InputError(op name) if shapes contradict the operator.
 std::optional<AtenWork> FindAtenWork(const Graph& graph, OpId op, std::string* why = nullptr);
 
-// What an operator counts as, for lists: its class, by name as in AtenCall. nullopt if it is not known.
+// The class of an operator in lists, by name as in AtenCall. nullopt if it is not known.
 std::optional<OpClass> AtenClass(std::string_view name);
 
 }  // namespace emplace

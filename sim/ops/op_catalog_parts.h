@@ -20,11 +20,11 @@ std::span<const OpKind> ProductKinds();      // convolutions and matrix products
 std::span<const OpKind> ElementwiseKinds();  // one output element from one element of each input
 std::span<const OpKind> ReductionKinds();    // sums, norms, softmax, pooling
 std::span<const OpKind> DataKinds();         // inputs, variables, and what only moves data
-std::span<const OpKind> UpdateKinds();       // what changes variables
+std::span<const OpKind> UpdateKinds();       // kinds that update variables
 
-// What graphs of several ranks and mixtures of experts hold besides, in alphabetical order: collectives, which take the
-// time of links and not of a device, parts of tensors, and routing. They are in no part of AllOpKinds(), so that agents
-// that tell kinds apart are what they were; FindOpKind() knows them.
+// Additional kinds of graphs of several ranks and mixtures of experts, in alphabetical order: collectives, which take
+// the time of links and not of a device, parts of tensors, and routing. They are in no part of AllOpKinds(), so that
+// agents that tell kinds apart are what they were; FindOpKind() knows them.
 std::span<const OpKind> ParallelKinds();
 
 // Operators of ONNX, "onnx::NAME", and of ONNX Runtime, "com.microsoft::NAME", in alphabetical order: what imported

@@ -20,8 +20,8 @@ using ShapeView = std::span<const std::int64_t>;
 // Number of elements; a double, because formulas multiply several and shapes come from files.
 double Elements(ShapeView shape);
 
-// What a formula of the op catalogue reads of one op. Every accessor throws InputError(op name) where the op does not
-// have what its kind needs. Valid as long as the graph is.
+// The view of an op that formulas of the op catalogue read. Every accessor throws InputError(op name) where the op does
+// not have what its kind needs. Valid as long as the graph is.
 class OpView {
  public:
   OpView(const Graph& graph, OpId op) : graph_(graph), op_(op) {}

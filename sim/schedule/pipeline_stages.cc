@@ -223,7 +223,7 @@ class StageFinder {
       ForEachProducer(graph_, op, [&](OpId producer) {
         const DeviceId from = placed_.placement[producer];
         if (roles_[Index(producer)] != kForwardOp || from == to || taken[Index(from)] || taken[Index(to)]) return;
-        // What `from` has read so far is read by `to` now.
+        // The inputs of `from` are now read by `to`.
         std::vector<std::optional<OpId>>& by_op = read[Index(to)];
         for (std::size_t d = 0; d < count; ++d) {
           if (!by_op[d]) by_op[d] = read[Index(from)][d];

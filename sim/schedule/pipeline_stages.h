@@ -37,8 +37,8 @@ struct StageChoice {
   std::vector<std::size_t> stages = {};
   // In graphs whose devices form teams and replicas, every device has ranks and stages of its own.
   std::vector<std::size_t> rank_of_stage = {};
-  std::vector<std::size_t> schedule_rank = {};       // by rank: whose list of the schedule it runs
-  std::vector<std::size_t> schedule_stage = {};      // by stage: which of the schedule it is
+  std::vector<std::size_t> schedule_rank = {};       // indexed by rank: the rank of the schedule whose list it runs
+  std::vector<std::size_t> schedule_stage = {};      // indexed by stage: the stage of the schedule
   std::vector<std::vector<std::size_t>> teams = {};  // ranks that act together; each rank is in one
 };
 StageChoice ChooseStages(const PlacedGraph& placed, const std::vector<std::size_t>& rank_of_stage,

@@ -22,7 +22,7 @@ namespace {
 
 using enum PipelineRole;
 
-constexpr std::size_t kNoPosition = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kInvalidPosition = std::numeric_limits<std::size_t>::max();
 
 ActionKind PartOf(PipelineRole role) {
   if (role == kForwardOp) return ActionKind::kForward;
@@ -32,9 +32,9 @@ ActionKind PartOf(PipelineRole role) {
 // A placed graph whose stages are known.
 struct StagedGraph {
   const PlacedGraph& placed;
-  const std::vector<PipelineRole>& roles;  // by OpId
-  const std::vector<std::size_t>& stages;  // by OpId
-  const std::vector<DeviceId>& devices;    // by rank
+  const std::vector<PipelineRole>& roles;  // indexed by OpId
+  const std::vector<std::size_t>& stages;  // indexed by OpId
+  const std::vector<DeviceId>& devices;    // indexed by rank
   std::vector<std::size_t> rank_of_device;
 
   PipelineRole Role(OpId op) const { return roles[Index(op)]; }
@@ -84,10 +84,11 @@ void AddRanks(const StagedGraph& staged, PipelineModel* model) {
   }
 }
 
-// What the collective takes where its members are placed; the graph's own time counts first (K6).
+// The time of the collective for its members' devices; a time in the graph takes precedence (K6).
 Duration TimeOf(const StagedGraph& staged, const std::optional<CollectiveTimes>& times, const Collective& collective) {
   const Graph& graph = staged.placed.graph;
-  const auto given = GivenMicros(collective, staged.placed.placement.devices(), graph, staged.placed.cluster);
+  const auto given =
+      MeasuredCollectiveMicros(collective, staged.placed.placement.devices(), graph, staged.placed.cluster);
   if (given) return DurationFromMicros(*given);
   const std::vector<DeviceId> devices = DevicesOf(collective, staged.placed.placement.devices());
   return times->Of(collective.kind, collective.size, devices).duration;
@@ -95,7 +96,7 @@ Duration TimeOf(const StagedGraph& staged, const std::optional<CollectiveTimes>&
 
 // How long the ops of a part take.
 struct PartClock {
-  Duration host{};  // of the issue lane
+  Duration host{};  // time of the issue lane
   Duration device{};
 
   Duration end() const { return std::max(device, host); }
@@ -153,7 +154,7 @@ StageClocks RunStages(const StagedGraph& staged, const std::vector<OpId>& order,
 // A team's action ends when the last of its members is done.
 void EqualizeStages(const std::vector<std::size_t>& team, PipelineModel* model) {
   if (team.size() < 2) return;
-  std::map<std::size_t, std::vector<std::size_t>> of_schedule;  // by the schedule's stage: those of the members
+  std::map<std::size_t, std::vector<std::size_t>> of_schedule;  // keyed by the schedule's stage: those of the members
   for (std::size_t s = 0; s < model->stages.size(); ++s) {
     if (std::find(team.begin(), team.end(), model->rank_of_stage[s]) == team.end()) continue;
     of_schedule[model->schedule_stage[s]].push_back(s);
@@ -200,13 +201,13 @@ void AddTimes(const StagedGraph& staged, const std::vector<OpId>& order, const s
 // Final ops by their positions in the model.
 struct FinalOps {
   std::vector<OpId> ops;
-  std::vector<std::size_t> position;  // by OpId; kNoPosition: of others
+  std::vector<std::size_t> position;  // indexed by OpId; kInvalidPosition: other ops
 };
 
 FinalOps AddFinalOps(const StagedGraph& staged, const std::vector<OpId>& order,
                      const std::optional<CollectiveTimes>& times, PipelineModel* model) {
   const Graph& graph = staged.placed.graph;
-  FinalOps final_ops{.ops = {}, .position = std::vector<std::size_t>(graph.num_ops(), kNoPosition)};
+  FinalOps final_ops{.ops = {}, .position = std::vector<std::size_t>(graph.num_ops(), kInvalidPosition)};
   std::map<std::size_t, std::size_t> collectives;  // positions in final_collectives
   for (const OpId op : order) {
     if (staged.Role(op) != kFinalOp) continue;
@@ -255,7 +256,7 @@ struct MessageContents {
   std::size_t tensors = 0;
 };
 
-// Who reads a tensor, or waits for an op, on one rank.
+// The readers of a tensor, or the ops that wait for an op, on one rank.
 struct RankReaders {
   std::set<StagePart> parts;
   std::vector<OpId> final_ops;
@@ -274,10 +275,10 @@ std::map<std::size_t, RankReaders> ReadersByRank(const StagedGraph& staged, std:
   return by_rank;
 }
 
-// What travels between ranks.
+// Messages between ranks.
 struct Traffic {
   std::map<MessageKey, MessageContents> messages;
-  std::set<TensorId> gradients;  // what stages make and final ops read
+  std::set<TensorId> gradients;  // tensors that stages produce for final ops
 };
 
 // Adds a message that final ops wait for.
@@ -285,7 +286,7 @@ void AddFinalMessage(const FinalOps& final_ops, OpId producer, const RankReaders
                      PipelineModel* model) {
   FinalMessage message{.route = route};
   const std::size_t after = final_ops.position[Index(producer)];
-  if (after != kNoPosition) message.after = after;
+  if (after != kInvalidPosition) message.after = after;
   for (const OpId op : readers.final_ops) {
     model->final_ops[final_ops.position[Index(op)]].waits.push_back(model->final_messages.size());
   }
@@ -323,7 +324,7 @@ void AddTensor(const StagedGraph& staged, const FinalOps& final_ops, TensorId id
   const OpId producer = tensor.producer;
   const bool is_source = staged.Role(producer) == kSourceOp;
   const std::size_t from = staged.Rank(producer);
-  bool is_kept = false;  // on its own rank beyond its action
+  bool is_kept = false;  // whether it is kept on its own rank beyond its action
   MessageContents* last_sent = nullptr;
   for (const auto& [to, readers] : ReadersByRank(staged, graph.consumers(id))) {
     const PipelineRoute route = RouteOf(staged, tensor.size, from, to);
@@ -340,7 +341,7 @@ void AddTensor(const StagedGraph& staged, const FinalOps& final_ops, TensorId id
     } else if (to == from) {
       is_kept = true;
       if (key.once) continue;                                           // it is held anyway
-      if (key.readers.empty()) model->ranks[from].held += tensor.size;  // for final ops
+      if (key.readers.empty()) model->ranks[from].held += tensor.size;  // kept for final ops
     }
     key.until_final = has_final && (to != from || is_source);
     if (!key.readers.empty()) {

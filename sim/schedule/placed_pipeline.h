@@ -16,16 +16,16 @@
 
 namespace emplace {
 
-// What an op is in a pipeline (docs/model.md, S1).
+// The role of an op in a pipeline (docs/model.md, S1).
 enum class PipelineRole : std::uint8_t { kSourceOp, kForwardOp, kInputOp, kWeightOp, kFinalOp };
 
 // A placed graph of one micro-batch as the stages of a pipeline.
 struct PlacedPipeline {
   PipelineModel model;
-  std::vector<DeviceId> devices;    // of the model's ranks: those of the schedule, then the other devices
-  std::vector<PipelineRole> roles;  // by OpId
-  std::vector<std::size_t> stages;  // by OpId; 0 for sources and final ops
-  std::vector<OpId> final_ops;      // by their positions in the model
+  std::vector<DeviceId> devices;    // devices of the model's ranks: those of the schedule, then the others
+  std::vector<PipelineRole> roles;  // indexed by OpId
+  std::vector<std::size_t> stages;  // indexed by OpId; 0 for sources and final ops
+  std::vector<OpId> final_ops;      // indexed by their positions in the model
 };
 
 // How many devices have stages: those with forward ops that are not sources. Of teams and replicas (docs/model.md,

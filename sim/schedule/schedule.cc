@@ -34,7 +34,7 @@ PipelineSchedule EmptySchedule(std::size_t ranks, std::size_t chunks, std::size_
           .ranks = std::vector<std::vector<PipelineAction>>(ranks)};
 }
 
-// All micro-batches forward, then all backward.
+// The forward passes of all micro-batches, then all backward passes.
 PipelineSchedule MakeGpipe(std::size_t ranks, std::size_t, std::size_t micro_batches) {
   PipelineSchedule schedule = EmptySchedule(ranks, 1, micro_batches);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -174,27 +174,28 @@ PipelineSchedule MakeZbV(std::size_t ranks, std::size_t, std::size_t micro_batch
 
 constexpr ScheduleEntry kSchedules[] = {
     {.name = "gpipe",
-     .summary = "All micro-batches forward, then all backward.",
+     .summary = "The forward passes of all micro-batches, then all backward passes.",
      .source = "Huang et al. 2019, section 2.3",
      .layout = ScheduleEntry::Layout::kOneStage,
      .make = MakeGpipe},
     {.name = "1f1b",
-     .summary = "Forward and backward in turn, so that few micro-batches are held.",
+     .summary = "Alternates forward and backward passes, so that few micro-batches are held.",
      .source = "Narayanan et al. 2021 (SC), section 2.2.1",
      .layout = ScheduleEntry::Layout::kOneStage,
      .make = MakeInterleaved},
     {.name = "interleaved",
-     .summary = "interleaved:V is 1f1b with V stages on each device.",
+     .summary = "1f1b with V stages on each device, selected as interleaved:V.",
      .source = "Narayanan et al. 2021 (SC), section 2.2.2",
      .layout = ScheduleEntry::Layout::kLooped,
      .make = MakeInterleaved},
     {.name = "zb-h1",
-     .summary = "1f1b whose weight gradients fill the end; holds no more micro-batches than its first device.",
+     .summary =
+         "1f1b with weight gradients in idle times; each device holds as many micro-batches as the first one of 1f1b.",
      .source = "Qi et al. 2024 (ICLR), ZB-H1",
      .layout = ScheduleEntry::Layout::kOneStage,
      .make = MakeZbH1},
     {.name = "zb-v",
-     .summary = "Two stages on each device, down and up again; weight gradients fill all gaps.",
+     .summary = "Two stages on each device, there and back; weight gradients fill all gaps.",
      .source = "Qi et al. 2024 (ICLR), ZB-V",
      .layout = ScheduleEntry::Layout::kVShaped,
      .make = MakeZbV},
@@ -261,7 +262,7 @@ ActionTable::ActionTable(const PipelineSchedule& schedule, const Places& places)
       auto& place = places_[(action.stage * schedule.micro_batches + action.micro_batch) * 4 +
                             static_cast<std::size_t>(action.kind)];
       if (place) {
-        throw InputError(places(rank, index), fmt::format("{} is at {} too (each action is there once)", Text(action),
+        throw InputError(places(rank, index), fmt::format("{} is at {} too (each action once)", Text(action),
                                                           places(place->rank, place->index)));
       }
       place = ActionPlace{rank, index};

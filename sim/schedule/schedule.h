@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-// What a rank does for one micro-batch in one stage. A full backward is both parts, one after the other.
+// An action of a rank for one micro-batch in one stage. A full backward is both parts, one after the other.
 enum class ActionKind : std::uint8_t { kForward, kBackward, kBackwardInput, kBackwardWeight };
 // As in files: F, B, I, W.
 char Letter(ActionKind kind);

@@ -70,8 +70,8 @@ std::optional<PipelineAction> ReadCell(std::string_view cell, const std::string&
 
 struct CsvLines {
   PipelineSchedule schedule;
-  std::vector<std::vector<std::size_t>> cells;  // of the actions
-  std::vector<std::vector<bool>> is_old_whole;  // of the actions: BW
+  std::vector<std::vector<std::size_t>> cells;  // cells of the actions
+  std::vector<std::vector<bool>> is_old_whole;  // whether an action is BW
   bool has_input = false;
   bool has_weight = false;
 };

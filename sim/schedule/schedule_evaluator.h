@@ -18,9 +18,10 @@ namespace emplace {
 
 // Which schedule a step runs.
 struct ScheduleChoice {
-  std::string name;                            // as ParseScheduleName reads it, or of a file
-  std::size_t micro_batches = 1;               // of a schedule by name
-  std::optional<PipelineSchedule> given = {};  // of a file; none: the schedule by name, for the placement's devices
+  std::string name;               // name for ParseScheduleName, or of a file
+  std::size_t micro_batches = 1;  // number of micro-batches of a named schedule
+  std::optional<PipelineSchedule> given =
+      {};  // schedule from a file; none: the named schedule for the devices of the placement
 
   // How many stages this many devices have, and which.
   std::vector<std::size_t> StageRanks(std::size_t ranks) const;

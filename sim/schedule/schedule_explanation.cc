@@ -24,11 +24,11 @@ struct Precedence {
   std::size_t before = 0;  // an event
   Duration pause{};        // between the end of that one and the start
   Cause cause = Cause::kInput;
-  std::size_t rank = 0;  // whose action waits: of a team, each waits for what any of them needs
+  std::size_t rank = 0;  // rank whose action waits; in a team, each member waits for the inputs of all
 };
 
 struct Event {
-  ScheduleChainPart part;  // what it is, and when
+  ScheduleChainPart part;  // the part of the chain, with its times
   std::vector<Precedence> waits;
 };
 
@@ -72,7 +72,7 @@ class Events {
   void AddFinals();
   void AddFinalMessage(std::size_t i, std::size_t made_by);
   void AddFinalOp(std::size_t i, std::array<std::size_t, 2>* last);
-  // What a send waits for, and what waits for it. Sends of a channel are added in their order.
+  // The dependencies of a send, in both directions. Sends of a channel are added in their order.
   void AddSend(std::size_t event, const PipelineRoute& route, const ScheduleMessages::Sent& sent, std::size_t made_by);
   // The sends of a rank without a copy engine since the last call hold up the event.
   void WaitForOwnSends(std::size_t event, std::size_t rank);
@@ -81,13 +81,13 @@ class Events {
   const PipelineModel& model_;
   const ScheduleResult& result_;
   const ScheduleMessages& messages_;
-  std::vector<std::size_t> first_action_;  // by rank
+  std::vector<std::size_t> first_action_;  // indexed by rank
   std::size_t num_actions_ = 0;
   std::size_t final_op_ = 0;
   std::size_t final_message_ = 0;
   std::vector<Event> events_;
-  std::vector<std::vector<Precedence>> sends_;         // by rank: those that nothing has waited for yet
-  std::vector<std::optional<Precedence>> on_channel_;  // by channel: the last message
+  std::vector<std::vector<Precedence>> sends_;         // indexed by rank: sends for which nothing has waited yet
+  std::vector<std::optional<Precedence>> on_channel_;  // indexed by channel: the last message
 };
 
 ScheduleChainKind KindOf(ActionKind kind) { return static_cast<ScheduleChainKind>(kind); }
@@ -231,7 +231,7 @@ void Events::AddFinals() {
     const auto collective = model_.final_ops[i].collective;
     const std::size_t first = i;
     const std::size_t behind = i + (collective ? model_.final_collectives[*collective].num_members : 1);
-    std::vector<Precedence> waits;  // of all members, who start together
+    std::vector<Precedence> waits;  // waits of all members, which start together
     for (; i < behind; ++i) {
       AddFinalOp(i, &last[model_.final_ops[i].rank]);
       for (const std::size_t message : after[i]) AddFinalMessage(message, OfFinalOp(i));
@@ -241,7 +241,7 @@ void Events::AddFinals() {
   }
 }
 
-// What the start of the event waited for last; null: nothing. Of several, what brings something comes first.
+// The last dependency of the start of the event; null: none. Among several, those that deliver data come first.
 const Precedence* LastBefore(const std::vector<Event>& events, const Event& event, std::optional<std::size_t> rank) {
   const Precedence* last = nullptr;
   const auto end_of = [&events](const Precedence& wait) { return events[wait.before].part.end + wait.pause; };

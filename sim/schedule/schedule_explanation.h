@@ -14,14 +14,14 @@
 
 namespace emplace {
 
-// What takes the time of a part of a pipelined step's critical chain.
+// The kind of a part of a pipelined step's critical chain.
 enum class ScheduleChainKind : std::uint8_t {
   kForward,
   kBackward,  // the whole of it
   kBackwardInput,
   kBackwardWeight,
   kUpdate,      // a final op
-  kCollective,  // of final ops: gradients are reduced
+  kCollective,  // a collective of final ops, which reduces gradients
   kTransfer,    // a message on its way
   kGap,         // a channel after a message
 };
@@ -34,24 +34,25 @@ struct ScheduleChainPart {
   ScheduleChainKind kind = ScheduleChainKind::kForward;
   Duration begin{};
   Duration end{};
-  std::size_t rank = 0;                         // where it runs, or the sender
-  std::optional<std::size_t> to = {};           // the receiver of a message
-  std::optional<PipelineAction> action = {};    // that runs, or whose output is sent
-  std::optional<std::size_t> final_op = {};     // likewise: a position in the model
-  std::optional<std::size_t> micro_batch = {};  // of a message that is sent from the begin of the step on, for each
+  std::size_t rank = 0;                       // rank that runs, or the sender
+  std::optional<std::size_t> to = {};         // the receiver of a message
+  std::optional<PipelineAction> action = {};  // action that runs, or whose output is sent
+  std::optional<std::size_t> final_op = {};   // likewise: a position in the model
+  std::optional<std::size_t> micro_batch =
+      {};  // micro-batch of a message that is sent for each of them from the start of the step on
   Duration length() const { return end - begin; }
 };
 
 // How a rank spends the step. The fields but the last add up to the step time exactly.
 struct RankUse {
   Duration busy{};                     // runs actions and final ops
-  Duration waiting_for_ranks{};        // what it needs next is being computed elsewhere, or waits there for its turn
-  Duration waiting_for_transfers{};    // that exists, and is queued or on its way
+  Duration waiting_for_ranks{};        // the next input is being computed elsewhere, or waits for its turn there
+  Duration waiting_for_transfers{};    // the next input has been computed, and is queued or being sent
   Duration waiting_for_team{};         // it could go on; another device of its team cannot
-  Duration waiting_for_collectives{};  // of final ops
+  Duration waiting_for_collectives{};  // waits for collectives of final ops
   Duration sending{};                  // sends by itself, without a copy engine
   Duration idle{};                     // nothing is left
-  Duration on_chain{};                 // of the critical chain: what runs here
+  Duration on_chain{};                 // time of its actions on the critical chain
 };
 
 // Where the time of a pipelined step goes.
@@ -59,12 +60,12 @@ struct ScheduleExplanation {
   Duration step_time{};
   // From 0 to step_time without a hole. If a part were longer, the step would be too. Parts of no length are left out.
   std::vector<ScheduleChainPart> chain = {};
-  std::array<Duration, kNumScheduleChainKinds> totals{};  // by ScheduleChainKind
+  std::array<Duration, kNumScheduleChainKinds> totals{};  // indexed by ScheduleChainKind
   // By how much the end of an action can be later without a later end of the step, if ranks and channels keep their
   // order. As ScheduleResult::starts and final_starts.
   std::vector<std::vector<Duration>> slack = {};
   std::vector<Duration> final_slack = {};
-  std::vector<RankUse> ranks = {};  // as in the model
+  std::vector<RankUse> ranks = {};  // indexed like the ranks of the model
 };
 
 // Explains what SimulateSchedule answered for the same two. The rules of the step (docs/model.md, S12 to S18) join

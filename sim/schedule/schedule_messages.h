@@ -18,8 +18,8 @@ struct ScheduleMessages {
     Duration arrival{};
   };
   std::size_t micro_batches = 0;
-  std::vector<Sent> sent = {};        // by message and micro-batch; of one that is sent once, the first counts
-  std::vector<Sent> final_sent = {};  // as the model's final messages
+  std::vector<Sent> sent = {};        // indexed by message and micro-batch; of one that is sent once, the first counts
+  std::vector<Sent> final_sent = {};  // indexed like the final messages of the model
 
   const Sent& Of(std::size_t message, std::size_t micro_batch) const {
     return sent[message * micro_batches + micro_batch];

@@ -84,18 +84,18 @@ class ScheduleRun {
   const PipelineModel& model_;
   bool free_transfers_;
   std::vector<std::size_t> team_of_rank_;
-  std::vector<std::vector<std::size_t>> messages_after_;   // by part
-  std::vector<std::vector<std::size_t>> messages_before_;  // by part
-  std::vector<std::size_t> next_;                          // by rank: the action
-  std::vector<Duration> free_;                             // by rank
+  std::vector<std::vector<std::size_t>> messages_after_;   // indexed by part
+  std::vector<std::vector<std::size_t>> messages_before_;  // indexed by part
+  std::vector<std::size_t> next_;                          // indexed by rank: the action
+  std::vector<Duration> free_;                             // indexed by rank
   std::vector<Duration> channel_free_;
-  std::vector<Duration> ends_;  // by part and micro-batch
-  std::vector<Sent> sent_;      // by message and micro-batch
+  std::vector<Duration> ends_;  // indexed by part and micro-batch
+  std::vector<Sent> sent_;      // indexed by message and micro-batch
   std::vector<Sent> final_sent_;
   std::vector<std::vector<Duration>> starts_;
   std::vector<Duration> final_op_starts_;
-  std::vector<Duration> final_start_;  // by rank
-  std::vector<Duration> final_end_;    // by rank
+  std::vector<Duration> final_start_;  // indexed by rank
+  std::vector<Duration> final_end_;    // indexed by rank
   std::vector<ScheduleResult::RankResult> ranks_;
   std::vector<Levels> memory_;
   Duration step_time_{};
@@ -227,7 +227,7 @@ void ScheduleRun::RunFinal() {
   final_start_.assign(model_.ranks.size(), kNotYet);
   final_end_.assign(model_.ranks.size(), Duration{});
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) final_end_[rank] = ranks_[rank].end;
-  std::vector<Duration> group_free(model_.ranks.size());  // of collectives
+  std::vector<Duration> group_free(model_.ranks.size());  // times at which collectives leave the devices
   std::vector<Duration> ends(model_.final_ops.size());
   final_op_starts_.resize(model_.final_ops.size());
   for (std::size_t i = 0; i < model_.final_ops.size();) {
@@ -326,7 +326,7 @@ ScheduleResult ScheduleRun::Result() {
   return result;
 }
 
-// What one micro-batch takes of each rank and of each channel, gaps included: the largest.
+// The largest time of one micro-batch on a rank or channel, gaps included.
 Duration MaxLoad(const PipelineModel& model) {
   std::vector<Duration> ranks(model.ranks.size());
   std::vector<Duration> channels(model.num_channels);

@@ -24,7 +24,7 @@ struct PipelineStage {
   std::array<Bytes, 4> working{};
 };
 
-// What the action takes.
+// The duration of the action.
 Duration ActionTime(const PipelineStage& stage, ActionKind kind);
 
 // A part of a stage's work: kForward, kBackwardInput or kBackwardWeight. A full backward has both parts.
@@ -37,13 +37,13 @@ struct StagePart {
 // How tensors go from one rank to another: one after the other on one channel, which they occupy.
 struct PipelineRoute {
   std::size_t from = 0;  // a rank
-  std::size_t to = 0;    // where it is `from`, nothing is sent: the message says what is kept, and how long
+  std::size_t to = 0;    // if equal to `from`, nothing is sent, and the message describes how long a tensor is kept
   std::optional<std::size_t> channel = {};  // all routes of a channel have one sender; none: occupies nothing
-  Duration transfer{};                      // from the start to the arrival of the last tensor
+  Duration transfer{};                      // time from the start to the arrival of the last tensor
   Duration gap{};                           // the channel is idle after it
   Bytes size = {};          // held on the receiving rank from the start of the transfer until the last reader's end
   Bytes buffer = {};        // held on the sending rank until the arrival
-  std::size_t tensors = 0;  // that are sent
+  std::size_t tensors = 0;  // number of tensors sent
 };
 
 // Sent for each micro-batch at the end of a part of a stage, or from the start of the step on.
@@ -77,9 +77,10 @@ struct FinalMessage {
 // Stages on ranks. Ranks beyond those of the schedule have no stages, but may send, and run final ops.
 struct PipelineModel {
   struct Rank {
-    bool copy_engine = true;   // false: no action starts while the rank's channels are busy
-    Bytes held = {};           // the whole step: weights, optimiser state
-    Bytes gradients = {};      // from the start of the first backward until the rank's first final op, or until its end
+    bool copy_engine = true;  // false: no action starts while the rank's channels are busy
+    Bytes held = {};          // the whole step: weights, optimiser state
+    Bytes gradients =
+        {};  // held from the start of the first backward until the rank's first final op, or until its end
     Bytes final_working = {};  // while final ops run, gradients included
   };
   std::vector<Rank> ranks = {};
@@ -113,18 +114,18 @@ PipelineModel ChainModel(std::span<const std::size_t> rank_of_stage, std::span<c
 struct ScheduleResult {
   struct RankResult {
     Duration busy{};                     // actions and final ops
-    Duration first_start{};              // of an action
-    Duration end{};                      // of the last action
+    Duration first_start{};              // start of the first action
+    Duration end{};                      // end of the last action
     std::size_t micro_batches_held = 0;  // (stage, micro-batch) pairs that have begun forward and not ended backward
     Bytes peak;
   };
   Duration step_time{};
-  double bubble_percent = 0;                       // of the ranks' time: ranks of the schedule do nothing
-  Duration exposed_communication{};                // how much shorter the step were if transfers took no time
-  Duration max_load{};                             // of a rank or channel by one micro-batch
-  std::vector<RankResult> ranks = {};              // as in the model
-  std::vector<std::vector<Duration>> starts = {};  // of actions, as in OnRanksOf(model, schedule)
-  std::vector<Duration> final_starts = {};         // as the model's final ops
+  double bubble_percent = 0;                       // share of the time for which ranks of the schedule are idle
+  Duration exposed_communication{};                // time by which the step would be shorter without transfers
+  Duration max_load{};                             // largest load of a rank or channel per micro-batch
+  std::vector<RankResult> ranks = {};              // indexed like the ranks of the model
+  std::vector<std::vector<Duration>> starts = {};  // starts of actions, indexed as in OnRanksOf(model, schedule)
+  std::vector<Duration> final_starts = {};         // indexed like the final ops of the model
 };
 // Throws InputError("") where times may add up to more than 4e15 us.
 // Requires: CheckSchedule(schedule) passes; RankOfStage(OnRanksOf(model, schedule)) is the model's rank_of_stage. A

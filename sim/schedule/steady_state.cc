@@ -82,9 +82,9 @@ class Repetition {
   std::size_t period_;
   std::int64_t middle_;
   bool two_phases_ = true;
-  std::vector<char> whole_backward_;                      // by stage
-  std::vector<std::vector<std::size_t>> messages_after_;  // by part
-  std::vector<std::size_t> front_stage_;                  // by stage: that of its team's first rank
+  std::vector<char> whole_backward_;                      // indexed by stage
+  std::vector<std::vector<std::size_t>> messages_after_;  // indexed by part
+  std::vector<std::size_t> front_stage_;                  // indexed by stage: that of its team's first rank
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
   // By channel: the message that was queued last.
@@ -189,7 +189,7 @@ void Repetition::AddSends(const PipelineAction& action, const Place& place, std:
 
 // The rank's actions, each after the one before it, and what they send.
 void Repetition::AddList(std::size_t rank) {
-  std::vector<std::size_t> channels;  // that the rank has sent on
+  std::vector<std::size_t> channels;  // channels on which the rank has sent
   std::optional<PipelineAction> before;
   for (const PipelineAction& action : schedule_.ranks[rank]) {
     const Place place{ActionNode(action), RepetitionOf(action.micro_batch)};
@@ -211,7 +211,7 @@ void Repetition::AddList(std::size_t rank) {
   }
 }
 
-// What sources send for each micro-batch, channel by channel, beside what actions send.
+// The messages of sources for each micro-batch, by channel, in addition to those of actions.
 void Repetition::AddSources() {
   const auto first = static_cast<std::size_t>(middle_ - 1) * period_;
   for (std::size_t m = first; m < first + 2 * period_; ++m) {

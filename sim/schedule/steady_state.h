@@ -39,7 +39,7 @@ struct SteadyState {
 // Requires: RankOfStage(name, ranks) is that of the model's pipelines.
 SteadyState FindSteadyState(const ScheduleName& name, std::size_t ranks, const PipelineModel& model);
 
-// What keeps micro-batches from coming faster, for people. `devices` are those of the model's ranks.
+// A description of the bottleneck. `devices` are those of the model's ranks.
 std::string BottleneckText(const SteadyState& steady, const Cluster& cluster, const std::vector<DeviceId>& devices);
 
 }  // namespace emplace

@@ -15,7 +15,8 @@ namespace emplace {
 // (docs/model.md, S21).
 struct Teams {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  std::vector<std::vector<DeviceId>> members;       // of each team, ascending; teams by their first device
+  std::vector<std::vector<DeviceId>>
+      members;  // members of each team in ascending order; teams are ordered by their first device
   std::vector<std::size_t> team_of_device;          // kNone: it has no forward op
   std::vector<std::vector<std::size_t>> pipelines;  // the teams of each
   std::vector<std::size_t> pipeline_of_team;

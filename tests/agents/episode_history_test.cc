@@ -91,7 +91,7 @@ TEST(EpisodeHistoryTest, RecordsAndMeansOfWhatWasLeftOutMakeTheMeanOfAll) {
     }
   }
   EXPECT_EQ(count, 4500U);
-  EXPECT_NEAR(sum / 4500, 2499, 1e-9);  // of 0 to 4999 without 9, 19, ..
+  EXPECT_NEAR(sum / 4500, 2499, 1e-9);  // mean of 0 to 4999 without 9, 19, ..
 }
 
 TEST(EpisodeHistoryTest, SavedAndLoadedItGoesOnAsIfNeverStopped) {

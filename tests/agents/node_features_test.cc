@@ -51,7 +51,7 @@ TEST_F(NodeFeaturesTest, ANodeHasTheKindAndShapesOfItsLongestOp) {
   EXPECT_EQ(nodes_.kinds[0], agents::KindIndex("matmul"));
   EXPECT_EQ(AllOpKinds()[nodes_.kinds[1]].name, "relu");
   EXPECT_EQ(nodes_.kinds[2], agents::NumKinds() - 1);                 // d's
-  EXPECT_EQ(agents::KindIndex("onnx::Exp"), agents::NumKinds() - 1);  // kinds of imported models are not told apart
+  EXPECT_EQ(agents::KindIndex("onnx::Exp"), agents::NumKinds() - 1);  // kinds of imported models are not distinguished
   EXPECT_THAT(std::vector<float>(nodes_.shapes[2].begin(), nodes_.shapes[2].begin() + 5),
               ElementsAre(2, 3, -1, -1, -1));
   EXPECT_THAT(std::vector<float>(nodes_.shapes[0].begin(), nodes_.shapes[0].begin() + 3), ElementsAre(4, 5, -1));

@@ -152,7 +152,7 @@ TEST(SearchTest, ACheckpointOfAnotherSearchIsRefused) {
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_EQ(std::string(error.what()),
-              spec.checkpoint + ": checkpoint: is of another search; remove it, or name another file");
+              spec.checkpoint + ": checkpoint: belongs to another search; remove it, or name another file");
   }
 }
 
@@ -201,7 +201,7 @@ TEST(SearchTest, RewardsThatAreAllAtTheirFloorAreTold) {
   };
   // With M = 10.7 GB every placement has the reward -10, though all of them fit on cards of 80 GB.
   const agents::SearchResult old = search(80, "log_memory_penalty:M=10.7");
-  EXPECT_EQ(old.saturated, 49U);  // of whole episodes
+  EXPECT_EQ(old.saturated, 49U);  // only whole episodes count
   EXPECT_EQ(old.fitting, 49U);
   EXPECT_THAT(agents::RewardWarning(old), ::testing::StartsWith("49 of 49 evaluations had the smallest value of"));
   const agents::SearchResult large = search(80, "");
@@ -297,7 +297,7 @@ TEST(SearchTest, TheIncumbentCountsForEveryAgentAndCostsNoEvaluation) {
                             .step_time_micros;
     EXPECT_EQ(with.evaluations, alone.evaluations) << agent;
     EXPECT_EQ(with.start_micros, heft) << agent;
-    EXPECT_EQ(with.final_micros, alone.final_micros) << agent;  // what is proposed is the same
+    EXPECT_EQ(with.final_micros, alone.final_micros) << agent;  // the proposals are the same
     EXPECT_EQ(with.best_result.step_time_micros, std::min(heft, alone.best_result.step_time_micros)) << agent;
     EXPECT_EQ(with.trace.front().first, 1U) << agent;
     EXPECT_LE(with.trace.front().second, heft) << agent;

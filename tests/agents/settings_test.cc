@@ -36,8 +36,8 @@ TEST(SettingsTest, NamesAreDistinctAtEveryDoor) {
   EXPECT_EQ(agents::HintOf(agents::FindSetting("steps")), "a number of steps");
   EXPECT_EQ(agents::HintOf(agents::FindSetting("agent")), "an agent");
   const Setting& episodes = agents::FindSetting("episodes");
-  EXPECT_THAT(agents::HelpOf(episodes, Door::kCommandLine), StartsWith("Instead of --evaluations:"));
-  EXPECT_THAT(agents::HelpOf(episodes, Door::kPython), StartsWith("Instead of evaluations:"));
+  EXPECT_THAT(agents::HelpOf(episodes, Door::kCommandLine), StartsWith("Set --evaluations to 1 + N"));
+  EXPECT_THAT(agents::HelpOf(episodes, Door::kPython), StartsWith("Set evaluations to 1 + N"));
   EXPECT_TRUE(agents::IsGiven("1f1b"));
   EXPECT_FALSE(agents::IsGiven("none"));
   EXPECT_EQ(ErrorOf([] { agents::FindSetting("sead"); }).substr(0, 22), "unknown setting \"sead\"");
@@ -93,7 +93,7 @@ TEST(SettingsTest, EveryConflictIsFoundAndNamedByTheDoor) {
 TEST(SettingsTest, NoneIsAsIfItWereNotGiven) {
   SearchSettings settings;
   settings.schedule = "none";
-  settings.micro_batches = 4;  // of the other values of a sweep
+  settings.micro_batches = 4;  // the value of other cells of a sweep
   settings.start = "none";
   CheckSettings(settings, Door::kExperiment);
   const SearchSettings resolved = Resolved(settings);

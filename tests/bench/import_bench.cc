@@ -1,4 +1,4 @@
-// What importing a large trace costs. The traces are generated: a training loop on one GPU, or many calls of one op.
+// The time to import a large trace. The traces are generated: a training loop on one GPU, or many calls of one op.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>

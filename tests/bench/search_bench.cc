@@ -1,5 +1,5 @@
-// What multilevel_search costs beside the evaluations of its placements: the time that proposing and observing take as
-// a share of the time that evaluating takes, on one thread. docs/benchmarks.md has the figures.
+// The time of multilevel_search besides the evaluations of its placements: the time that proposing and observing take
+// as a share of the time that evaluating takes, on one thread. docs/benchmarks.md has the figures.
 
 #include <benchmark/benchmark.h>
 

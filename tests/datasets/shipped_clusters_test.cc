@@ -107,7 +107,7 @@ TEST(ShippedClustersTest, NodesOfTheTwoNodeClusterAreJoinedByTheNetwork) {
 
 TEST(ShippedClustersTest, LinksOfTopologiesAreThoseOfTheDataSheets) {
   const Cluster cluster = datasets::LoadCluster("2x-dgx-h100");
-  std::map<std::pair<double, double>, int> pairs;  // of bandwidth and latency
+  std::map<std::pair<double, double>, int> pairs;  // counts pairs of bandwidth and latency
   for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
     for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
       const Link& link = cluster.link(MakeId<DeviceId>(from), MakeId<DeviceId>(to));

@@ -171,7 +171,7 @@ TEST_F(CommandLineTest, AClosedStandardErrorChangesNoExitStatus) {
 TEST_F(CommandLineTest, AClosedStandardOutputIsRefusedBeforeAnythingIsDone) {
   const Ran ran = Shell("$emplace place --graph g.json --cluster c.yaml --agent random -o out.json >&-");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_EQ(ran.err, "-: standard output is closed (>/dev/null throws away what is printed)\n");
+  EXPECT_EQ(ran.err, "-: standard output is closed (>/dev/null discards it)\n");
   EXPECT_FALSE(Exists("out.json"));
   EXPECT_EQ(Shell("$emplace list agents >&- 2>&-").status, 2);
 }
@@ -209,7 +209,7 @@ TEST_F(CommandLineTest, HelpOfACommandIsItsHelp) {
   EXPECT_EQ(Emplace("help").out, Emplace("--help").out);
   EXPECT_EQ(Emplace("help place").status, 0);
   ExpectRefused(Emplace("help plce"),
-                Emplace("plce").err.substr(0, Emplace("plce").err.size() - 1));  // which asks for place
+                Emplace("plce").err.substr(0, Emplace("plce").err.size() - 1));  // the message suggests place
 }
 
 TEST_F(CommandLineTest, AMisspeltOptionIsNamedBesideTheOneThatIsMissing) {

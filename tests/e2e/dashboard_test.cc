@@ -84,7 +84,7 @@ sweep:
     close(fd);
     return -1;
   }
-  // What is answered to the request, and the connection's end.
+  // The answer to the request, up to the end of the connection.
   std::string Ask(const std::string& request) const {
     const int fd = Connect();
     std::string answer;
@@ -200,7 +200,7 @@ budget: {evaluations: 1}
   EXPECT_THAT(changed, Not(HasSubstr("a secret line")));
 }
 
-// What takes connections, memory or threads, without the token. EMPLACE_ATTACK_SECONDS: for how long.
+// Attacks on connections, memory or threads, without the token. EMPLACE_ATTACK_SECONDS: for how long.
 class DashboardAttackTest : public DashboardTest {
  protected:
   DashboardAttackTest() {
@@ -328,7 +328,7 @@ class DashboardBrowserTest : public DashboardTest {
   void SetUp() override {
     if (Shell("command -v chromium").status != 0) GTEST_SKIP() << "chromium is absent: no page was opened";
   }
-  // What tests/testing/browse.py prints: the page's measures and text after its script has replaced the main part.
+  // The output of tests/testing/browse.py: the page's measures and text after its script has replaced the main part.
   nlohmann::json Browse(const std::string& page, int width) const {
     const Ran ran = Shell("timeout 120 " EMPLACE_PYTHON_PROGRAM " '" EMPLACE_TEST_SOURCE_DIR "/testing/browse.py' '" +
                           address_ + page + "' " + std::to_string(width) + " 3");
@@ -498,7 +498,7 @@ sweep:
     EXPECT_EQ(RowOf(page, agent), row);
     EXPECT_EQ(RowOf(table.out, agent), row) << table.err;
   }
-  // What lacks trials says so, and comes last.
+  // Rows with missing trials say so and come last.
   EXPECT_THAT(RowOf(sweep.out, "fails:OnLarge"), HasSubstr("(0 of 1)"));
   EXPECT_GT(sweep.out.find("\nfails:OnLarge "), sweep.out.find("\nround_robin "));
 }

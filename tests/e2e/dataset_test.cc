@@ -63,7 +63,7 @@ TEST_F(DatasetTest, AGroupingOfAnotherGraphIsRefused) {
 TEST_F(DatasetTest, WhatIsReadIsNotWrittenOver) {
   Write("groups.json", R"({"schema": "emplace.grouping", "version": 1, "groups": {"a": 0, "b": 0}})");
   const Ran ran = Emplace("place --graph g.json --cluster c.yaml --agent random --grouping groups.json -o groups.json");
-  ExpectRefused(ran, "groups.json: would be written over, but is read (another name)");
+  ExpectRefused(ran, "groups.json: would be overwritten, but is also read (another name)");
   EXPECT_NE(Read("groups.json").find("emplace.grouping"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// What helps at the command line: the examples of --help, completion, defaults.
+// Help at the command line: the examples of --help, completion, defaults.
 
 #include <gmock/gmock.h>
 

@@ -99,7 +99,7 @@ TEST_F(ExitStatusTest, ComparePrintsItsTableAllTheSame) {
   const Ran ran = Emplace("compare --graph g.json --cluster c.yaml --agents random_walk --evaluations 5 --csv");
   EXPECT_EQ(ran.status, 1);
   EXPECT_THAT(ran.out, HasSubstr("random_walk"));
-  EXPECT_EQ(ran.err, "g.json: no agent found anything that fits\n");
+  EXPECT_EQ(ran.err, "g.json: no agent found a placement that fits\n");
 }
 
 // What a command keeps if a signal comes in the middle, twice, as `timeout` sends it. It has begun once it catches the
@@ -164,15 +164,15 @@ class Raises(Hangs):
   const std::string problem = " --graph g.json --cluster c.yaml --seconds 0.2 ";
   const Ran compared = Shell(of + "compare" + problem + "--agents agents_here:Hangs,agents_here:Raises,metis --json");
   EXPECT_EQ(compared.status, 0) << compared.err;
-  EXPECT_THAT(compared.err, HasSubstr("warning: agents_here:Hangs: did not answer for 5 s"));
+  EXPECT_THAT(compared.err, HasSubstr("warning: agents_here:Hangs: did not respond for 5 s"));
   EXPECT_THAT(compared.err, HasSubstr("left out: agents_here:Raises: "));
   const nlohmann::json rows = nlohmann::json::parse(compared.out).at("results");
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_THAT(rows[0].at("stopped").get<std::string>(), HasSubstr("did not answer"));
+  EXPECT_THAT(rows[0].at("stopped").get<std::string>(), HasSubstr("did not respond"));
   EXPECT_FALSE(rows[1].contains("stopped"));
   const Ran placed = Shell(of + "place" + problem + "--agent agents_here:Hangs --json -o p2.json");
   EXPECT_EQ(placed.status, 0);
-  EXPECT_THAT(placed.err, HasSubstr("warning: agents_here:Hangs: did not answer for 5 s"));
+  EXPECT_THAT(placed.err, HasSubstr("warning: agents_here:Hangs: did not respond for 5 s"));
   EXPECT_EQ(Shell(of + "compare" + problem + "--agents agents_here:Raises").status, 2);  // nobody was judged
 }
 

@@ -72,7 +72,7 @@ TEST_F(ExportTest, BadInputWritesNothing) {
   EXPECT_EQ(Shell("ls *.et 2>/dev/null").out, "");
   ASSERT_EQ(Shell("cp p.json s.1.et").status, 0);
   ExpectRefused(Emplace("export --to chakra --graph g.json --cluster c.yaml --placement s.1.et --out s"),
-                "s.1.et: would be written over, but is read (another name)");
+                "s.1.et: would be overwritten, but is also read (another name)");
   EXPECT_EQ(Shell("ls *.et && cmp p.json s.1.et").out, "s.1.et\n");
 }
 

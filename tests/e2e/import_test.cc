@@ -25,7 +25,7 @@ constexpr const char* kPipeDream =
     "\tnode1 -- node2\n"
     "\tnode2 -- node3\n";
 
-// What PyTorch 2.6 wrote (tests/testing/make_pt2.py).
+// A file of PyTorch 2.6 (tests/testing/make_pt2.py).
 std::string TorchExportFile(const std::string& name) {
   return std::string(EMPLACE_TEST_SOURCE_DIR) + "/datasets/importers/data/" + name + ".pt2";
 }

@@ -93,7 +93,7 @@ TEST_F(LibraryCommandTest, BadInputIsRefusedLengthy) {
                 "--instance: is empty (a value) (see emplace library --help)");
   ExpectRefused(
       Emplace("library check p.json"),
-      "p.json: is of graph \"pair\" and cluster \"two\", which are those of no instance (say which it is of with "
+      "p.json: is of graph \"pair\" and cluster \"two\", which are those of no instance (say which one it is of with "
       "--instance)");
   EXPECT_THAT(Emplace("library check p.json --instance chain-8-equal-2").err, HasSubstr("p.json: devices"));
   EXPECT_THAT(Emplace("library check g.json").err, HasSubstr("g.json: schema: is the text \"emplace.graph\""));

@@ -128,7 +128,7 @@ TEST_F(ProfileTest, BadInputIsOneLineLengthy) {
         "--devices: gpu:0: is not a device (cpu:N or cuda:N)");
   fails("profile --graph tiny.json --devices cpu:0,cpu:0 -o prof.json",
         "--devices: \"cpu:0\" is named twice (each device once)");
-  fails("profile --graph tiny.json --backward -o prof.json", "--backward: goes with --torchscript only");
+  fails("profile --graph tiny.json --backward -o prof.json", "--backward: can only be used with --torchscript");
   Write("strange.json", R"({"schema": "emplace.graph", "version": 1, "ops": [
     {"name": "a", "kind": "mystery", "outputs": [{"dtype": "f32", "shape": [2]}]}]})");
   const Ran strange = Emplace("profile --graph strange.json -o prof.json");

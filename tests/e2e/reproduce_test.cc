@@ -138,7 +138,7 @@ TEST_F(ReproduceTest, RefusesWhatItDoesNotKnowLengthy) {
   ExpectRefused(Emplace("reproduce families --seed 1 2"), "--seed: is given 2 times (once)");
   ExpectRefused(Emplace("reproduce families --from bad.yaml"), "--from: is not for families");
   ExpectRefused(Emplace("reproduce models -o table.txt"),
-                "table.txt: does not say its format (a name that ends in .csv, .md or .tex)");
+                "table.txt: has no known format (a name that ends in .csv, .md or .tex)");
 }
 
 TEST_F(ReproduceTest, RefusesBadRowsAndFilesBeforeAnythingIsWrittenLengthy) {

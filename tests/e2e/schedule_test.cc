@@ -69,11 +69,11 @@ TEST_F(ScheduleCommandTest, TheSteadyStateSaysWhatFurtherMicroBatchesTakeLengthy
       << text.out;
   Ran refused = Simulate("--steady-state");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(refused.err, "--steady-state: is of a schedule (--schedule 1f1b ..)\n");
+  EXPECT_EQ(refused.err, "--steady-state: is only for a schedule (--schedule 1f1b ..)\n");
   Write("s.csv", "0F0,,0B0\n,1F0,1B0\n");
   refused = Simulate("--schedule s.csv --steady-state");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(refused.err, "--steady-state: is of a schedule with a name: a file says nothing of more micro-batches\n");
+  EXPECT_EQ(refused.err, "--steady-state: needs a named schedule, because a file defines no further micro-batches\n");
   refused = Simulate("--schedule 1f1b --micro-batches 3 --collectives ring");
   EXPECT_EQ(refused.status, 2);
 }
@@ -216,7 +216,7 @@ TEST_F(ScheduleCommandTest, ExplainsAStep) {
   EXPECT_NE(text.out.find("The critical chain, which takes the whole step"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("twice the bandwidth"), std::string::npos);
   ExpectRefused(Emplace(explain + "--micro-batches 1 --moves 3"),
-                "--moves: is not for a schedule, of which no moves are simulated");
+                "--moves: is not for a schedule, for which no moves are simulated");
   ExpectRefused(Emplace(explain + "--micro-batches 1 -o x.html"), "--output: is not for a schedule (--json)");
   ExpectRefused(Emplace(explain), "--micro-batches: is missing (how many gpipe is to run)");
 }

@@ -106,7 +106,7 @@ std::string OfSpec(const Given& given) {
   return ErrorOf([&] { experiments::ReadTrialChoice(WithSettings(changed, Door::kSpec, given)); });
 }
 
-// What is wrong, with the names of settings as `door` has them made plain; "" if nothing is.
+// The error, with the names of settings at `door` replaced by plain ones; "" if there is none.
 std::string Plain(std::string error, Door door) {
   if (error == "(no error)") return "";
   if (error.starts_with("x: ")) error = error.substr(3);

@@ -135,8 +135,8 @@ TEST_F(SimulateTest, WritesATimelineAndAPicture) {
 }
 
 TEST_F(SimulateTest, NothingIsWrittenOverAnInputOrIntoNowhere) {
-  ExpectRefused(Simulate("--timeline g.json"), "g.json: would be written over, but is read (another name)");
-  ExpectRefused(Simulate("--timeline ./p.json"), "./p.json: would be written over, but is read (another name)");
+  ExpectRefused(Simulate("--timeline g.json"), "g.json: would be overwritten, but is also read (another name)");
+  ExpectRefused(Simulate("--timeline ./p.json"), "./p.json: would be overwritten, but is also read (another name)");
   ExpectRefused(Simulate("--timeline no/t.json"), "no/t.json: cannot be written (there is no folder no)");
   ExpectRefused(Simulate("--timeline ."), ".: cannot be written (it is a folder)");
   EXPECT_EQ(Read("g.json"), kGraph);

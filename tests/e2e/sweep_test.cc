@@ -153,7 +153,7 @@ TEST_F(SweepTest, ATrialThatFailsIsReportedAndTheOthersFinish) {
   EXPECT_NE(ran.out.find(" (1 of 2)"), std::string::npos) << ran.out;
   EXPECT_TRUE(IsOneLine(Read(broken + "error.txt"))) << Read(broken + "error.txt");
   EXPECT_NE(Read(broken + "error.txt").find("checkpoint.bin"), std::string::npos);
-  // The trial is tried again.
+  // The trial is run again.
   ASSERT_EQ(Shell("rm -r " + broken + "checkpoint.bin").status, 0);
   EXPECT_EQ(Emplace("sweep x.yaml -o r").status, 0);
   EXPECT_FALSE(Exists(broken + "error.txt"));
@@ -176,7 +176,7 @@ TEST_F(SweepTest, ATrialThatCrashesThreeTimesIsReportedAndTheOthersFinishLengthy
   const std::string error = Read(victim + "error.txt");
   EXPECT_EQ(error.rfind("crashed 3 times (crashes.jsonl has its log), last on ", 0), 0U) << error;
   EXPECT_NE(error.find(": ended by signal 9 (Killed)\n"), std::string::npos) << error;
-  EXPECT_NE(ran.err.find("ended by signal 9 (Killed); it is tried again"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("ended by signal 9 (Killed); it will be retried"), std::string::npos) << ran.err;
   EXPECT_NE(ran.err.find("FAILED: crashed 3 times"), std::string::npos) << ran.err;
   EXPECT_EQ(Shell("wc -l <" + victim + "crashes.jsonl").out, "3\n");
   // The same command tries it again, and forgets the crashes.

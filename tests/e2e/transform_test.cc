@@ -67,7 +67,7 @@ TEST_F(TransformCommandTest, WhatCannotBeDoneIsRefusedInOneLine) {
   EXPECT_EQ(Emplace("transform gpt.json --data-parallel 0 -o o.json").status, 2);
   EXPECT_EQ(Emplace("transform gpt.json --bucket-mib -1 --data-parallel 2 -o o.json").status, 2);
   ExpectRefused(Emplace("transform gpt.json --data-parallel 2 -o gpt.json"),
-                "gpt.json: would be written over, but is read (another name)");
+                "gpt.json: would be overwritten, but is also read (another name)");
   ASSERT_EQ(Emplace("transform gpt.json --data-parallel 2 -o two.json").status, 0);
   ExpectRefused(Emplace("transform two.json --data-parallel 2 -o o.json"),
                 "two.json: metadata.parallel: the graph is one of several ranks already (the graph of one)");

@@ -75,7 +75,7 @@ class Runs {
   // Reads everything with `text` in the place of the file.
   void Try(std::size_t file, const std::string& text) const {
     Write(file, text);
-    // What a trial says that has not ended is read in another way.
+    // Files of unfinished trials are read in another way.
     const bool ended = file < kOfExperiment || (file >= kTrial && file <= kTrial + 2);
     if (!ended) fs::rename(trial_ / kFiles[kTrial], root_ / "kept");
     ReadAll();
@@ -106,7 +106,7 @@ class Runs {
     const std::string folder = trial_.string();
     Read([&] { experiments::ReadFinishedTrial(folder); });
     Read([&] { experiments::SummariseTrial(folder); });
-    Read([&] { experiments::LookAtTrial(folder); });
+    Read([&] { experiments::InspectTrial(folder); });
     Read([&] { experiments::ReadTrialError(folder); });
     Read([&] { experiments::CrashVerdict(experiments::ReadCrashes(folder)); });
     Read([&] { experiments::ReadRunState(experiment_.string()); });

@@ -12,7 +12,7 @@
 
 namespace emplace::fuzz {
 
-// What an agent that is named by a byte is called. Those with LibTorch's networks load theirs elsewhere.
+// The name of the agent for a byte. Those with LibTorch's networks load theirs elsewhere.
 template <std::size_t kCount>
 std::string AgentOf(const std::string_view (&names)[kCount], char byte) {
   return std::string(names[static_cast<unsigned char>(byte) % kCount]);
@@ -29,7 +29,7 @@ inline std::string Sealed(const std::string& head, const std::string& body) {
   return std::move(out).str();
 }
 
-// What `load_and_save` saves after it loaded; none if it refuses, in one line.
+// The output of `load_and_save` after loading; none if it refuses, in one line.
 template <typename LoadAndSave>
 std::optional<std::string> SavedAgain(const LoadAndSave& load_and_save) {
   try {
@@ -43,7 +43,7 @@ std::optional<std::string> SavedAgain(const LoadAndSave& load_and_save) {
   }
 }
 
-// What was saved is saved to the same bytes. `saved_again`: of a text, as SavedAgain.
+// Saving again gives the same bytes. `saved_again` takes a text, like SavedAgain.
 template <typename Again>
 void CheckSavedAgain(const std::string& text, const Again& saved_again) {
   const std::optional<std::string> saved = saved_again(text);

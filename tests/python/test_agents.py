@@ -218,12 +218,12 @@ class HostileTest(AgentCase):
         for name in ("Hang", "StopSelf"):
             status, err, seconds = self.results[name]
             self.assertEqual((status, err.count("\n")), (2, 1), err)
-            self.assertRegex(err, f"hostile_agents:{name}: did not answer for 5 s after the search was to end")
+            self.assertRegex(err, f"hostile_agents:{name}: did not respond for 5 s after the search was to end")
             self.assertLess(seconds, 30)
             self.assertEqual(processes_of(f"hostile_agents:{name}"), [])
         status, out, err = self.results["later"]  # what it had found is kept
         self.assertEqual(status, 0, err)
-        self.assertIn("later:A: did not answer for 5 s", out)
+        self.assertIn("later:A: did not respond for 5 s", out)
         self.assertTrue(os.path.exists(f"{self.folder}/p.json"))
 
     def test_agents_end_with_the_program(self):

@@ -47,7 +47,7 @@ TEST(GraphCollectivesTest, OpsOfOneKindAndGroupAreOneCollective) {
   EXPECT_THAT(NamesOf(graph, reduce), ElementsAre("r0", "r1"));
   const Collective& gather = graph.collectives()[1];
   EXPECT_EQ(gather.kind, CollectiveKind::kAllGather);
-  EXPECT_EQ(gather.size, Bytes{160});  // what each has in the end
+  EXPECT_EQ(gather.size, Bytes{160});  // the size that each rank has at the end
   EXPECT_EQ(graph.CollectiveOf(*graph.FindOp("r1")), 0U);
   EXPECT_EQ(graph.CollectiveOf(*graph.FindOp("g0")), 1U);
   EXPECT_EQ(graph.CollectiveOf(*graph.FindOp("alone")), std::nullopt);

@@ -206,7 +206,7 @@ void ExpectAgreementWhereIssueLanesFeedDevices(int dags) {
     const Problem problem{graph, cluster, costs, RandomPlacement(rng, graph, cluster, costs)};
     testing::ReferenceResult expected;
     ASSERT_NO_FATAL_FAILURE(ExpectAgreement(problem, &expected)) << "graph " << i;
-    // What the lanes change, and what their limits do.
+    // Effects of lanes and of their limits.
     const CostTable without = MeasuredCosts(graph, plain);
     const double plain_step = RunFifo({graph, plain, without, problem.placement}).step_time_micros;
     if (static_cast<double>(expected.step_time_ns) / 1000.0 < plain_step) ++earlier;

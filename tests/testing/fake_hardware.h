@@ -20,7 +20,7 @@ struct FakeTensor : profiler::DeviceTensor {
   FakeTensor(double held, const std::string& on, Bytes bytes = {}) : value(held), device(on), size(bytes) {}
   double value;
   std::string device;
-  Bytes size;  // of a tensor from Make; else 0
+  Bytes size;  // size of a tensor from Make, else 0
 };
 
 // The calls of fake devices, in order.

@@ -296,7 +296,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
 
 Placement RandomPlacement(Rng& rng, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   const std::size_t devices = cluster.num_devices();
-  std::vector<char> allowed(graph.num_ops() * devices, 1);  // by colocation class
+  std::vector<char> allowed(graph.num_ops() * devices, 1);  // indexed by colocation class
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
     for (std::size_t d = 0; d < devices; ++d) {

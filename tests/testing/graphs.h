@@ -89,7 +89,7 @@ struct RandomDagOptions {
   std::size_t num_ops = 50;
   std::size_t max_inputs = 4;  // data inputs of an op
   std::size_t max_outputs = 3;
-  double control_probability = 0.2;  // of one control edge per op
+  double control_probability = 0.2;  // probability of one control edge per op
   double zero_time_probability = 0.2;
   double zero_bytes_probability = 0.2;
   std::int64_t max_micros = 4;  // small: ties are common

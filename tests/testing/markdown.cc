@@ -221,7 +221,7 @@ class PageParser {
 
   MarkdownPage page_;
   int number_ = 0;
-  std::string fence_;  // of the open block
+  std::string fence_;  // fence of the open block
   std::size_t indent_ = 0;
   bool in_comment_ = false;
   std::vector<std::string> notes_;

@@ -33,7 +33,7 @@ void PrintCrashOfLeakSanitizer(const std::string& err) {
 }  // namespace
 
 Ran RunShell(const std::string& command, const std::string& folder, const std::string& program) {
-  // Beside the folder, not in it, because tests compare the folder's content.
+  // Next to the folder, not in it, because tests compare the folder's content.
   const std::string out = folder + ".out";
   const std::string err = folder + ".err";
   const std::string line = "cd '" + folder + "' && emplace='" + program + "' && { " + command + "\n} >'" + out +

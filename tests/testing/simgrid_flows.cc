@@ -49,7 +49,7 @@ SimGridRun SimulateBySimGrid(const std::vector<double>& bytes_per_ns, const std:
   zone->seal();
   SimGridRun run;
   run.ends_ns.resize(chains.size());
-  std::vector<std::vector<std::size_t>> numbers(chains.size());  // of the routes
+  std::vector<std::vector<std::size_t>> numbers(chains.size());  // numbers of the routes
   for (std::size_t i = 0; i < chains.size(); ++i) {
     run.ends_ns[i].resize(chains[i].flows.size());
     for (const FlowChain::Flow& flow : chains[i].flows) numbers[i].push_back(routes.at(flow.route));

@@ -17,8 +17,8 @@ struct FlowChain {
 };
 
 struct SimGridRun {
-  std::vector<std::vector<double>> ends_ns;  // of each flow of each chain
-  double seconds = 0;                        // of CPU time that the simulation took, without the platform
+  std::vector<std::vector<double>> ends_ns;  // ends of each flow of each chain
+  double seconds = 0;                        // CPU time of the simulation, without the platform
 };
 
 // The chains by SimGrid: its fluid model without latencies, cross traffic and windows ("CM02"), in which flows share
@@ -27,7 +27,7 @@ SimGridRun SimulateBySimGrid(const std::vector<double>& bytes_per_ns, const std:
 
 struct FlowRun {
   std::vector<std::vector<std::int64_t>> ends_ns;
-  double seconds = 0;  // of CPU time, without the network's links
+  double seconds = 0;  // CPU time without setting up the network's links
 };
 
 // The same by FlowNetwork.

@@ -41,7 +41,7 @@ class TraceText {
     events_ += (events_.empty() ? "\n  " : ",\n  ") + event;
     return *this;
   }
-  // Beside the events, as `"key": value`.
+  // Additional members next to the events, as `"key": value`.
   TraceText& Head(const std::string& member) {
     head_ += member + ", ";
     return *this;

@@ -178,21 +178,21 @@ int Run(const BoundCommandOptions& options) {
 
 Command AddBound(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("bound", "Prove a step time that no placement can beat; for a small graph, find the optimum");
+      app.add_subcommand("bound", "Prove a lower bound of the step time, and find the optimum of small graphs");
   auto options = std::make_shared<BoundCommandOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command
       ->add_option("--seconds", options->seconds,
-                   "Seconds to spend at most on the linear program and on branch and bound (default: 60)")
+                   "Time limit in seconds for the linear program and for branch and bound (default: 60)")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 1000000));
-  command->add_option("--placement", options->placement, "placement.json to compare with and to start from")
+  command->add_option("--placement", options->placement, "placement.json to compare with the bound and to start from")
       ->type_name("FILE");
   command
       ->add_option("--placement-out", options->output,
-                   "placement.json to write: the fastest that is known, the optimum if it was proved")
+                   "placement.json to write: the fastest known placement, which is the optimum if that was proved")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});

@@ -54,7 +54,7 @@ struct CompareOptions {
 // The result of one agent on one cluster.
 struct Cell {
   std::string agent;
-  std::string costs;  // where op times are from
+  std::string costs;  // source of op times
   std::optional<std::size_t> gpus;
   std::size_t evaluations = 0;
   std::size_t groups = 0;
@@ -63,7 +63,7 @@ struct Cell {
   std::optional<double> overflow_bytes;
   std::optional<double> one_device_micros;  // everything on one accelerator where it fits
   bool worse_than_one_device = false;
-  std::string stopped = {};    // why the agent was, if it did not answer
+  std::string stopped = {};    // why the agent was stopped, if it did not respond
   std::string placement = {};  // placement.json of the best; "": not asked for, or none
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
@@ -102,7 +102,7 @@ void KeepPlacement(const CompareOptions& options, const Graph& graph, const Clus
   cell->placement = std::move(text).str();
 }
 
-// What the agents place, on one number of accelerators.
+// The problem of the agents for one number of accelerators.
 struct Instance {
   const ProblemOptions& problem;
   const Graph& graph;
@@ -111,7 +111,7 @@ struct Instance {
   const Simulator& simulator;
   const std::optional<ScheduleChoice>& schedule;
   const std::string& costs_text;
-  std::optional<agents::LowerBound> lower_bound;  // of every placement; none: reports have their own
+  std::optional<agents::LowerBound> lower_bound;  // bound for every placement; none: reports have their own
   std::optional<Placement> start;
 };
 
@@ -305,7 +305,7 @@ Format FormatOf(const std::string& path) {
   if (path.ends_with(".md")) return Format::kMarkdown;
   if (path.ends_with(".tex")) return Format::kLatex;
   if (path.ends_with(".json")) return Format::kJson;
-  throw InputError(path, "does not say its format (a name that ends in .csv, .md, .tex or .json)");
+  throw InputError(path, "has no known format (a name that ends in .csv, .md, .tex or .json)");
 }
 
 void Print(std::ostream& out, Format format, const CompareOptions& options, const std::vector<Cell>& cells) {
@@ -406,7 +406,7 @@ int Run(const CompareOptions& options) {
     return kSuccess;
   if (stop.Interrupted()) return SignalStatus(stop.signal());
   std::cout.flush();
-  PrintMessage(fmt::format("{}: no agent found anything that fits", options.problem.graph.file));
+  PrintMessage(fmt::format("{}: no agent found a placement that fits", options.problem.graph.file));
   return kNotFound;
 }
 
@@ -417,13 +417,15 @@ Command AddCompare(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);
-  command->add_option("--gpus", options->gpus, "Keep the first N accelerators and every CPU; several N, several runs")
+  command
+      ->add_option("--gpus", options->gpus,
+                   "Use the first N accelerators and every CPU; with several N, repeat everything for each")
       ->delimiter(',')
       ->type_name("N,N")
       ->transform(IntegerFrom(0));
   command
       ->add_option("--agents", options->agents,
-                   "Agents, of `emplace list agents`, or classes in Python, MODULE:CLASS (default: all)")
+                   "Agents of `emplace list agents`, or Python classes, MODULE:CLASS (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
   AddSearchOptions(*command, &options->problem, {"agent", "set"});
@@ -432,10 +434,9 @@ Command AddCompare(CLI::App& app) {
   command->add_flag("--csv", options->csv, "Print as CSV");
   command
       ->add_option("-o,--output", options->outputs,
-                   "Write the table to a file too, as the end of its name says: .csv, .md, .tex (LaTeX, with the "
-                   "package booktabs) or .json")
+                   "Also write the table to files: .csv, .md, .tex (LaTeX, with the package booktabs) or .json")
       ->type_name("FILE");
-  command->add_option("--placements", options->placements, "Existing folder, for each agent's best placement")
+  command->add_option("--placements", options->placements, "Existing folder for the best placement of each agent")
       ->type_name("DIR");
   return {command, [options] { return Run(*options); }};
 }

@@ -178,7 +178,7 @@ void PrintFish(std::ostream& out, const CLI::App& program) {
 
 Command AddCompletion(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("completion", "Print a script with which a shell completes commands, options and names");
+      app.add_subcommand("completion", "Print a shell script that completes commands, options and names");
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash, zsh or fish")
       ->required()

@@ -62,7 +62,7 @@ int Run(bool json) {
 
 Command AddConfig(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("config", "Show the defaults of cluster, costs and threads, which emplace.yaml sets");
+      app.add_subcommand("config", "Show the defaults of cluster, costs and threads that emplace.yaml sets");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print as JSON (emplace.config)");
   return {command, [json] { return Run(*json); }};

@@ -37,12 +37,12 @@ int Run(const DashboardOptions& options) {
 }  // namespace
 
 Command AddDashboard(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand(
-      "dashboard", "Follow sweeps in a browser: progress, curves, failures, timelines; until Ctrl-C");
+  CLI::App* const command =
+      app.add_subcommand("dashboard", "Serve a page that shows sweeps: progress, curves, failures and timelines");
   auto options = std::make_shared<DashboardOptions>();
-  command->add_option("RUNS", options->runs, "A folder that `emplace sweep` wrote, or one experiment's folder in it")
+  command->add_option("RUNS", options->runs, "Folder written by `emplace sweep`, or the folder of one experiment in it")
       ->required();
-  command->add_option("--port", options->port, "Port of 127.0.0.1; 0 picks a free one (default: 0)")
+  command->add_option("--port", options->port, "Port on 127.0.0.1; 0 selects a free one (default: 0)")
       ->type_name("PORT")
       ->transform(IntegerFrom(0, 65535));
   return {command, [options] { return Run(*options); }};

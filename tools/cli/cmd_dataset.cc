@@ -34,7 +34,7 @@ struct DatasetOptions {
 void MakeFolder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) throw InputError(path.string(), "cannot be made (" + error.message() + ")");
+  if (error) throw InputError(path.string(), "cannot be created (" + error.message() + ")");
 }
 
 // The member's line of dataset.json.
@@ -94,12 +94,12 @@ int Run(const DatasetOptions& options) {
 Command AddDataset(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("dataset", "Write the 32 graphs of a family, with their groupings");
   auto options = std::make_shared<DatasetOptions>();
-  command->add_option("family", options->family, "Family, of `emplace list datasets`")->required()->type_name("FAMILY");
-  AddSeedOption(*command, &options->seed, "Seed of all draws: the same seed gives the same bytes (default: 1)");
+  command->add_option("family", options->family, "Family of `emplace list datasets`")->required()->type_name("FAMILY");
+  AddSeedOption(*command, &options->seed, "Random seed: the same seed gives the same bytes (default: 1)");
   command
       ->add_option(
           "-o,--output", options->output,
-          "Folder to write, created if it does not exist: graphs/, groupings/ and dataset.json, the last to appear")
+          "Folder to write, created if it does not exist: graphs/, groupings/ and dataset.json, which is written last")
       ->required()
       ->type_name("DIR");
   return {command, [options] { return Run(*options); }};

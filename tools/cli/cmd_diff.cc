@@ -201,31 +201,31 @@ int Run(DiffOptions options) {
 
 Command AddDiff(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("diff", "Show what moved between two placements, and what each move gains");
+      app.add_subcommand("diff", "Show the differences between two placements, and what each move gains");
   auto options = std::make_shared<DiffOptions>();
-  command->add_option("--graph", options->problem.graph.file, "graph.json (or the first of three files)")
+  command->add_option("--graph", options->problem.graph.file, "graph.json (default: the first of three files)")
       ->type_name("FILE");
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command
-      ->add_option("placements", options->placements,
-                   "Two placement.json files, the old and the new; before them the graph, unless --graph names it")
+      ->add_option(
+          "placements", options->placements,
+          "Two placement.json files, the old one and the new one, preceded by the graph unless --graph names it")
       ->required()
       ->expected(2, 3)
       ->type_name("FILE");
   command
-      ->add_option("--by", options->by,
-                   "What moves together from one device to another: pieces, which inputs and control inputs "
-                   "join, or layers (default: pieces)")
+      ->add_option(
+          "--by", options->by,
+          "Ops that count as one move: pieces, connected by inputs and control inputs, or layers (default: pieces)")
       ->type_name("WHAT")
       ->check(CLI::Validator(GroupError, "", "what"));
   AddCostOptions(*command, &options->problem);
   AddSimulationOptions(*command, &options->problem, {"schedule", "micro_batches"});
   command
-      ->add_option(
-          "--pieces", options->pieces,
-          "Pieces to simulate at most; those whose ops take longest, the others together (default: 500, and fewer "
-          "for graphs of more than 20,000 ops)")
+      ->add_option("--pieces", options->pieces,
+                   "Maximum number of pieces to simulate: those whose ops take longest, and the others together "
+                   "(default: 500, or fewer for graphs of more than 20,000 ops)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1'000'000));
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.diff)");

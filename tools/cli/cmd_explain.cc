@@ -203,7 +203,7 @@ int Run(const ExplainOptions& options) {
   const ProblemOptions& problem = options.problem;
   CheckProblem(problem);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(Resolved(problem.settings), agents::Door::kCommandLine);
-  if (schedule && options.moves) throw InputError("--moves", "is not for a schedule, of which no moves are simulated");
+  if (schedule && options.moves) throw InputError("--moves", "is not for a schedule, for which no moves are simulated");
   if (schedule && !options.output.empty()) throw InputError("--output", "is not for a schedule (--json)");
   if (!options.output.empty() && options.output != "-" && !options.output.ends_with(".html")) {
     throw InputError(options.output, "is not a name for a page (a name that ends in .html)");
@@ -250,7 +250,7 @@ int Run(const ExplainOptions& options) {
 
 Command AddExplain(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
-      "explain", "Explain where a step's time goes: critical chain, slack, devices, moves that gain most");
+      "explain", "Explain where the time of a step goes: critical chain, slack, devices and the best moves");
   auto options = std::make_shared<ExplainOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem);
@@ -260,11 +260,12 @@ Command AddExplain(CLI::App& app) {
   AddSimulationOptions(*command, &options->problem);
   command
       ->add_option("--moves", options->moves,
-                   "Moves to simulate at most (default: 1000, and fewer for graphs of more than 20,000 ops)")
+                   "Maximum number of moves to simulate (default: 1000, or fewer for graphs of more than 20,000 ops)")
       ->type_name("N")
       ->transform(IntegerFrom(0, 1'000'000));
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.explanation)");
-  command->add_option("-o,--output", options->output, "Write a page for a browser, with the timeline: a name in .html")
+  command
+      ->add_option("-o,--output", options->output, "Write an HTML page with the timeline; the name must end in .html")
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

@@ -49,7 +49,7 @@ struct ImportOptions {
   std::string comm_groups;
 };
 
-// What is written can be read again: files of others may be of a size, or hold names, that a cluster.yaml cannot have.
+// The output must be readable: imported files may have sizes or names that a cluster.yaml cannot have.
 std::string ReadableClusterText(const Cluster& cluster, const std::string& file) {
   std::ostringstream out;
   WriteCluster(out, cluster);
@@ -161,34 +161,36 @@ Command AddImport(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
       "import", "Turn another project's profile or trace into a graph.json, or a topology into a cluster.yaml");
   auto options = std::make_shared<ImportOptions>();
-  command->add_option("file", options->files, "Files to read; for several ranks of one step, the traces of all")
+  command->add_option("file", options->files, "Files to read; for a step of several ranks, the traces of all ranks")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--from", options->format, "Format of `emplace list importers` (default: found from the content)")
+      ->type_name("FORMAT");
+  command->add_option("-o,--output", options->output, "graph.json to write, or for a topology cluster.yaml")
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("--from", options->format, "Format, of `emplace list importers` (default: found from the content)")
-      ->type_name("FORMAT");
-  command->add_option("-o,--output", options->output, "graph.json to write; for a topology, cluster.yaml")
-      ->required()
+      ->add_option("--cluster-out", options->cluster_output, "cluster.yaml to write, if the format includes a cluster")
       ->type_name("FILE");
-  command->add_option("--cluster-out", options->cluster_output, "cluster.yaml to write, where the format has one")
-      ->type_name("FILE");
-  command->add_option("--placement-out", options->placement_output, "placement.json to write, where there is one")
+  command
+      ->add_option("--placement-out", options->placement_output,
+                   "placement.json to write, if the format includes a placement")
       ->type_name("FILE");
   command
       ->add_option("--expert", options->expert,
                    "File with a human expert's placement (default: looked for beside the input)")
       ->type_name("FILE");
   command
-      ->add_option("--times", options->times,
-                   "Kineto trace of the same step, for the times of formats without (pytorch-et)")
+      ->add_option("--times", options->times, "Kineto trace of the same step, for formats without times (pytorch-et)")
       ->type_name("KINETO");
   command
       ->add_option("--input", options->inputs,
-                   "Shape of a model's input, such as x=8x3x224x224, where its sizes are open; may be repeated")
+                   "Shape of a model input with dynamic sizes, such as x=8x3x224x224; may be repeated")
       ->type_name("NAME=DIMS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_flag("--training", options->training, "Make a training step of a forward graph (torch-export)");
+  command->add_flag("--training", options->training,
+                    "Add the backward pass and updates to a forward graph (torch-export)");
   command
       ->add_option("--optimizer", options->optimizer, "Optimizer of the training step: sgd, momentum, rmsprop or adam")
       ->type_name("NAME")
@@ -200,16 +202,16 @@ Command AddImport(CLI::App& app) {
   AddStepOption(*command, &options->step, /*mean=*/false);
   command
       ->add_option("--nvlink", options->nvlink,
-                   "NVLink to add to each GPU where a topology has none, as templates of clouds: GB/s of a direction, "
-                   "or a kind of GPU, such as h100 (nccl)")
+                   "NVLink to add to each GPU of a topology that has none, such as a cloud template: GB/s per "
+                   "direction, or a kind of GPU, such as h100 (nccl)")
       ->type_name("GB/S|KIND");
   command
       ->add_option("--cluster", options->cluster,
-                   "Devices for ranks whose nodes have work and no times: each rank goes on an accelerator (chakra)")
+                   "Devices for ranks whose nodes have no times: each rank is placed on an accelerator (chakra)")
       ->type_name("FILE|NAME");
   command
       ->add_option("--comm-groups", options->comm_groups,
-                   "JSON file with the ranks of each process group, where traces do not list them (chakra)")
+                   "JSON file with the ranks of each process group, if the traces do not list them (chakra)")
       ->type_name("FILE");
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};

@@ -165,14 +165,14 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
   return count;
 }
 
-// What no placement on the cluster can beat.
+// Lower bounds for all placements on the cluster.
 struct ClusterSummary {
   std::string name;
   std::size_t num_devices = 0;
   std::size_t untimed = 0;  // ops without a time on any device; there are no bounds if there is one
   std::string first_untimed;
   std::string why_untimed;
-  std::string costs;  // where op times are from
+  std::string costs;  // source of op times
   Bounds bounds;
   agents::LowerBound best;
 };
@@ -278,7 +278,7 @@ FileToWrite PictureFile(const std::string& path, const char* format, const Graph
   return {
       path, [&graph, path, format](std::ostream& out) {
         std::FILE* const source = std::tmpfile();
-        if (source == nullptr) throw InputError(path, "no temporary file can be made");
+        if (source == nullptr) throw InputError(path, "cannot create a temporary file");
         std::ostringstream text;
         WriteDot(text, graph);
         std::fputs(text.str().c_str(), source);
@@ -339,7 +339,7 @@ int Run(const InspectOptions& options) {
 
 Command AddInspect(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("inspect", "Describe a graph; with a cluster, bounds that no placement can beat");
+      app.add_subcommand("inspect", "Describe a graph and, with a cluster, bounds that no placement can beat");
   auto options = std::make_shared<InspectOptions>();
   AddGraphOption(*command, &options->problem);
   AddClusterOptions(*command, &options->problem, /*optional=*/true);

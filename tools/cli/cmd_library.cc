@@ -278,34 +278,34 @@ int RunCheck(const CheckOptions& options) {
 }
 
 void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
-  score.add_option("agent", options->agent, "Agent, of `emplace list agents`")->required()->type_name("AGENT");
+  score.add_option("agent", options->agent, "Agent of `emplace list agents`")->required()->type_name("AGENT");
   AddSetOption(score, &options->settings);
-  score.add_option("--label", options->label, "Its name in tables (default: the agent and what is set)")
-      ->type_name("TEXT");
+  score.add_option("--label", options->label, "Name in tables (default: the agent and its options)")->type_name("TEXT");
   score.add_option("--tier", options->tiers, "Only these tiers (default: all)")->delimiter(',')->type_name("TIER,TIER");
   score.add_option("--instances", options->instances, "Only these instances (default: all)")
       ->delimiter(',')
       ->type_name("NAME,NAME");
   score
-      .add_option("--budgets", options->budgets, "Evaluations of the searches, one search each (default: 10,100,1000)")
+      .add_option("--budgets", options->budgets,
+                  "Numbers of evaluations, with a separate search for each (default: 10,100,1000)")
       ->delimiter(',')
       ->type_name("N,N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 40U));
   score
       .add_option("--seconds", options->seconds,
-                  "One more search by the clock, whose result is in times.json (default: none)")
+                  "Also run a search with this time limit, whose result is in times.json (default: none)")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 1000000));
-  AddSeedOption(score, &options->seed, "Seed of all randomness (default: 1)");
+  AddSeedOption(score, &options->seed, "Random seed (default: 1)");
   score
-      .add_option("--jobs", options->jobs, "Instances at one time; scores do not depend on it (default: one per core)")
+      .add_option("--jobs", options->jobs,
+                  "Number of instances to run at once, which does not affect scores (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   score
-      .add_option(
-          "-o,--output", options->output,
-          "Folder to write, created if it does not exist: AGENT/scores.json, AGENT/times.json, and index.html, which "
-          "shows all searchers of the folder")
+      .add_option("-o,--output", options->output,
+                  "Folder to write, created if it does not exist: AGENT/scores.json, AGENT/times.json, and index.html "
+                  "with all searchers in the folder")
       ->required()
       ->type_name("DIR");
 }
@@ -321,28 +321,26 @@ Command AddLibrary(CLI::App& app) {
   list->add_flag("--json", list_options->json, "Print as JSON (emplace.library_list)");
   CLI::App* const show = command->add_subcommand("show", "Show one instance, and write its graph and cluster");
   auto show_options = std::make_shared<ShowInstanceOptions>();
-  show->add_option("name", show_options->name, "Instance, of `emplace library list`")->required()->type_name("NAME");
+  show->add_option("name", show_options->name, "Instance of `emplace library list`")->required()->type_name("NAME");
   show->add_option("--graph-out", show_options->graph_output, "graph.json to write")->type_name("FILE");
   show->add_option("--cluster-out", show_options->cluster_output, "cluster.yaml to write")->type_name("FILE");
   show->add_option("--planted-out", show_options->planted_output,
-                   "placement.json to write: the one around which a planted graph was built")
+                   "placement.json to write: the optimal placement of a planted graph")
       ->type_name("FILE");
   show->add_flag("--json", show_options->json, "Print as JSON (emplace.library_instance)");
-  CLI::App* const check =
-      command->add_subcommand("check", "Simulate a placement again, and say whether it is a record");
+  CLI::App* const check = command->add_subcommand("check", "Simulate a placement, and report whether it is a record");
   auto check_options = std::make_shared<CheckOptions>();
   check->add_option("placement", check_options->placement, "placement.json")->required()->type_name("FILE");
   check
-      ->add_option(
-          "--instance", check_options->instance,
-          "What it is a placement of (default: the instance that its cluster is named after, else the only one "
-          "of its graph and cluster)")
+      ->add_option("--instance", check_options->instance,
+                   "Instance of the placement (default: the one after which its cluster is named, else the only one "
+                   "with its graph and cluster)")
       ->type_name("NAME");
-  check->add_option("--step-time-ns", check_options->step_time_ns, "Refuse the placement if its step time is another")
+  check->add_option("--step-time-ns", check_options->step_time_ns, "Reject the placement if its step time differs")
       ->type_name("NS")
       ->transform(IntegerFrom(0));
   check->add_flag("--json", check_options->json, "Print as JSON (emplace.library_check)");
-  CLI::App* const score = command->add_subcommand("score", "Run an agent on the instances, and compare it with others");
+  CLI::App* const score = command->add_subcommand("score", "Run an agent on instances, and compare it with others");
   auto score_options = std::make_shared<ScoreOptions>();
   AddScoreOptions(*score, score_options.get());
   return {command, [=] {

@@ -155,7 +155,7 @@ void PrintText(const Rows& rows) {
   bool any = false;
   for (const Row& row : rows) {
     for (const auto& [key, value] : row.defaults)
-      options.Add({row.name, fmt::format("--{}={}", key, value), "of `place` and `compare`"});
+      options.Add({row.name, fmt::format("--{}={}", key, value), "default of `place` and `compare`"});
     for (const OptionReader::Declared& option : row.options) {
       options.Add({row.name, option.key + "=" + option.default_value, option.help});
       any = true;
@@ -177,10 +177,11 @@ int Run(const std::string& what, bool json) {
 Command AddList(CLI::App& app) {
   std::string topics;
   for (const Topic& topic : kTopics) topics.append(topics.empty() ? "" : "|").append(topic.name);
-  CLI::App* const command = app.add_subcommand("list", "Show what there is: name, one line, source; options below");
+  CLI::App* const command =
+      app.add_subcommand("list", "List available agents, models, clusters and so on, with their sources and options");
   auto what = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("what", *what, "Which list")->required()->type_name(topics);
+  command->add_option("what", *what, "List to print")->required()->type_name(topics);
   command->add_flag("--json", *json, "Print as JSON");
   return {command, [what, json] { return Run(*what, *json); }};
 }

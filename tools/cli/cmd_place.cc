@@ -62,13 +62,13 @@ int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult
     one_device = fmt::format("; everything on one device takes {} and fits: --agent single_device",
                              HumanReadableMicros(*result.one_device_micros));
   }
-  PrintMessage(fmt::format("{}: nothing that {}fits was found in {} of {}{}{}", options.problem.graph.file,
+  PrintMessage(fmt::format("{}: no placement that {}fits was found in {} of {}{}{}", options.problem.graph.file,
                            settings.schedule.empty() ? "" : "is a pipeline for " + settings.schedule + " and ",
                            Counted(result.evaluations, "evaluation"), settings.agent, by_how_much, one_device));
   return kNotFound;
 }
 
-// What is printed about the result.
+// The printed description of the result.
 std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
                     const StepResult& one_device) {
   std::ostringstream text;
@@ -214,12 +214,12 @@ Command AddPlace(CLI::App& app) {
       ->type_name("FILE");
   command
       ->add_option("--policy", options->policy,
-                   "Apply this policy, which --policy-out wrote, without training it (--set fine_tune=true trains it)")
+                   "Apply this policy, written by --policy-out, without training it (--set fine_tune=true trains it)")
       ->type_name("FILE");
-  command->add_option("--policy-out", options->policy_output, "Write the policy that a learning agent ends with")
+  command->add_option("--policy-out", options->policy_output, "Write the final policy of a learning agent")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
-  command->add_option("-o,--output", options->output, "placement.json to write; none if nothing that fits was found")
+  command->add_option("-o,--output", options->output, "placement.json to write, if a placement that fits was found")
       ->required()
       ->type_name("FILE");
   AddShowOptions(*command, &options->show);

@@ -74,7 +74,7 @@ Graph LoadModel(const ProfileOptions& options) {
     for (const auto& [given, name] : {std::pair{!options.inputs.empty(), "--input"},
                                       {options.backward, "--backward"},
                                       {!options.graph_output.empty(), "--graph-out"}}) {
-      if (given) throw InputError(name, "goes with --torchscript only");
+      if (given) throw InputError(name, "can only be used with --torchscript");
     }
     return experiments::LoadGraph({.file = options.graph});
   }
@@ -106,7 +106,7 @@ Profile LoadOrBegin(const std::string& path) {
   return profile;
 }
 
-// What to do where the samples of ops that matter stay far apart.
+// Advice if samples of important ops spread too widely.
 std::string AdviceOnSpread(double share) {
   constexpr double kMuch = 0.2;
   if (share <= kMuch) return "";
@@ -203,7 +203,8 @@ int Run(const ProfileOptions& options) {
             if (options.output != "-") WriteFile(options.output, [&](std::ostream& out) { WriteProfile(out, now); });
           },
           [&](const profiler::MachineProfilerProgress& now) {
-            const double rate = now.seconds > 0 ? static_cast<double>(now.done) / now.seconds : 0;  // of this `what`
+            const double rate =
+                now.seconds > 0 ? static_cast<double>(now.done) / now.seconds : 0;  // rate of this `what`
             progress.Show(
                 {.done = now.done, .total = now.total, .things = "ops", .per_second = rate, .note = now.what});
           });
@@ -229,28 +230,28 @@ int Run(const ProfileOptions& options) {
 
 Command AddProfile(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("profile", "Measure what each distinct op of a model costs on real devices, once");
+      app.add_subcommand("profile", "Measure the time of each distinct op of a model on real devices");
   auto options = std::make_shared<ProfileOptions>();
   command->add_option("graph,--graph", options->graph, "graph.json")->type_name("FILE");
-  command->add_option("--torchscript", options->torchscript, "A module as torch.jit.save writes it, instead of a graph")
+  command->add_option("--torchscript", options->torchscript, "Module written by torch.jit.save, instead of a graph")
       ->type_name("FILE");
   command
       ->add_option("--input", options->inputs,
-                   "Shape of each input of the module: 32x3x299x299, or with dtype and bound i64:32x20:10000")
+                   "Shape of each input of the module, such as 32x3x299x299, or i64:32x20:10000 with dtype and bound")
       ->type_name("SHAPE");
-  command->add_flag("--backward", options->backward, "Take the module's backward pass too");
+  command->add_flag("--backward", options->backward, "Include the module's backward pass");
   command->add_option("--graph-out", options->graph_output, "Write the module's graph")->type_name("FILE");
   command->add_option("--devices", options->devices, "cpu:N is the N-th core, cuda:N a GPU")
       ->type_name("NAME,...")
       ->capture_default_str();
   command
       ->add_option("-o,--output", options->output,
-                   "profile.json; an existing one is extended by what it lacks, so that a stopped run resumes")
+                   "profile.json; missing entries are added to an existing one, so that a stopped run resumes")
       ->required()
       ->type_name("FILE");
   command
       ->add_option("--cluster-out", options->cluster_output,
-                   "The devices and their links as a cluster (default: cluster.yaml beside the profile)")
+                   "cluster.yaml to write, with the devices and their links (default: cluster.yaml beside the profile)")
       ->type_name("FILE");
   command->add_option("--samples", options->ops.samples, "Samples of each op, unless --seconds run out first")
       ->type_name("N")
@@ -269,8 +270,7 @@ Command AddProfile(CLI::App& app) {
       ->type_name("S")
       ->transform(NumberFrom(0, 36'000))
       ->capture_default_str();
-  command->add_flag("--no-links", options->no_links,
-                    "Measure nothing between devices (links, contention), and write no cluster");
+  command->add_flag("--no-links", options->no_links, "Do not measure links and contention, and write no cluster");
   return {command, [options] { return Run(*options); }};
 }
 

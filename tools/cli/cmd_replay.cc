@@ -53,7 +53,7 @@ std::string Error(double simulated, double measured) {
 // Sums of many times: to a nanosecond.
 std::string HumanReadableSum(double micros) { return HumanReadableMicros(std::round(micros * 1000) / 1000); }
 
-// What the unexplained time consists of; "" if nothing stands out.
+// The components of the unexplained time; "" if none stands out.
 std::string PartsText(const experiments::Replay& replay) {
   const experiments::Unexplained& parts = replay.unexplained;
   std::string text;
@@ -265,34 +265,35 @@ int Run(const ReplayOptions& options) {
 
 Command AddReplay(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("replay", "Simulate the step of a GPU trace, and compare with what was measured");
+      app.add_subcommand("replay", "Simulate the step of a GPU trace, and compare it with the measurement");
   auto options = std::make_shared<ReplayOptions>();
-  command->add_option("trace", options->files, "Trace; of several ranks of one step, all of them")
+  command->add_option("trace", options->files, "Trace, or for a step of several ranks the traces of all ranks")
       ->required()
       ->type_name("TRACE");
   command->add_option("--from", options->format, "Format (default: found from the content)")->type_name("FORMAT");
   AddStepOption(*command, &options->step, /*mean=*/true);
   AddMinAttributedOption(*command, &options->min_attributed);
   command
-      ->add_option("--max-error", options->max_error,
-                   "Exit with 1 if more than this percentage of the measured step is not explained (default: 10)")
+      ->add_option(
+          "--max-error", options->max_error,
+          "Exit with status 1 if more than this percentage of the measured step is not explained (default: 10)")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command->add_flag("--roofline", options->roofline,
-                    "Compare --costs roofline with the measured times of the trace's operators, by class, instead");
+                    "Instead, compare the times of --costs roofline with the measured times of operators, by class");
   command
       ->add_option("--times", options->times,
                    "With --roofline: Kineto trace with the times of an Execution Trace (pytorch-et)")
       ->type_name("KINETO");
   command
       ->add_option("--tf32", options->tf32,
-                   "With --roofline: f32 products in TF32: none, convolutions or all (default: as the trace says, "
-                   "else convolutions)")
+                   "With --roofline: f32 products in TF32: none, convolutions or all (default: as in the trace, else "
+                   "convolutions)")
       ->type_name("WHICH");
   command
       ->add_option("--scale-from", options->scale_from,
-                   "With --roofline: what if? Trace of another GPU, or graph.json with its times, whose operators say "
-                   "by how much roofline's times are wrong; may be repeated")
+                   "With --roofline: trace of another GPU, or graph.json with its times, by whose operators roofline "
+                   "times are corrected; may be repeated")
       ->type_name("FILE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -72,7 +72,7 @@ int Run(const ReportOptions& options) {
   experiments::KeepTrials(conditions, "--where", &experiments);
   for (const experiments::ExperimentRuns& runs : experiments) {
     if (runs.unfinished.empty()) continue;
-    PrintMessage(fmt::format("{}: {} of {} trials are not finished or failed: the report is of the others",
+    PrintMessage(fmt::format("{}: {} of {} trials are not finished or failed: the report covers the others",
                              Printable(runs.name), runs.unfinished.size(),
                              runs.unfinished.size() + runs.trials.size()));
   }
@@ -97,24 +97,24 @@ Command AddReport(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("report", "Turn runs into tables and charts: Markdown, CSV and one HTML page");
   auto options = std::make_shared<ReportOptions>();
-  command->add_option("RUNS", options->runs, "A folder that `emplace sweep` wrote, or one experiment's folder in it")
+  command->add_option("RUNS", options->runs, "Folder written by `emplace sweep`, or the folder of one experiment in it")
       ->required();
   command
       ->add_option(
           "-o,--output", options->output,
-          "The page, NAME.html; NAME.md, NAME.csv (trials), NAME_table.csv and NAME_tests.csv are written "
-          "beside it (default: RUNS/report.html). Or NAME.tex: only the tables, as LaTeX with the package booktabs")
+          "Page to write, NAME.html, together with NAME.md, NAME.csv (trials), NAME_table.csv and NAME_tests.csv "
+          "(default: RUNS/report.html); or NAME.tex, only the tables as LaTeX with the package booktabs")
       ->type_name("FILE");
   command
       ->add_option("--where", options->where,
-                   "Only trials for which this holds, such as budget.evaluations=1000 or agent.label=annealing; KEY is "
-                   "a key path of spec.json, or num_devices. Several: one of the values of each key")
+                   "Only trials with this value, such as budget.evaluations=1000 or agent.label=annealing; KEY is a "
+                   "key path of spec.json, or num_devices. If a key is repeated, any of its values matches")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command
       ->add_option("--experiment", options->of,
-                   "Leave out abandoned trials: those in RUNS that the experiment FILE no longer has. The report says "
-                   "how many they are. Several files: one for each experiment in RUNS")
+                   "Leave out abandoned trials, which the experiment FILE no longer contains; the report states their "
+                   "number. Give one file for each experiment in RUNS")
       ->type_name("FILE")
       ->allow_extra_args(false);
   return {command, [options] { return Run(*options); }};

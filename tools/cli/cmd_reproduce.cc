@@ -218,35 +218,34 @@ Command AddReproduce(CLI::App& app) {
     names += fmt::format("{} ({}), ", comparison.name, comparison.summary);
   names += fmt::format("or the table of a paper beside our runs of its experiment: {}",
                        fmt::join(experiments::ReproducedExperimentNames(), ", "));
-  CLI::App* const command = app.add_subcommand("reproduce", "Print our numbers beside the published ones");
+  CLI::App* const command = app.add_subcommand("reproduce", "Compare our numbers with published ones");
   auto options = std::make_shared<ReproduceOptions>();
   command->add_option("comparison", options->what, names)->required()->type_name("WHAT");
   command
       ->add_option("row", options->row,
-                   "One row of a paper's table, by a name of --list (default: all of them, which can take an hour)")
+                   "Row of a paper's table, a name of --list (default: all rows, which can take an hour)")
       ->type_name("ROW");
   command->add_flag(
       "--list", options->list,
-      "List the rows of a paper's table with an estimate of time, which takes up to a minute; run nothing");
+      "List the rows of a paper's table with estimated times, which takes up to a minute, without running anything");
   command
       ->add_option("--from", options->file,
-                   "Take this YAML file instead of the one that the program holds; an experiment names its table by "
-                   "`published`")
+                   "Use this YAML file instead of the built-in one; an experiment names its table by `published`")
       ->type_name("FILE");
   command
       ->add_option("--seed", options->seeds,
-                   "Seed of the families' draws (default: 1); of an experiment, run only the trials with one of these "
-                   "seeds")
+                   "Random seed of the families (default: 1); for an experiment, run only the trials with these seeds")
       ->type_name("S")
       ->transform(IntegerFrom(0));
-  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Number of trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command
       ->add_option("-o,--output", options->outputs,
-                   "Write the tables to a file too: .md, .csv or .tex (LaTeX, with the package booktabs). Any other "
-                   "name is the folder of runs of an experiment, "
-                   "as in `emplace sweep` (default: runs)")
+                   "Also write the tables to files: .md, .csv or .tex (LaTeX, with the package booktabs). Any other "
+                   "name is the folder of runs of an experiment, as in `emplace sweep` (default: runs)")
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

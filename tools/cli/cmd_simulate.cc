@@ -68,10 +68,10 @@ int Run(const SimulateOptions& options) {
   CheckProblem(problem);
   const agents::SearchSettings settings = Resolved(problem.settings);
   if (options.steady_state && settings.schedule.empty()) {
-    throw InputError("--steady-state", "is of a schedule (--schedule 1f1b ..)");
+    throw InputError("--steady-state", "is only for a schedule (--schedule 1f1b ..)");
   }
   if (options.steady_state && agents::IsScheduleFile(settings.schedule)) {
-    throw InputError("--steady-state", "is of a schedule with a name: a file says nothing of more micro-batches");
+    throw InputError("--steady-state", "needs a named schedule, because a file defines no further micro-batches");
   }
   std::vector<std::string> inputs = InputFiles(problem);
   inputs.push_back(options.placement);
@@ -108,8 +108,9 @@ Command AddSimulate(CLI::App& app) {
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
   command->add_option("--placement", options->placement, "placement.json")->required()->type_name("FILE");
-  command->add_flag("--steady-state", options->steady_state,
-                    "With --schedule: also the time by which each further micro-batch makes a step longer, and why");
+  command->add_flag(
+      "--steady-state", options->steady_state,
+      "With --schedule: also print the time that each further micro-batch adds to a step, and the bottleneck");
   AddCostOptions(*command, &options->problem);
   AddSimulationOptions(*command, &options->problem);
   AddShowOptions(*command, &options->show);

@@ -133,7 +133,7 @@ void Print(const RunState& state) {
               << '\n';
   }
   if (state.others > 0) {
-    std::cout << fmt::format("others: {} that the plan does not have\n", Counted(state.others, "trial"));
+    std::cout << fmt::format("others: {} that are not in the plan\n", Counted(state.others, "trial"));
   }
 }
 
@@ -155,10 +155,9 @@ int Run(const StatusOptions& options) {
 }  // namespace
 
 Command AddStatus(CLI::App& app) {
-  CLI::App* const command =
-      app.add_subcommand("status", "Show what runs where, what waits and why, what failed, and the time left");
+  CLI::App* const command = app.add_subcommand("status", "Show running, waiting and failed trials, and the time left");
   auto options = std::make_shared<StatusOptions>();
-  command->add_option("RUNS", options->runs, "A folder of runs, or one experiment's folder in it")->required();
+  command->add_option("RUNS", options->runs, "Folder of runs, or the folder of one experiment in it")->required();
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.status)");
   return {command, [options] { return Run(*options); }};
 }

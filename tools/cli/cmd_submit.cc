@@ -79,24 +79,25 @@ Command AddSubmit(CLI::App& app) {
   command->add_option("experiment", options->experiment, "experiment.yaml")->required()->type_name("FILE");
   command
       ->add_option("-o,--output", options->output,
-                   "Folder of runs, on a file system that the machines share: what is finished there is kept "
-                   "(default: runs)")
+                   "Folder of runs on a shared file system: finished trials in it are kept (default: runs)")
       ->type_name("RUNS");
   command->add_flag("--slurm", options->slurm,
-                    "As an array of Slurm jobs; options that emplace does not know, such as --partition=cpu or "
-                    "--time=4:00:00, are sbatch's");
+                    "Submit an array of Slurm jobs; unknown options, such as --partition=cpu or --time=4:00:00, are "
+                    "passed to sbatch");
   command->add_option("--workers", options->workers, "Number of workers, one job each (default: 1)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 100000));
-  command->add_option("--jobs", options->jobs, "Trials that a worker runs at once, each on one core (default: 1)")
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Number of trials that a worker runs at once, each on one core (default: 1)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
-  command->add_option("--lease", options->lease_seconds, "Like --lease of `emplace worker` (default: 180)")
+  command->add_option("--lease", options->lease_seconds, "As for `emplace worker` (default: 180)")
       ->type_name("SECONDS")
       ->transform(NumberFrom(1, 86400));
   command->add_flag("--print", options->print,
-                    "Plan, and print the script instead of starting it; without --slurm a shell script, to be started "
-                    "once on each machine");
+                    "Plan the sweep, and print the script instead of starting it: with --slurm a Slurm script, else a "
+                    "shell script to start once on each machine");
   command->allow_extras();
   return {command, [options, command] { return Run(*options, command->remaining()); }};
 }

@@ -93,7 +93,7 @@ int DryRun(const SweepOptions& options, const experiments::PlannedSweep& sweep) 
                            HumanReadableSeconds(high / each), Counted(processes, "process"));
   if (!untimed.empty()) {
     std::cout << Printable(
-                     fmt::format("without the time of {}, which may take long to answer", fmt::join(untimed, ", ")))
+                     fmt::format("without the time of {}, which may be slow to respond", fmt::join(untimed, ", ")))
               << '\n';
   }
   return kSuccess;
@@ -109,8 +109,8 @@ std::size_t CountOthers(const experiments::PlannedSweep& sweep) {
   return others;
 }
 
-// What reports will show beside the trials of the experiment.
-std::string NoteOfOthers(const experiments::PlannedSweep& sweep) {
+// Other trials that reports will include besides those of the experiment.
+std::string OtherTrialsNote(const experiments::PlannedSweep& sweep) {
   const std::size_t others = CountOthers(sweep);
   if (others == 0) return "";
   return fmt::format("{} holds {} that this experiment does not have: reports will show them", sweep.folder,
@@ -143,7 +143,7 @@ int Run(const SweepOptions& options) {
     return kSuccess;
   }
   experiments::WritePlannedSweep(sweep);
-  const experiments::SweepOutcome outcome = experiments::RunSweep(sweep, options.jobs, NoteOfOthers(sweep));
+  const experiments::SweepOutcome outcome = experiments::RunSweep(sweep, options.jobs, OtherTrialsNote(sweep));
   if (!outcome.has_ended) return outcome.status;
   const experiments::ExperimentRuns runs = experiments::RunsOf(sweep);
   if (!runs.trials.empty()) experiments::PrintText(std::cout, experiments::ImprovementTable(runs));
@@ -157,18 +157,21 @@ int Run(const SweepOptions& options) {
 }  // namespace
 
 Command AddSweep(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("sweep", "Run every trial of an experiment, or those that are left");
+  CLI::App* const command = app.add_subcommand("sweep", "Run the trials of an experiment, or resume them");
   auto options = std::make_shared<SweepOptions>();
   command->add_option("experiment", options->experiment, "experiment.yaml")->required()->type_name("FILE");
   command
       ->add_option("-o,--output", options->output,
-                   "Folder of runs: what is finished there is kept, stopped trials resume (default: runs)")
+                   "Folder of runs: finished trials in it are kept, stopped ones resume (default: runs)")
       ->type_name("RUNS");
-  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Number of trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
-  command->add_flag("--dry-run", options->dry_run, "List the trials with an estimate of time; run and write nothing");
-  command->add_flag("--plan", options->plan, "Write the plan, from which `emplace worker` runs the trials; run none")
+  command->add_flag("--dry-run", options->dry_run,
+                    "List the trials with estimated times, without running anything or writing files");
+  command->add_flag("--plan", options->plan, "Write the plan for `emplace worker` without running any trials")
       ->excludes("--dry-run");
   return {command, [options] { return Run(*options); }};
 }

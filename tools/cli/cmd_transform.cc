@@ -35,11 +35,11 @@ struct TransformCommand {
   std::string output;
 };
 
-// What all ranks do in the collectives of one kind.
+// Totals over all ranks for the collectives of one kind.
 struct CollectiveCounts {
   std::set<std::string, std::less<>> groups;
   std::size_t ops = 0;
-  double bytes = 0;  // of the larger side of each op
+  double bytes = 0;  // bytes of the larger side of each op
 };
 
 double OpBytes(const Graph& graph, OpId id) {
@@ -121,7 +121,7 @@ int Run(const TransformCommand& command) {
 
 Command AddTransform(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("transform", "Spread a training step over ranks, or compute activations again");
+      app.add_subcommand("transform", "Parallelise a training step over ranks, or recompute activations");
   auto options = std::make_shared<TransformCommand>();
   datasets::TransformOptions& transform = options->transform;
   constexpr std::uint64_t kMost = 65536;
@@ -132,19 +132,19 @@ Command AddTransform(CLI::App& app) {
   command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
   command
       ->add_option("--recompute", transform.recompute,
-                   "Forward ops that run again before their gradients, so that their results need not be kept: full "
-                   "(each block from its input), selective (scores, softmax, dropout and context of each attention), "
-                   "or names of layers with commas")
+                   "Forward ops to run again before their gradients instead of keeping their results: full (each block "
+                   "from its input), selective (scores, softmax, dropout and context of each attention), or a "
+                   "comma-separated list of layers")
       ->type_name("WHICH");
   add_ranks("--tensor-parallel", &transform.tensor_parallel,
             "Ranks between which attention, MLP, embeddings and logits of gpt and bert are split");
   add_ranks("--expert-parallel", &transform.expert_parallel,
-            "Ranks between which the experts of gpt are divided; each has a batch of its own");
+            "Ranks between which the experts of gpt are divided, each with its own batch");
   add_ranks("--data-parallel", &transform.data_parallel,
-            "Replicas of all that; each has a batch of its own, and gradients are summed");
+            "Replicas of all of the above, each with its own batch; gradients are summed");
   command
       ->add_option("--bucket-mib", transform.bucket_mib,
-                   "Gradients are summed as soon as this many MiB are ready (default 25)")
+                   "Size of a bucket of gradients, which are summed together (default: 25)")
       ->type_name("MIB")
       ->transform(NumberFrom(0, 1e6));
   command->add_flag("--shard-optimizer", transform.shard_optimizer,

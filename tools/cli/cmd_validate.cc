@@ -196,7 +196,7 @@ void PrintVerdict(std::ostream& out, const std::vector<std::string>& sentences) 
   for (const std::string& sentence : sentences) out << sentence << '\n';
 }
 
-// What the others are compared with.
+// The reference for the others.
 experiments::SampledPlacement Reference(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                         const Simulator& simulator) {
   Placement placement = OnOneDevice(graph, cluster, costs, simulator);
@@ -244,7 +244,7 @@ std::optional<double> ProbeOfCores(const std::string& path) {
   return fastest;
 }
 
-// What ended it before all was run.
+// The reason why it ended early.
 std::string Ended(const ValidateOptions& options, const SearchStop& stop) {
   return stop.Interrupted() ? "it was interrupted" : fmt::format("--time-limit {:g} s was over", options.time_limit);
 }
@@ -354,7 +354,7 @@ int Run(ValidateOptions options) {
 
 Command AddValidate(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("validate", "Run placements on real devices, and report how far the simulator is from them");
+      app.add_subcommand("validate", "Run placements on real devices, and report the error of the simulator");
   auto options = std::make_shared<ValidateOptions>();
   AddGraphOption(*command, &options->problem);
   command->add_option("--placement", options->placements, "placement.json; may be given several times")
@@ -364,7 +364,9 @@ Command AddValidate(CLI::App& app) {
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
   command->add_option("--mostly", options->mostly, "With --random: put groups on this device nineteen times in twenty")
       ->type_name("DEVICE");
-  command->add_option("--agent", options->agent, "Placements that this agent tries in the simulator, its best included")
+  command
+      ->add_option("--agent", options->agent,
+                   "Placements that this agent evaluates in the simulator, including its best one")
       ->type_name("NAME");
   command->add_option("--samples", options->samples, "How many of them")
       ->type_name("N")
@@ -374,17 +376,16 @@ Command AddValidate(CLI::App& app) {
       ->type_name("NAME,...")
       ->capture_default_str();
   command
-      ->add_option(
-          "--cluster", options->problem.cluster.name,
-          "Cluster to simulate, with its devices named as the real ones (default: as the profile describes them)")
+      ->add_option("--cluster", options->problem.cluster.name,
+                   "Cluster to simulate, whose devices have the names of the real ones (default: from the profile)")
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddSearchOptions(*command, &options->problem,
                    {"agent", "objective", "schedule", "micro_batches", "episodes", "incumbent"});
   command
-      ->add_option("--rerun-of", options->rerun_of,
-                   "What an earlier run of the same command printed with --json: shows how well the machine repeats "
-                   "itself over time")
+      ->add_option(
+          "--rerun-of", options->rerun_of,
+          "Output of an earlier run of the same command with --json, to show how well measurements reproduce over time")
       ->type_name("FILE");
   command
       ->add_option("--rounds", options->rounds,
@@ -395,10 +396,10 @@ Command AddValidate(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--warmups", options->warmups,
-                   "Steps that are run and not counted, at each visit (default: 1; 5 without rounds)")
+                   "Uncounted warm-up steps at each visit (default: 1; 5 without rounds)")
       ->type_name("N")
       ->transform(IntegerFrom(0, std::uint64_t{1} << 20U));
-  command->add_option("--steps", options->steps, "Steps that are counted, at each visit (default: 2; 5 without rounds)")
+  command->add_option("--steps", options->steps, "Counted steps at each visit (default: 2; 5 without rounds)")
       ->type_name("N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 20U));
   command
@@ -408,15 +409,15 @@ Command AddValidate(CLI::App& app) {
       ->transform(NumberFrom(0, 3600))
       ->capture_default_str();
   command->add_flag("--interleave", options->hardware.interleave,
-                    "Between steps also time every op by itself, and simulate with these times too: on a machine that "
-                    "others share, it separates what has changed since it was profiled from what the simulator lacks");
+                    "Also time every op by itself between the steps, and simulate with these times too: on a shared "
+                    "machine, this separates changes since the profile from errors of the simulator");
   command->add_option("--statistic", options->statistic, "Statistic of the counted steps: median or mean")
       ->type_name("NAME")
       ->check(CLI::IsMember({"median", "mean"}).description(""))
       ->capture_default_str();
   command
       ->add_option("--max-error", options->max_error,
-                   "Exit with 1 if the median error of the step time is over this percentage")
+                   "Exit with status 1 if the median error of the step time is over this percentage")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
   command
@@ -430,9 +431,11 @@ Command AddValidate(CLI::App& app) {
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.validation)");
   command
       ->add_option("--timeline", options->timeline,
-                   "What the devices did with the first placement, as Chrome trace events (for Perfetto)")
+                   "Write the measured timeline of the first placement as Chrome trace events for Perfetto")
       ->type_name("FILE");
-  command->add_option("--simulated-timeline", options->simulated_timeline, "The same as it was simulated")
+  command
+      ->add_option("--simulated-timeline", options->simulated_timeline,
+                   "Write the simulated timeline of the first placement")
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};
 }

@@ -169,20 +169,22 @@ int Run(const WorkerOptions& options) {
 
 Command AddWorker(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("worker", "Run trials of a planned sweep that no other worker runs, on any machine");
+      app.add_subcommand("worker", "Run trials of a planned sweep together with workers on other machines");
   auto options = std::make_shared<WorkerOptions>();
   command
       ->add_option("RUNS", options->runs,
-                   "A folder of runs that `emplace sweep` or `emplace submit` planned, shared by the machines; or one "
-                   "experiment's folder in it")
+                   "Folder of runs planned by `emplace sweep` or `emplace submit`, shared by the machines, or the "
+                   "folder of one experiment in it")
       ->required();
-  command->add_option("--jobs", options->jobs, "Trials to run at once, each on one core (default: one for each core)")
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Number of trials to run at once, each on one core (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command
       ->add_option("--lease", options->lease_seconds,
-                   "Seconds without a heartbeat after which other machines take over a trial; longer than a network "
-                   "file system caches attributes (default: 180)")
+                   "Seconds without a heartbeat after which other machines take over a trial; must exceed the time for "
+                   "which a network file system caches attributes (default: 180)")
       ->type_name("SECONDS")
       ->transform(NumberFrom(1, 86400));
   return {command, [options] { return Run(*options); }};

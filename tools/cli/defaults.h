@@ -8,13 +8,13 @@
 
 namespace emplace::tools {
 
-// What options mean where they are not given: of the files emplace.yaml in the current folder, and in the user's folder
+// The defaults of options: from the files emplace.yaml in the current folder, and in the user's folder
 // of configurations ($XDG_CONFIG_HOME/emplace, or ~/.config/emplace). A key of the first file hides that of the second.
 struct Defaults {
   template <typename T>
   struct Value {
     T value;
-    std::string file;  // where it is from
+    std::string file;  // source of the value
   };
   std::optional<Value<std::string>> cluster;    // a name, or a file relative to the folder of emplace.yaml
   std::optional<Value<std::string>> costs;      // a cost model

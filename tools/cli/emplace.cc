@@ -30,10 +30,11 @@ namespace emplace::tools {
 namespace {
 
 constexpr const char* kExitStatuses =
-    "Exit status: 0 done; 1 a negative answer, such as no placement that fits; 2 bad input; 70 a bug in emplace; 71 "
+    "Exit status: 0 done; 1 a negative answer, such as no placement that fits; 2 invalid input; 70 a bug in emplace; "
+    "71 "
     "out of "
     "memory;\n"
-    "128 + N where signal N ended it.\n"
+    "128 + N if signal N ended it.\n"
     "Files: `-` is standard input or output; a name that ends in .gz is compressed.";
 
 int Complain(int status, std::string_view line) {
@@ -45,7 +46,7 @@ int Complain(int status, std::string_view line) {
 // The first line of a library's message.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-int ComplainOfBug(const std::exception& error) {
+int ReportBug(const std::exception& error) {
   return Complain(kBug, fmt::format("emplace: internal error: {} (please report this)", FirstLine(error.what())));
 }
 
@@ -56,7 +57,7 @@ int PrintOutOfMemory() {
 }
 
 // The exit status after an exception that no thread caught.
-int StatusOfUncaught() {
+int UncaughtExitStatus() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
@@ -126,7 +127,7 @@ void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
                                    DidYouMean(argv[1], known)));
 }
 
-// What was not understood, and the option that the first one may be.
+// The unknown arguments, and the option that the first one may be meant to be.
 std::string UnknownText(const CLI::App& app, const CLI::App* chosen) {
   const std::vector<std::string> unknown = app.remaining(true);  // the parser lists them from the last to the first
   std::vector<std::string> known;
@@ -160,7 +161,8 @@ const CLI::App* running = nullptr;  // the command; null before it runs
 
 int RunProgram(int argc, char** argv) {
   static CLI::App app(
-      "Device placement: which op of a training graph goes on which device, and how long a step then takes.");
+      "Search and simulate device placements: which device should run each op of a training graph, and how long does a "
+      "step take?");
   app.name("emplace");
   app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
   app.require_subcommand(1);
@@ -231,15 +233,15 @@ int Main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return PrintOutOfMemory();
   } catch (const std::system_error& error) {
-    // What the machine does not allow: threads, most of all.
+    // Limits of the machine, most often on threads.
     if (error.code() == std::errc::resource_unavailable_try_again) {
       return Complain(kBadInput,
                       "emplace: no further thread or process can be started (a higher limit: ulimit -u, ulimit -v)");
     }
     return Complain(kBadInput,
-                    fmt::format("emplace: the system refuses what it was asked for ({})", error.code().message()));
+                    fmt::format("emplace: the operating system refused a request ({})", error.code().message()));
   } catch (const std::exception& error) {
-    return ComplainOfBug(error);
+    return ReportBug(error);
   }
 }
 
@@ -250,6 +252,6 @@ int main(int argc, char** argv) {
   // Exceeding the file size limit (ulimit -f) is then reported as a write error.
   std::signal(SIGXFSZ, SIG_IGN);
   // Handles exceptions that escape from a thread of a search.
-  std::set_terminate([] { std::_Exit(emplace::tools::StatusOfUncaught()); });
+  std::set_terminate([] { std::_Exit(emplace::tools::UncaughtExitStatus()); });
   return emplace::tools::Main(argc, argv);
 }

@@ -66,11 +66,10 @@ void AddStepOption(CLI::App& app, std::string* step, bool mean) {
     return fmt::format("is {} (a number N of ProfilerStep#N, {})", Quoted(text), mean ? "all or mean" : "or all");
   };
   app.add_option("--step", *step,
-                 mean
-                     ? "Step of a trace with several (ProfilerStep#N): the number of one, all as one, or the mean over "
-                       "them (default: the median one)"
-                     : "Step of a trace with several (ProfilerStep#N): the number of one, or all as one (default: the "
-                       "median one)")
+                 mean ? "Step to use if a trace has several (ProfilerStep#N): its number, all as one, or the mean over "
+                        "all (default: the median one)"
+                      : "Step to use if a trace has several (ProfilerStep#N): its number, or all as one (default: the "
+                        "median one)")
       ->type_name(mean ? "N|all|mean" : "N|all")
       ->check(CLI::Validator(check, "", "step"));
 }

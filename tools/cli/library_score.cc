@@ -60,11 +60,11 @@ using experiments::LibraryInstance;
 using experiments::LibraryProblem;
 using experiments::LibraryScores;
 
-// What a clock measured on one instance: times.json.
+// Measured times on one instance: times.json.
 struct InstanceTimes {
   std::string instance;
-  std::vector<double> seconds;     // of the search of each budget
-  double seconds_limit = 0;        // of the search by the clock; 0: there was none
+  std::vector<double> seconds;     // duration of the search for each budget
+  double seconds_limit = 0;        // duration of the search with a time limit; 0: there was none
   BudgetResult by_the_clock = {};  // its result
 
   static void Fields(auto& visit, auto& self) {
@@ -75,7 +75,7 @@ struct InstanceTimes {
   }
 };
 
-// What one instance gave, in a file of its own. It counts if `key` is that of the options.
+// The results on one instance, in a separate file, which is used if `key` is that of the options.
 struct InstanceFile {
   std::string key;
   InstanceScore score;
@@ -240,7 +240,7 @@ std::optional<InstanceFile> Finished(const std::string& path, const std::string&
     InstanceFile file = ReadFields<InstanceFile>(JsonNode(root));
     return file.key == key ? std::optional(std::move(file)) : std::nullopt;
   } catch (const InputError&) {
-    return std::nullopt;  // of another version, or damaged: it is run again
+    return std::nullopt;  // a file of another version, or a damaged one; the instance is run again
   }
 }
 
@@ -310,7 +310,7 @@ class ScorePool {
   }
 
  private:
-  static constexpr std::size_t kMostMessage = 4096;  // what a pipe takes whole
+  static constexpr std::size_t kMostMessage = 4096;  // largest atomic write to a pipe
 
   // A NUL ends the line.
   void SendFailure(std::string line) const {
@@ -409,7 +409,7 @@ int RunScore(const ScoreOptions& given) {
   const fs::path folder = fs::path(options.output) / name;
   std::error_code error;
   fs::create_directories(folder / "instances", error);
-  if (error) throw InputError(folder.string(), "cannot be made (" + error.message() + ")");
+  if (error) throw InputError(folder.string(), "cannot be created (" + error.message() + ")");
   for (const fs::path& path : {folder / "scores.json", folder / "times.json", fs::path(options.output) / "index.html",
                                folder / "instances" / "score.json"}) {
     CheckCanBeWritten(path.string());
@@ -420,7 +420,7 @@ int RunScore(const ScoreOptions& given) {
     paths.push_back((folder / "instances" / (instance->name + ".json")).string());
   }
   if (const int status = ScoreAll(options, instances, paths); status != kSuccess) {
-    if (status >= 128) PrintMessage("a search was killed; the same command goes on with the others");
+    if (status >= 128) PrintMessage("a search was killed; the same command resumes with the others");
     return status >= 128 ? kNotFound : status;
   }
   LibraryScores scores;

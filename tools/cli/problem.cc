@@ -32,7 +32,7 @@ void AddGraphOption(CLI::App& app, ProblemOptions* options) {
 
 void AddClusterOptions(CLI::App& app, ProblemOptions* options, bool optional) {
   CLI::Option* const cluster =
-      app.add_option("--cluster", options->cluster.name, "cluster.yaml, or a name of `emplace list clusters`")
+      app.add_option("--cluster", options->cluster.name, "cluster.yaml, or a name in `emplace list clusters`")
           ->type_name("FILE|NAME");
   if (const auto& named = LoadDefaults().cluster; named && !optional) {
     options->cluster.name = named->value;
@@ -40,25 +40,25 @@ void AddClusterOptions(CLI::App& app, ProblemOptions* options, bool optional) {
     cluster->required();
   }
   const auto set = [options](const std::string& text) { options->cluster.devices = SplitAtCommas(text); };
-  app.add_option_function<std::string>("--devices", set, "Keep just these devices of the cluster (default: all)")
+  app.add_option_function<std::string>("--devices", set, "Use only these devices of the cluster (default: all)")
       ->type_name("NAME,NAME");
 }
 
 void AddGpusOption(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--gpus", options->cluster.gpus, "Keep the first N accelerators and every CPU (default: all)")
+  app.add_option("--gpus", options->cluster.gpus, "Use the first N accelerators and every CPU (default: all)")
       ->type_name("N")
       ->transform(IntegerFrom(0));
 }
 
 void AddCostOptions(CLI::App& app, ProblemOptions* options) {
   app.add_option("--costs", options->costs.model,
-                 "Where op times come from: measured (time_us of the graph) or roofline (FLOP and bytes against the "
-                 "device's rates). Beside --profile: the fallback for ops that it does not know, which the result "
-                 "counts (default: measured if every op has a time, else roofline; none beside --profile)")
+                 "Source of op times: measured (time_us of the graph) or roofline (estimated from FLOP, bytes and the "
+                 "device's rates). With --profile: the fallback for ops without a profiled time, whose number the "
+                 "result gives (default: measured if every op has a time, else roofline; with --profile none)")
       ->type_name("MODEL");
   app.add_option("--tf32", options->costs.tf32,
-                 "With roofline, f32 products that devices compute in TF32: none, convolutions or all (default: for "
-                 "operators of ATen as PyTorch does, else all)")
+                 "With roofline, f32 products that devices compute in TF32: none, convolutions or all (default: as in "
+                 "PyTorch for ATen operators, else all)")
       ->type_name("WHICH");
   app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");
 }
@@ -149,7 +149,7 @@ Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const
 }
 
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings) {
-  app.add_option("--set", *settings, "Options by name; `emplace list` shows which there are")->type_name("KEY=VALUE");
+  app.add_option("--set", *settings, "Options by name, as shown by `emplace list`")->type_name("KEY=VALUE");
 }
 
 OptionMap ParseSettings(const std::vector<std::string>& settings) {
@@ -182,7 +182,7 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
 void AddShowOptions(CLI::App& app, ShowOptions* options) {
   app.add_flag("--json", options->json, "Print the result as JSON (emplace.result)");
   app.add_option("--timeline", options->timeline,
-                 "Write what ran when: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
+                 "Write the timeline: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
                  "ends in .svg")
       ->type_name("FILE")
       ->check(CLI::Validator(TimelineNameError, "", "timeline"));

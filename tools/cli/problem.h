@@ -54,7 +54,7 @@ Cluster LoadCluster(const ProblemOptions& options);
 std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no parts
 struct LoadedCosts {
   CostTable table;
-  std::string text;  // where they are from, for results (experiments::CostsText)
+  std::string text;  // source of op times, for results (experiments::CostsText)
 };
 LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 // Throws InputError on a placement that cannot run (sim/placement.h).

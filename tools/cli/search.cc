@@ -31,7 +31,7 @@ void EndProgramOnSignals() {
   for (const int each : kStopSignals) std::signal(each, SIG_DFL);
 }
 
-// What sends a signal often sends it twice: to the process, and to its group.
+// Signals are often sent twice: to the process, and to its group.
 constexpr std::int64_t kSameSignalNanos = 200'000'000;
 volatile std::int64_t interrupted_nanos = 0;
 

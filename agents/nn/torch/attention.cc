@@ -69,8 +69,9 @@ struct Attention : torch::autograd::Function<Attention> {
     const Array d_mixed = WithZeros(gradients[0]);
     const std::int64_t inside = d_mixed.size(1);
     const Array d_queries = torch::zeros_like(d_mixed);
-    const Array d_own = torch::zeros({d_mixed.size(0), 2 * inside}, d_mixed.options());     // of keys and values
-    const Array d_before = torch::zeros({d_mixed.size(0), 2 * inside}, d_mixed.options());  // as rows of a memory
+    const Array d_own = torch::zeros({d_mixed.size(0), 2 * inside}, d_mixed.options());  // gradients of keys and values
+    const Array d_before =
+        torch::zeros({d_mixed.size(0), 2 * inside}, d_mixed.options());  // gradients of the rows of a memory
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const AttentionBlock& block = blocks[i];
       const Array& q = saved[2 + 4 * i];

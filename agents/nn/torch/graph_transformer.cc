@@ -101,7 +101,8 @@ class TorchGraphTransformer : public GraphTransformer {
       if (options_.neighbourhood == Neighbourhood::kGraphSage) {
         // A sigmoid is above 0, so rows of 0 are the maximum only if there is no neighbour.
         const Array said = Affine(name + ".pool", h).sigmoid_();
-        const Array join = weights_[name + ".join.weight"];  // of a node's own vector, and then of what it receives
+        const Array join =
+            weights_[name + ".join.weight"];  // applied to a node's own vector, and then to the aggregated one
         h = InBlocks(h.size(0), [&](const Slice& rows) {
           const Array around = table.index({rows});
           const Array heard =
@@ -148,7 +149,7 @@ class TorchGraphTransformer : public GraphTransformer {
   GraphTransformerOptions options_;
   torch::Device device_;
   TorchWeights weights_;
-  std::vector<AttentionBlock> blocks_;  // of the last Forward, for Backward
+  std::vector<AttentionBlock> blocks_;  // blocks of the last Forward, for Backward
   TorchLogits logits_;
 };
 

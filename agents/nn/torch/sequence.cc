@@ -180,7 +180,7 @@ class TorchSequence : public SequenceNetwork {
 
   Array Keys(const Encoding& encoding) const { return encoding.states.matmul(weights_["attention.key"]); }
 
-  // What the attention averages.
+  // The vectors that attention averages.
   Array Memory(const Encoding& encoding, const Array& keys) const {
     return options_.attention == AttentionOver::kStates ? encoding.states : keys;
   }

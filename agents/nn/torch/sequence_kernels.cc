@@ -41,7 +41,7 @@ struct LstmArrays {
 struct KernelCourse : SequenceCourse {
   std::size_t count = 0;
   torch::Tensor inputs;              // [groups, features]
-  LstmArrays forward;                // of the encoder
+  LstmArrays forward;                // forward direction of the encoder
   LstmArrays backward;               // the same, from the last group to the first
   torch::Tensor encoding;            // [groups, state], state = 2 hidden: the states of both
   torch::Tensor first_state;         // [count, state]: of the decoder, before its first step

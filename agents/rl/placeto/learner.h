@@ -23,7 +23,7 @@ struct EpisodeStep {
   std::vector<double> starts;  // group starts before the step, in us
   std::vector<double> peaks;
   double step_micros = 0;  // before the step
-  std::uint64_t seed = 0;  // of dropout
+  std::uint64_t seed = 0;  // seed of dropout
 };
 
 // The record of an episode.

@@ -45,7 +45,7 @@ struct PlacetoOptions {
   bool train = true;               // false: the weights keep their initial values, for comparison
   bool use_cpus = false;
   bool fine_tune = false;  // continue training a loaded policy
-  bool autograd = false;   // gradients by LibTorch instead of the plain kernels; always so on a GPU
+  bool autograd = false;   // compute gradients with LibTorch instead of the built-in kernels; always so on a GPU
 };
 
 // The options that a policy's network and features depend on, as one word.

@@ -399,7 +399,7 @@ class Placeto : public SavedByFields<Placeto, PolicyAgent> {
   PlacetoOptions options_;
   std::unique_ptr<Learner> learner_;
   double progress_ = 0;
-  std::map<std::size_t, PlacetoGraph> graphs_;  // by the environment's index
+  std::map<std::size_t, PlacetoGraph> graphs_;  // keyed by the environment's index
   StateBatch states_;
 };
 

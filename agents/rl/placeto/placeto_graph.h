@@ -42,7 +42,7 @@ struct PlacetoGraph {
   std::uint64_t order_seed = 0;
   std::size_t rounds = 0;
   std::size_t evaluations = 0;
-  bool contributed = false;  // to the pending gradient
+  bool contributed = false;  // whether it contributed to the pending gradient
   StepBaselines baselines;
   static void SavedFields(auto& state, auto& self) {
     state(self.rounds, self.evaluations, self.contributed, self.sample_seed, self.order_seed, self.start, self.best,
@@ -58,7 +58,7 @@ struct PlacetoGraph {
   std::vector<std::vector<DeviceId>> devices;  // [num_groups]: devices that the policy may choose
   // The current round:
   bool argmax = false;
-  std::string title;                   // for messages: agent and episode
+  std::string title;                   // title for messages: agent and episode
   std::vector<Placement> starting;     // proposed, evaluated before the first step
   std::vector<EpisodeWorker> workers;  // empty between rounds
 };

@@ -14,36 +14,37 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   ReadCount(reader, "hidden", &options->hidden, 8, 4096, "units of each direction of the encoder, a multiple of 8");
   ReadWord<AttentionOver>(reader, "attention", &options->attention,
                           {{"states", AttentionOver::kStates}, {"keys", AttentionOver::kKeys}},
-                          "what it averages: the encoder's states, or their projections [its code]");
+                          "vectors that attention averages: the encoder's states, or their projections [its code]");
   reader.Read("temperature", &options->temperature, 1e-3, 1e6, "T: logits are C tanh(l / T)");
   reader.Read("bound", &options->bound, 0, 1e6, "C; 0: logits are l / T");
-  ReadCount(reader, "samples", &options->samples, 1, 1000, "placements of a grouping in an update: k");
+  ReadCount(reader, "samples", &options->samples, 1, 1000, "placements per grouping in an update: k");
   reader.Read("step_per_reward", &options->step_per_reward,
-              "a step for each of an update's placements, one after another, not one for all [figure 3]");
-  reader.Read("learning_rate", &options->learning_rate, 0, 10, "of Adam, at first [ours; paper: 0.1]");
+              "one step for each placement of an update instead of one for all [figure 3]");
+  reader.Read("learning_rate", &options->learning_rate, 0, 10, "learning rate of Adam at the start [ours; paper: 0.1]");
   const bool falls = options->placer == PlacerKind::kEncoder;
   options->final_learning_rate =
       falls ? std::min(options->final_learning_rate, options->learning_rate) : options->learning_rate;
   reader.Read("final_learning_rate", &options->final_learning_rate, 0, 10,
-              "of Adam, at last; linear between [paper: the first; of the RNN: Placeto A.7]");
+              "learning rate of Adam at the end; linear in between [paper: the first; of the RNN: Placeto A.7]");
   reader.Read("excess", &options->excess_weight, 0, 1e9,
-              "weight of the squares by which logits l exceed T, mean over all; needs a bound [ours]");
-  reader.Read("clip", &options->clip, 1e-9, 1e9, "bound on the norm of an update's gradient");
+              "weight of the mean squared excess of logits l over T; needs a bound [ours]");
+  reader.Read("clip", &options->clip, 1e-9, 1e9, "largest norm of the gradient of an update");
   reader.Read("entropy", &options->entropy_weight, 0, 1000,
-              "weight of the Placer's entropy, at first [ours; of the RNN: Placeto A.7, without a number]");
-  reader.Read("final_entropy", &options->final_entropy_weight, 0, 1000, "the same, at last; linear between [ours]");
-  reader.Read("baseline_decay", &options->baseline_decay, 0, 1, "of the moving average of rewards [its code]");
+              "weight of the Placer's entropy at the start [ours; of the RNN: Placeto A.7, without a number]");
+  reader.Read("final_entropy", &options->final_entropy_weight, 0, 1000,
+              "the same at the end; linear in between [ours]");
+  reader.Read("baseline_decay", &options->baseline_decay, 0, 1, "decay of the moving average of rewards [its code]");
   reader.Read("baseline_at_failure", &options->baseline_at_failure,
-              "the average starts at -10, as in its code, not at the first rewards [ours]");
-  reader.Read("noise", &options->noise, 0, 1000, "largest of the noise on a row of logits");
+              "start the average at -10, as in its code, not at the first rewards [ours]");
+  reader.Read("noise", &options->noise, 0, 1000, "largest noise on a row of logits");
   ReadCount(reader, "noise_updates", &options->noise_updates, 0, 1'000'000'000, "updates with noise");
   ReadCount(reader, "drop_invalid_after", &options->drop_invalid_after, 0, 1'000'000'000,
-            "updates after which only placements that fit are learned from");
+            "number of updates after which only placements that fit are used for learning");
   ReadCount(reader, "shuffle", &options->shuffle, 0, 1'000'000'000,
-            "the Placer gets the groups in the order drawn with this seed; 0: as they are [ours; paper: drawn]");
+            "seed of a random order of the groups for the Placer; 0: keep their order [ours; paper: random]");
   reader.Read("final_evaluation", &options->final_evaluation,
-              "the last evaluation is of the likeliest placement [ours]");
-  reader.Read("use_cpus", &options->use_cpus, "place on CPUs too");
+              "the last evaluation is that of the likeliest placement [ours]");
+  reader.Read("use_cpus", &options->use_cpus, "also use CPUs");
   reader.Finish();
   if (options->hidden % 8 != 0) {
     throw InputError("hidden", fmt::format("is {} (a multiple of 8)", options->hidden));
@@ -59,19 +60,18 @@ PlannerOptions ReadHierarchicalOptions(OptionReader& reader) {
   PlannerOptions options;
   ReadWord<GrouperKind>(reader, "grouper", &options.grouper,
                         {{"learned", GrouperKind::kLearned}, {"random", GrouperKind::kRandom}},
-                        "random: drawn once, the paper's ablation");
+                        "random: one random grouping, the paper's ablation");
   ReadWord<PlacerKind>(reader, "placer", &options.placer,
                        {{"attention", PlacerKind::kAttention}, {"none", PlacerKind::kNone}},
-                       "none: groups are devices, the paper's Simple Planner");
-  ReadCount(reader, "groups", &options.groups, 1, 65536, "how many, at most as many as ops");
+                       "none: each group is a device, the paper's Simple Planner");
+  ReadCount(reader, "groups", &options.groups, 1, 65536, "number of groups, at most the number of ops");
   ReadCount(reader, "groupings", &options.groupings, 1, 1000,
-            "that are drawn for an update: m; with placer=none each of its m k placements has its own");
-  ReadCount(reader, "kind_width", &options.kind_width, 1, 4096, "of the embedding of an op's kind");
-  ReadCount(reader, "grouper_hidden", &options.grouper_hidden, 1, 65536, "units of the Grouper's layer");
+            "groupings sampled for an update: m; with placer=none, each of the m k placements has its own");
+  ReadCount(reader, "kind_width", &options.kind_width, 1, 4096, "width of the embedding of an op's kind");
+  ReadCount(reader, "grouper_hidden", &options.grouper_hidden, 1, 65536, "units of the Grouper's hidden layer");
   reader.Read("raw_features", &options.raw_features,
-              "dimensions and indices of ops as they are instead of scaled [ours; paper: true]");
-  reader.Read("mask_empty_groups", &options.mask_empty_groups,
-              "the device of a group without ops is not learned from [ours]");
+              "use dimensions and indices of ops without scaling [ours; paper: true]");
+  reader.Read("mask_empty_groups", &options.mask_empty_groups, "do not learn from the devices of empty groups [ours]");
   if (options.grouper == GrouperKind::kRandom && options.placer == PlacerKind::kNone) {
     throw InputError("hierarchical", "grouper=random with placer=none trains nothing (set only one of them)");
   }

@@ -18,9 +18,9 @@ struct PlannerOptions {
   GrouperKind grouper = GrouperKind::kLearned;
   PlacerKind placer = PlacerKind::kAttention;
   std::size_t groups = 256;         // at most the number of ops
-  std::size_t kind_width = 20;      // of the embedding of an op's kind in the Grouper: section 2
-  std::size_t grouper_hidden = 64;  // units of the Grouper's layer
-  std::size_t hidden = 256;         // of each direction of the Placer's encoder, a multiple of 8
+  std::size_t kind_width = 20;      // width of the embedding of an op's kind in the Grouper: section 2
+  std::size_t grouper_hidden = 64;  // units of the Grouper's hidden layer
+  std::size_t hidden = 256;         // units of each direction of the Placer's encoder, a multiple of 8
   AttentionOver attention = AttentionOver::kStates;
   double temperature = 10;             // T
   double bound = 5;                    // C; 0: none
@@ -29,17 +29,19 @@ struct PlannerOptions {
   bool step_per_reward = false;        // one step for each placement of an update: figure 3
   double learning_rate = 0.001;        // 0.1 in the paper, at which logits reach their bounds at once
   double final_learning_rate = 0.001;  // linear decay; constant unless set, as in the paper
-  double excess_weight = 0;            // on how far raw logits exceed T: LossWeights; not in the paper
+  double excess_weight = 0;            // weight of the excess of raw logits over T: LossWeights; not in the paper
   double clip = 1;
-  double entropy_weight = 0;  // on the mean over groups; not in the paper; Placeto A.7 gives no value for its RNN
+  double entropy_weight =
+      0;  // weight of the mean entropy over groups; not in the paper; Placeto A.7 gives no value for its RNN
   double final_entropy_weight = 0;
-  double baseline_decay = 0.9;       // of the published code; the paper has an "exponential moving average"
+  double baseline_decay = 0.9;       // value in the published code; the paper has an "exponential moving average"
   bool baseline_at_failure = false;  // B starts at -10, the reward of an invalid placement; else at the mean first
                                      // reward
   double noise = 0.1;                // largest magnitude in each row
-  std::size_t noise_updates = 500;   // of the paper's 1,000 updates, whatever the budget; so is drop_invalid_after
+  std::size_t noise_updates =
+      500;  // relative to the paper's 1,000 updates, whatever the budget; so is drop_invalid_after
   std::size_t drop_invalid_after = 500;
-  bool raw_features = false;       // of ops, unscaled as in the paper; default: scaled, like the features of groups
+  bool raw_features = false;  // features of ops, unscaled as in the paper; default: scaled, like the features of groups
   bool mask_empty_groups = false;  // the sampled device of a group without ops is ignored in training
   std::size_t shuffle = 0;         // seed of a random order of the Placer's groups; 0: original order
   bool final_evaluation = true;

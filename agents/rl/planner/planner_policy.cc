@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostKept = std::size_t{256} << 20;  // bytes
 
 std::size_t Choose(std::span<const double> odds, bool argmax, Rng& rng, std::size_t* tied) {
-  return argmax ? LikeliestAtRandom(odds, rng, tied) : Draw(odds, rng);
+  return argmax ? DrawMostLikely(odds, rng, tied) : Draw(odds, rng);
 }
 
 // The relative entropy of the softmax of `logits`, all allowed, with the probabilities `odds`. One logarithm replaces

@@ -20,7 +20,7 @@ namespace emplace::agents {
 
 // A sampled grouping and the placements sampled for it.
 struct GroupingDraw {
-  std::size_t count = 0;               // of placements
+  std::size_t count = 0;               // number of placements
   std::vector<std::uint32_t> groups;   // [num_nodes]
   Matrix group_noise;                  // [num_nodes, num_groups]: noise on the Grouper's logits; or no rows
   Matrix vectors;                      // [num_groups, GroupVectorWidth()] in the Placer's order; no rows without a
@@ -28,9 +28,9 @@ struct GroupingDraw {
   std::vector<std::uint32_t> devices;  // [num_groups * count], in the Placer's order
   std::vector<Matrix> noise;           // [num_groups]: [count, num_devices] on the Placer's logits; or empty
   std::vector<std::uint8_t> counts;    // [num_groups] in the Placer's order: whether the group's device is trained on
-  // What was computed to sample, which is not computed again while the policy's weights have this version:
+  // Intermediate results of sampling, which are reused while the policy's weights have this version:
   std::size_t version = 0;
-  std::unique_ptr<SequenceCourse> course;  // of the Placer; or null
+  std::unique_ptr<SequenceCourse> course;  // course of the Placer, or null
   Matrix group_odds;                       // [num_nodes, num_groups]: the Grouper's probabilities; or no rows
 
   // Noise on a placement's logits at a position; null if there is none.
@@ -50,15 +50,15 @@ struct DrawOptions {
 struct PlannerDraw {
   std::vector<GroupingDraw> groupings;
   std::vector<double> log_odds;  // [placements]: log p(grouping) + log p(placement | grouping) at sampling time
-  double entropy = 0;            // of the Placer, or of the Grouper without a Placer; relative to the maximum
-  std::optional<double> grouper_entropy;  // of the Grouper, if there is a Placer too
+  double entropy = 0;            // entropy of the Placer, or of the Grouper without a Placer, relative to the maximum
+  std::optional<double> grouper_entropy;  // entropy of the Grouper, if there is a Placer too
   std::size_t tied = 0;                   // choices among several that are the most likely, taken at random
 };
 
-// What else than log-probabilities the policy's loss has.
+// Weights of the terms of the policy's loss besides the log-probabilities.
 struct LossWeights {
-  double entropy = 0;  // of minus the mean entropy of the Placer
-  double excess = 0;   // of the excess of the Placer's raw logits: ExcessOfLogits()
+  double entropy = 0;  // weight of minus the mean entropy of the Placer
+  double excess = 0;   // weight of the excess of the Placer's raw logits: ExcessOfLogits()
 };
 
 // The policy of the agents hierarchical and coloc_rl: an optional Grouper assigns ops to groups, an optional Placer
@@ -124,7 +124,7 @@ class PlannerPolicy {
   ParameterSet placer_parameters_;
   std::unique_ptr<SequenceNetwork> placer_;
   std::optional<PlannerProblem> problem_;
-  std::size_t version_ = 0;  // of the weights: counts Pack()
+  std::size_t version_ = 0;  // version of the weights: the number of calls of Pack()
   std::vector<float> row_;
   std::vector<std::uint8_t> all_groups_;
 };

@@ -23,7 +23,7 @@ struct PlannerProblem {
                                                    // groups
   std::vector<std::uint32_t> fixed_groups;         // [num_nodes]: used if the grouping is not learned
   std::vector<std::uint32_t> order;                // [num_groups]: the Placer's p-th group
-  std::optional<Placement> start;                  // of nodes
+  std::optional<Placement> start;                  // placement of nodes
   std::vector<DeviceId> home;                      // [num_groups]: where the groups are at the start; empty without
 
   // Mask of the devices allowed for the Placer's group at `position`.

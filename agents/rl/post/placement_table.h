@@ -45,7 +45,7 @@ class PlacementTable {
   // Source: Gao et al. 2018, section 3.3, equation 11.
   struct Climbed {
     double divergence = 0;     // mean over groups of KL(f'_m || f_m) afterwards
-    double gradient_norm = 0;  // of the last step, with respect to all logits, without `rate`
+    double gradient_norm = 0;  // norm in the last step with respect to all logits, without `rate`
   };
   Climbed Climb(std::span<const Choices> samples, std::span<const double> advantages, double rate, std::size_t steps,
                 double beta);

@@ -190,25 +190,27 @@ std::unique_ptr<Agent> MakePostAgent(OptionReader& reader, const AgentContext& c
                         {"ppo", PostMethod::kPpo},
                         {"cross_entropy", PostMethod::kCrossEntropy},
                         {"policy_gradient", PostMethod::kPolicyGradient}},
-                       "both, as the paper has it; or one of them alone, or plain REINFORCE");
+                       "PPO and cross-entropy, as in the paper, or one of them, or plain REINFORCE");
   ReadCount(reader, "batch", &options.batch, 1, 100000, "samples in a PPO update: K");
   ReadCount(reader, "window", &options.window, 1, 1000000, "samples in a cross-entropy update: N_s");
   reader.Read("learning_rate", &options.learning_rate, 0, 1000,
-              "of a step of PPO, or of the policy gradient, which is at its best near 30");
-  ReadCount(reader, "steps", &options.steps, 1, 1000, "of PPO in an update");
-  reader.Read("elite", &options.elite, 0, 1, "share of the window's samples that count as fastest: rho");
-  reader.Read("uniform", &options.uniform, 0, 1, "share of the uniform distribution mixed in, falling to 0: epsilon");
-  reader.Read("beta", &options.beta, 0, 1e6, "weight of the KL divergence, at first");
-  reader.Read("divergence", &options.divergence, 0, 1000, "KL divergence in nats that beta is adapted to");
-  reader.Read("ppo_every_batch", &options.ppo_every_batch, "PPO also before a cross-entropy update");
+              "learning rate of a step of PPO, or of the policy gradient, whose best value is about 30");
+  ReadCount(reader, "steps", &options.steps, 1, 1000, "steps of PPO in an update");
+  reader.Read("elite", &options.elite, 0, 1, "share of the samples in the window that count as elite: rho");
+  reader.Read("uniform", &options.uniform, 0, 1,
+              "share of the uniform distribution in the mixture, decreasing to 0: epsilon");
+  reader.Read("beta", &options.beta, 0, 1e6, "initial weight of the KL divergence");
+  reader.Read("divergence", &options.divergence, 0, 1000,
+              "target of the KL divergence, to which beta is adapted, in nats");
+  reader.Read("ppo_every_batch", &options.ppo_every_batch, "run PPO also before a cross-entropy update");
   ReadWord<PostAdvantage>(reader, "advantage", &options.advantage,
                           {{"relative", PostAdvantage::kRelative},
                            {"standardized", PostAdvantage::kStandardized},
                            {"raw", PostAdvantage::kRaw}},
-                          "(mean - cost), divided by the mean, by the deviation, or not [ours; paper: raw]");
+                          "(mean - cost), divided by the mean or by the standard deviation, or raw [ours; paper: raw]");
   reader.Read("final_evaluation", &options.final_evaluation,
-              "the last evaluation is of the likeliest placement [ours]");
-  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too [ours; paper: true]");
+              "the last evaluation is that of the likeliest placement [ours]");
+  reader.Read("use_cpus", &options.use_cpus, "also use CPUs [ours; paper: true]");
   reader.Finish();
   return std::make_unique<Post>(options, context.evaluations);
 }

@@ -44,8 +44,8 @@ NodeActions DrawActions(const NodeOdds& odds, bool likeliest, bool may_stay, Rng
 // Mean over the nodes with more than one choice of H / log(number of choices).
 double MeanEntropy(const NodeOdds& odds, const std::vector<std::vector<std::uint8_t>>& allowed);
 
-// What is divided by its former value: the probability of a node's action, that of the whole placement, or the
-// geometric mean over its nodes, which is the exponential of the mean log-probability.
+// The probability whose ratio to its former value is used: the probability of a node's action, that of the whole
+// placement, or the geometric mean over its nodes, which is the exponential of the mean log-probability.
 enum class PpoRatio : std::uint8_t { kNode, kJoint, kMean };
 // Logarithms of joint ratios are kept within this bound, so that neither a ratio nor a gradient overflows, whatever the
 // number of nodes. Beyond it the loss is flat, but the gradient is that at the bound: an action that the placement's

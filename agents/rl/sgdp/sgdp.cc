@@ -266,7 +266,7 @@ class Sgdp : public SavedByFields<Sgdp, PolicyAgent> {
   ParameterSet parameters_;
   std::unique_ptr<GraphTransformer> network_;
   Adam adam_;
-  std::map<std::size_t, SgdpGraph> graphs_;  // by the environment's index
+  std::map<std::size_t, SgdpGraph> graphs_;  // keyed by the environment's index
   // Between Propose() and Observe():
   NodeOdds odds_;
   std::vector<NodeActions> actions_;
@@ -279,47 +279,50 @@ class Sgdp : public SavedByFields<Sgdp, PolicyAgent> {
 
 std::unique_ptr<Agent> MakeSgdpAgent(OptionReader& reader, const AgentContext& context) {
   SgdpOptions options;
-  ReadCount(reader, "kind_width", &options.network.kind_width, 1, 4096, "of the embedding of an op's kind [ours]");
-  ReadCount(reader, "width", &options.network.width, 1, 4096, "of a node's vector in all layers");
-  ReadCount(reader, "layers", &options.network.layers, 0, 64, "of neighbours");
-  ReadCount(reader, "neighbours", &options.network.neighbours, 1, 1000, "of a node, at most: those with most bytes");
+  ReadCount(reader, "kind_width", &options.network.kind_width, 1, 4096,
+            "width of the embedding of an op's kind [ours]");
+  ReadCount(reader, "width", &options.network.width, 1, 4096, "width of a node's vector in all layers");
+  ReadCount(reader, "layers", &options.network.layers, 0, 64, "layers of neighbour aggregation");
+  ReadCount(reader, "neighbours", &options.network.neighbours, 1, 1000,
+            "largest number of neighbours of a node: those with the most bytes");
   ReadWord<Neighbourhood>(reader, "neighbourhood", &options.network.neighbourhood,
                           {{"graphsage", Neighbourhood::kGraphSage}, {"gat", Neighbourhood::kGat}},
-                          "gat: the paper's ablation, as we read it");
+                          "gat: our reading of the paper's ablation");
   ReadWord<Context>(reader, "context", &options.network.context,
                     {{"transformer", Context::kTransformer}, {"mlp", Context::kMlp}}, "mlp: the paper's ablation");
-  ReadCount(reader, "attention_layers", &options.network.attention_layers, 1, 64, "of the transformer");
-  ReadCount(reader, "heads", &options.network.heads, 1, 64, "of attention");
-  ReadCount(reader, "head_width", &options.network.head_width, 1, 1024, "of each");
-  ReadCount(reader, "inner", &options.network.inner, 1, 65536, "units of the layer after attention, or of the mlp");
+  ReadCount(reader, "attention_layers", &options.network.attention_layers, 1, 64, "layers of the transformer");
+  ReadCount(reader, "heads", &options.network.heads, 1, 64, "attention heads");
+  ReadCount(reader, "head_width", &options.network.head_width, 1, 1024, "width of a head");
+  ReadCount(reader, "inner", &options.network.inner, 1, 65536,
+            "units of the hidden layer after attention, or of the mlp");
   ReadCount(reader, "segment", &options.network.segment, 1, 100'000,
-            "nodes that see each other, and those before [ours]");
-  ReadCount(reader, "rollouts", &options.rollouts, 1, 100'000, "placements an update");
-  ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps an update");
-  reader.Read("learning_rate", &options.learning_rate, 0, 10, "of Adam [ours; paper: 0.5]");
-  reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "by how much a ratio may leave 1");
+            "nodes that attend to each other and to the previous segment [ours]");
+  ReadCount(reader, "rollouts", &options.rollouts, 1, 100'000, "placements per update");
+  ReadCount(reader, "epochs", &options.epochs, 1, 10'000, "steps per update");
+  reader.Read("learning_rate", &options.learning_rate, 0, 10, "learning rate of Adam [ours; paper: 0.5]");
+  reader.Read("clip_ratio", &options.clip_ratio, 0, 1000, "largest deviation of a ratio from 1");
   ReadWord<PpoRatio>(
       reader, "ratio", &options.ratio,
       {{"node", PpoRatio::kNode}, {"joint", PpoRatio::kJoint}, {"mean", PpoRatio::kMean}},
-      "of new to old probability: of each node, of the placement, or its geometric mean over nodes [ours]");
+      "ratio of new to old probability: of each node, of the placement, or its geometric mean over nodes [ours]");
   reader.Read("entropy", &options.entropy_weight, 0, 1000, "weight of the policy's entropy [ours; paper: 0.5]");
   ReadWord<bool>(reader, "entropy_over", &options.sum_entropy, {{"mean", false}, {"sum", true}},
-                 "of the entropies of all nodes [ours]");
+                 "mean or sum of the entropies of all nodes [ours]");
   ReadWord<SgdpBaseline>(reader, "baseline", &options.baseline,
                          {{"cumulative", SgdpBaseline::kCumulative}, {"batch", SgdpBaseline::kBatch}},
-                         "mean reward of all placements so far, or of the update's [ours]");
+                         "mean reward of all placements so far, or of those in the update [ours]");
   reader.Read("neighbour_ids", &options.neighbour_ids,
-              "indices of 6 producers and 6 consumers are features of a node [ours; paper: true]");
-  reader.Read("clip", &options.clip, 1e-9, 1e9, "bound on the norm of a step's gradient [ours]");
-  reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the last layer's first weights [ours]");
+              "use the indices of 6 producers and 6 consumers as features of a node [ours; paper: true]");
+  reader.Read("clip", &options.clip, 1e-9, 1e9, "largest norm of the gradient of a step [ours]");
+  reader.Read("output_scale", &options.output_scale, 0, 1000, "factor on the initial weights of the last layer [ours]");
   reader.Read("mask", &options.mask,
-              "nodes also draw whether they move from the best placement so far [ours, after its mask attention]");
+              "also sample whether a node moves from the best placement so far [ours, after its mask attention]");
   ReadCount(reader, "zero_shot_samples", &options.zero_shot_samples, 0, 1'000'000,
-            "placements drawn of a policy that was loaded, before its likeliest [ours]");
+            "placements sampled from a loaded policy before its likeliest one [ours]");
   reader.Read("final_evaluation", &options.final_evaluation,
-              "the last evaluation is of the likeliest placement [ours]");
-  reader.Read("use_cpus", &options.use_cpus, "place on CPUs too [ours; paper: true]");
-  reader.Read("fine_tune", &options.fine_tune, "go on training a policy that was loaded");
+              "the last evaluation is that of the likeliest placement [ours]");
+  reader.Read("use_cpus", &options.use_cpus, "also use CPUs [ours; paper: true]");
+  reader.Read("fine_tune", &options.fine_tune, "continue to train a loaded policy");
   if (options.baseline == SgdpBaseline::kBatch && options.rollouts == 1) {
     throw InputError("baseline", "is the batch's mean, which one placement an update equals (cumulative)");
   }

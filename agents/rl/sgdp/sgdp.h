@@ -11,7 +11,7 @@
 
 namespace emplace::agents {
 
-// Whose mean and deviation an advantage has: all rewards of the graph so far, or those of the update.
+// The rewards whose mean and deviation normalise an advantage: all of the graph so far, or those of the update.
 enum class SgdpBaseline : std::uint8_t { kCumulative, kBatch };
 
 // SGDP: a graph neural network and a transformer place all nodes at once, each by its own distribution. Training is

@@ -22,8 +22,8 @@ namespace emplace::experiments {
 // The result of one search on an instance.
 struct BudgetResult {
   std::uint64_t budget = 0;        // evaluations that were allowed
-  std::uint64_t evaluations = 0;   // that were used
-  std::uint64_t step_time_ns = 0;  // of the best placement; 0 with `found` false
+  std::uint64_t evaluations = 0;   // evaluations used
+  std::uint64_t step_time_ns = 0;  // step time of the best placement; 0 if `found` is false
   bool found = false;              // a placement that fits
 
   static void Fields(auto& visit, auto& self) {
@@ -34,11 +34,11 @@ struct BudgetResult {
   }
 };
 
-// What a searcher did on one instance: a search for each budget, and the course of the one with the largest.
+// The results of a searcher on one instance: a search for each budget, and the course of the one with the largest.
 struct InstanceScore {
   std::string instance;
-  std::string hash;                   // of the instance
-  std::vector<BudgetResult> results;  // by budget, ascending
+  std::string hash;                   // hash of the instance
+  std::vector<BudgetResult> results;  // ordered by budget
   std::vector<std::pair<std::uint64_t, std::uint64_t>>
       trace;                 // evaluations, and the best step time in ns from there on
   std::string refused = {};  // why the searcher refused the instance, if it did: it has found nothing then
@@ -56,7 +56,7 @@ struct InstanceScore {
 struct LibraryScores {
   std::string schema = "emplace.library_scores";
   std::uint64_t version = 1;
-  std::string label;  // of the searcher in tables
+  std::string label;  // name of the searcher in tables
   std::string agent;
   OptionMap set;
   std::uint64_t seed = 0;
@@ -93,7 +93,7 @@ struct TierScore {
   std::string label;
   std::size_t instances = 0;
   std::vector<std::optional<double>> gaps;  // percent, by budget of the page; none: it was not run with that budget
-  std::size_t not_found = 0;                // with the largest budget
+  std::size_t not_found = 0;                // instances not solved with the largest budget
   std::size_t records = 0;                  // results better than the best known
   double primal_integral = 0;               // percent, mean over instances
 };

@@ -59,8 +59,8 @@ Cluster RandomCluster(Rng& rng, std::size_t num_devices) {
 }
 
 struct Optimum {
-  std::optional<std::int64_t> any;   // of all placements, in ns
-  std::optional<std::int64_t> fits;  // of those that fit
+  std::optional<std::int64_t> any;   // optimum over all placements, in ns
+  std::optional<std::int64_t> fits;  // optimum over those that fit
 };
 
 Optimum TryAll(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options = {}) {
@@ -96,10 +96,10 @@ Optimum TryAll(const Graph& graph, const Cluster& cluster, const CostTable& cost
 
 struct Tally {
   std::size_t tried = 0;       // problems
-  std::size_t tight = 0;       // where memory changes the optimum
-  std::size_t impossible = 0;  // where nothing fits
-  std::size_t exact = 0;       // where a bound without search equals the optimum
-  std::size_t better = 0;      // where it is above max(critical path, work / devices)
+  std::size_t tight = 0;       // problems in which memory changes the optimum
+  std::size_t impossible = 0;  // problems in which nothing fits
+  std::size_t exact = 0;       // problems in which a bound without search equals the optimum
+  std::size_t better = 0;      // problems in which it is above max(critical path, work / devices)
 };
 
 void CheckProblem(std::uint64_t seed, Tally* tally) {

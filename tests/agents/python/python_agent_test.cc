@@ -142,7 +142,7 @@ TEST_F(PythonAgentTest, WhatWasEvaluatedCountsWhereTheAgentNeverAnswersAgainLeng
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.evaluations, 1U);
   EXPECT_TRUE(result.was_stopped);
-  EXPECT_THAT(result.note, ::testing::HasSubstr("did not answer for 5 s"));
+  EXPECT_THAT(result.note, ::testing::HasSubstr("did not respond for 5 s"));
 }
 
 TEST_F(PythonAgentTest, ExceptionsNameFileAndLine) {

@@ -62,7 +62,7 @@ TEST(CategoricalTest, NoiseIsNormalAndItsLargestIsAsLargeAsAsked) {
   EXPECT_FLOAT_EQ(largest, 1);
   EXPECT_NEAR(sum / std::sqrt(squares * count), 0, 0.03);      // the mean, in standard errors: 4.2
   EXPECT_NEAR(fourth * count / (squares * squares), 3, 0.15);  // kurtosis; its standard error is 0.035
-  EXPECT_NEAR(1 / std::sqrt(squares / count), 4.1, 0.6);       // of 20,001 draws the largest is at about 4.1 sigma
+  EXPECT_NEAR(1 / std::sqrt(squares / count), 4.1, 0.6);       // the largest of 20,001 draws is at about 4.1 sigma
   agents::DrawNoise(0, rng, row);
   EXPECT_EQ(std::count(row.begin(), row.end(), 0.0F), 20'001);
 }
@@ -75,12 +75,11 @@ TEST(CategoricalTest, EqualProbabilitiesAreTakenAtRandomAndCounted) {
   Rng rng(1);
   const Rng before = rng;
   std::size_t tied = 0;
-  EXPECT_EQ(agents::LikeliestAtRandom(std::vector<double>{0.1, 0.5, 0.4}, rng, &tied), 1U);
+  EXPECT_EQ(agents::DrawMostLikely(std::vector<double>{0.1, 0.5, 0.4}, rng, &tied), 1U);
   EXPECT_EQ(tied, 0U);
   EXPECT_EQ(rng, before);  // nothing was drawn
   std::vector<std::size_t> chosen(4);
-  for (int i = 0; i < 300; ++i)
-    ++chosen[agents::LikeliestAtRandom(std::vector<double>{0.3, 0.1, 0.3, 0.3}, rng, &tied)];
+  for (int i = 0; i < 300; ++i) ++chosen[agents::DrawMostLikely(std::vector<double>{0.3, 0.1, 0.3, 0.3}, rng, &tied)];
   EXPECT_EQ(tied, 300U);
   EXPECT_EQ(chosen[1], 0U);
   for (const std::size_t i : {0, 2, 3}) EXPECT_NEAR(static_cast<double>(chosen[i]), 100, 40) << i;

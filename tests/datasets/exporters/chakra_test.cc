@@ -180,7 +180,7 @@ TEST(ChakraRanksTest, WhatNobodySendsWaitsForNothing) {
   };
   EXPECT_THAT(notes(0), ::testing::Contains("1 messages join 2 ranks"));
   EXPECT_THAT(notes(0), ::testing::Contains("the ranks have different numbers of collectives: they are not joined"));
-  EXPECT_THAT(notes(1), ::testing::Contains("1 nodes receive what no rank sends: they wait for nothing"));
+  EXPECT_THAT(notes(1), ::testing::Contains("1 nodes receive a message that no rank sends: they do not wait"));
 }
 
 }  // namespace

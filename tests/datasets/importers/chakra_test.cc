@@ -346,7 +346,7 @@ TEST(MakeChakraGraphTest, AMessageOfAWorkloadIsATensor) {
   const Link& link = cluster.link(*cluster.FindDevice("gpu:0"), *cluster.FindDevice("gpu:1"));
   EXPECT_NEAR(ChakraStepMicros(imported, *MakeRooflineCostModel()),
               450e3 / link.bandwidth_gb_per_s + link.latency_micros, 10);  // and two launches
-  receive.tag = 8;                                                         // of another message
+  receive.tag = 8;                                                         // belongs to another message
   EXPECT_THAT(Refusal([&] {
                 ChakraStepMicros(
                     datasets::MakeChakraGraph({{.rank = 0, .nodes = {send}}, {.rank = 1, .nodes = {receive}}},
@@ -371,7 +371,7 @@ TEST(MakeChakraGraphTest, AReceiveThatWaitedEndsWithItsSend) {
   };
   EXPECT_EQ(step_of(110), 150);  // it waited from 10 to 100 us
   EXPECT_EQ(step_of(20), 150);
-  EXPECT_EQ(step_of(5), 155);  // what had come is taken
+  EXPECT_EQ(step_of(5), 155);  // what had arrived is taken
 }
 
 TEST(MakeChakraGraphTest, WhatHasADurationKeepsItInAWorkload) {

@@ -156,7 +156,7 @@ TEST(DnnPartitioningTest, NotesSayWhatWasLeftOut) {
       EditedSample("\"colorClass\": 3", "\"flavour\": 1, \"colorClass\": 3").notes,
       ElementsAre("cost: left out, transfers follow from `size`",
                   "1 of 3 edges have a size that is not their cost at 2 GiB/s; the size is taken",
-                  "1 edges have a part of a byte: rounded to the nearest byte",
+                  "1 edges have a fractional number of bytes: rounded to the nearest byte",
                   "1 nodes send several sizes: one tensor for each", "nodes[].flavour: left out, not of the format"));
 }
 

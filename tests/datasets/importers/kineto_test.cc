@@ -246,7 +246,7 @@ TEST(ImportKinetoTest, BusyTimesOfH100TracesAreThoseOfTraceLens) {
     EXPECT_EQ(imported.attributed_percent, 100) << trace;
     double busy = 0;
     double until = 0;
-    for (const datasets::MeasuredStep::Run& run : imported.measured->runs) {  // of one stream, by start
+    for (const datasets::MeasuredStep::Run& run : imported.measured->runs) {  // runs of one stream, ordered by start
       busy += std::max(0.0, run.end_micros - std::max(run.start_micros, until));
       until = std::max(until, run.end_micros);
     }

@@ -800,7 +800,7 @@ TEST(ImportOnnxTest, RealModelsHaveTheParametersAndProductsThatAreKnown) {
   struct Known {
     const char* name;
     double parameters;     // running means and variances included
-    double multiply_adds;  // of convolutions and products
+    double multiply_adds;  // multiply-adds of convolutions and products
   };
   // densenet121: 7,978,856 and twice 83,648 channels of batch normalization. resnet50: 25,557,032 and twice 26,560.
   const Known models[] = {{"densenet121", 7978856 + 2 * 83648, 2.83e9},

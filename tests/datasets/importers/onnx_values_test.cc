@@ -165,7 +165,7 @@ TEST(OnnxValuesTest, WhatDoesNotFitOrIsTooLargeIsNotKnown) {
       {"Transpose", {ValueList({1})}, {{"perm", {3}}}},
       {"Concat", {ScalarOf(1), ScalarOf(2)}},
       {"Cast", {NumberList({1e30})}, {{"to", {datasets::kOnnxInt64}}}},
-      {"Reshape", {ValueList({1}), ValueList({1})}},  // of an unknown shape
+      {"Reshape", {ValueList({1}), ValueList({1})}},  // the shape is unknown
   };
   for (const OnnxEvaluation& row : rows) EXPECT_THAT(EvaluatedAll(row), IsEmpty()) << row.op;
   // In i64 sums wrap around.

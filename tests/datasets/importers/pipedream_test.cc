@@ -121,7 +121,7 @@ TEST(PipeDreamTest, FaultsAreNamedByLine) {
             "edge, which starts with a tab");
   EXPECT_EQ(Refused("\tnode1 -- node2", "\tnode:1 -- node2"),
             "graph.txt: line 3: \"node:1\" is not a node (a word such as node4)");
-  EXPECT_EQ(Refused("\nnode2 -- ", "\nnode1 -- "), "graph.txt: line 4: node1 is there twice (also on line 2)");
+  EXPECT_EQ(Refused("\nnode2 -- ", "\nnode1 -- "), "graph.txt: line 4: node1 occurs twice (also on line 2)");
   EXPECT_EQ(Refused("Input0", "Input\xff"), "graph.txt: line 2: is not valid UTF-8");
   EXPECT_EQ(Refused("stage_id=1", "stage=1").substr(0, 19), "graph.txt: line 9: ");
   EXPECT_EQ(Refusal([] { datasets::ImportPipeDream("\n", "graph.txt"); }),
@@ -137,7 +137,7 @@ TEST(PipeDreamTest, FaultsInMeasurementsAreNamed) {
             "graph.txt: line 1: activation_size: is missing (a number)");
   EXPECT_EQ(Refused(", parameter_size=300.000", ""), "graph.txt: line 1: parameter_size: is missing (a number)");
   EXPECT_EQ(Refused("parameter_size=300", "parameter_size=1, parameter_size=300"),
-            "graph.txt: line 1: parameter_size: is there twice (once)");
+            "graph.txt: line 1: parameter_size: occurs twice (once)");
   EXPECT_EQ(Refused("parameter_size=300.000", "weights=3"),
             "graph.txt: line 1: \"weights=3\" is not a measurement (KEY=NUMBER, with the keys forward_compute_time, "
             "backward_compute_time, activation_size, parameter_size)");

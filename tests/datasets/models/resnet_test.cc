@@ -12,7 +12,7 @@ struct Published {
   std::string layers;
   double parameters;
   double multiply_adds;
-  double tolerance;  // of the multiply-adds
+  double tolerance;  // tolerance of the multiply-adds
   std::size_t convolutions;
 };
 

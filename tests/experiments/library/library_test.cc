@@ -212,7 +212,7 @@ TEST(LibraryTest, ThePlacementFileSaysItsInstance) {
   EXPECT_EQ(instance_of("cifar10_20", "p2.8xlarge"), "cifar10-20-p2-4");
   EXPECT_THAT(
       MessageOf([&] { instance_of("inception_v3", "p2.8xlarge"); }),
-      HasSubstr("p.json: may be of several instances: inception-v3-p2-2, inception-v3-p2-4, inception-v3-p2-8"));
+      HasSubstr("p.json: may belong to several instances: inception-v3-p2-2, inception-v3-p2-4, inception-v3-p2-8"));
   EXPECT_THAT(MessageOf([&] { instance_of("mine", "p2.8xlarge"); }), HasSubstr("those of no instance"));
 }
 

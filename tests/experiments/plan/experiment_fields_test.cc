@@ -168,7 +168,7 @@ agent: {name: random}
   EXPECT_EQ(refused("incumbent: annealing").rfind("x.yaml: incumbent: is \"annealing\" (none, best, ", 0), 0U);
   EXPECT_EQ(refused("start: fast").rfind("x.yaml: start: is \"fast\" (none, best, ", 0), 0U);
   EXPECT_EQ(refused("incumbent: best\nreward_source: hardware"),
-            "x.yaml: incumbent: is simulated, so not with rewards from hardware (none)");
+            "x.yaml: incumbent: is simulated, so it cannot be combined with rewards from hardware (none)");
   EXPECT_EQ(refused("objective: throughput\nreward_source: hardware"),
             "x.yaml: objective: is simulated, so not with rewards from hardware");
 }

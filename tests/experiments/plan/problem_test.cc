@@ -28,7 +28,7 @@ TEST(ProblemTest, AMemberIsThatOfTheFamilyWithItsNumberOfGroupsLengthy) {
   const agents::SearchProblem problem = experiments::LoadProblem(*choice.graph, choice);
   EXPECT_EQ(GraphText(problem.graph), GraphText(members[7].graph));
   EXPECT_EQ(problem.max_groups, members[7].num_groups);
-  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FamilyFacts("cifar10", 42);
   for (std::size_t i = 0; i < datasets::kFamilySize; ++i) {
     EXPECT_EQ(facts[i].num_groups, members[i].num_groups);
     EXPECT_EQ(facts[i].num_ops, members[i].graph.num_ops());
@@ -46,7 +46,7 @@ TEST(ProblemTest, GroupsBesideAGraphGoBeforeThoseOfTheGroupingAndZeroMeansAsDraw
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7})"), 20U);
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7, "groups": 30})"), 30U);
   EXPECT_EQ(groups(R"({"dataset": "cifar10", "seed": 42, "index": 7, "groups": 0})"),
-            experiments::FactsOfFamily("cifar10", 42)[7].num_groups);
+            experiments::FamilyFacts("cifar10", 42)[7].num_groups);
   EXPECT_EQ(groups(R"({"model": "rnnlm", "set": {"steps": 2}, "groups": 0})"), 256U);
 }
 
@@ -56,7 +56,7 @@ TEST(ProblemTest, ASpecIsATrial) {
   EXPECT_EQ(trial.problem.graph.name(), "cifar10_02");
   ASSERT_EQ(trial.also.size(), 1U);
   EXPECT_EQ(trial.also[0].graph.name(), "cifar10_05");
-  EXPECT_EQ(trial.also[0].max_groups, experiments::FactsOfFamily("cifar10", 42)[5].num_groups);
+  EXPECT_EQ(trial.also[0].max_groups, experiments::FamilyFacts("cifar10", 42)[5].num_groups);
   EXPECT_EQ(trial.agent, "annealing");
   EXPECT_EQ(trial.agent_options.at("final_ratio"), "0.5");
   EXPECT_EQ(trial.episodes, 4U);
@@ -121,9 +121,10 @@ agent: {name: heft}
   EXPECT_EQ(problem.max_groups, 20U);
   experiments::TrialChoice other = choice;
   other.graph->fingerprint = "0123456789abcdef";
-  EXPECT_EQ(ErrorOf([&] { experiments::LoadProblem(*other.graph, other); }),
-            "graph: instance: planted-800-equal-4 has another hash than when the trial was planned (sweep again: that "
-            "makes a new trial)");
+  EXPECT_EQ(
+      ErrorOf([&] { experiments::LoadProblem(*other.graph, other); }),
+      "graph: instance: planted-800-equal-4 has a different hash than when the trial was planned (sweep again: that "
+      "makes a new trial)");
   // A spec is read as it was written.
   EXPECT_EQ(*experiments::ReadTrialChoice(experiments::TrialChoiceToJson(choice)).graph, *choice.graph);
 }
@@ -211,9 +212,8 @@ TEST(ProblemTest, AFileThatHasChangedIsRefused) {
   const std::string other = path + "2";
   std::filesystem::copy_file(path, other, std::filesystem::copy_options::overwrite_existing);
   choice.graph->file = other;
-  EXPECT_EQ(
-      ErrorOf([&] { experiments::LoadSearchSpec(choice); }),
-      "graph: " + other + ": is not what it was when the trial was planned (sweep again: that makes a new trial)");
+  EXPECT_EQ(ErrorOf([&] { experiments::LoadSearchSpec(choice); }),
+            "graph: " + other + ": has changed since the trial was planned (sweep again to make a new trial)");
   std::filesystem::remove(path);
   std::filesystem::remove(other);
 }

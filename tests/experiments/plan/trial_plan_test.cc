@@ -107,7 +107,7 @@ TEST(TrialPlanTest, TrialsAreCellsTimesGraphsTimesSeeds) {
     EXPECT_EQ(plan.trials[i].graph, plan.trials[i + 16].graph);
   }
   // The random choices for this member.
-  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FamilyFacts("cifar10", 42);
   const std::size_t index = std::stoul(At(plan.trials[0], "graph.index"));
   EXPECT_EQ(At(plan.trials[0], "grouping.groups"), std::to_string(facts[index].num_groups));
 }
@@ -143,7 +143,7 @@ TEST(TrialPlanTest, GraphsTogetherAreOneTrialAndEachSaysItsGroups) {
             "x.yaml: graphs.together: agent annealing does not learn, so it takes one graph at a time (exclude it)");
   const experiments::TrialPlan plan = experiments::PlanTrials(ReadText(text), /*set_up=*/false);
   ASSERT_EQ(plan.trials.size(), 1U);
-  const auto& facts = experiments::FactsOfFamily("cifar10", 42);
+  const auto& facts = experiments::FamilyFacts("cifar10", 42);
   EXPECT_EQ(At(plan.trials[0], "graph"), "");
   EXPECT_EQ(At(plan.trials[0], "together"),
             "[{\"dataset\":\"cifar10\",\"seed\":42,\"index\":2,\"groups\":" + std::to_string(facts[2].num_groups) +
@@ -217,7 +217,7 @@ TEST(TrialPlanTest, WhatCannotWorkIsSaidBeforeTheFirstTrial) {
                                 WithLine("transfer: {set: {steps: 3}}", WithLine("validate_every: 2"))),
                        "/nowhere/x.yaml");
             }),
-            file + "transfer: does not go with real devices (one graph at a time)");
+            file + "transfer: cannot be used with real devices (one graph at a time)");
   EXPECT_EQ(refusal("sweep: {agent: [{name: random}, {name: cpu_only}]}"),
             file + "sweep.agent[1].name: cpu_only has nothing to propose without a CPU (exclude it)");
   EXPECT_EQ(refusal("sweep: {cluster.gpus: [1, 2]}").rfind(file + "sweep[\"cluster.gpus\"][0]: cannot be used", 0), 0U);

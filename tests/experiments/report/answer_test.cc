@@ -100,8 +100,9 @@ TEST(ReportAnswerTest, EqualAgentsAreLevel) {
 
 TEST(ReportAnswerTest, OneAgentHasNoRival) {
   const experiments::AnswerBlock block = Answer(OnGraphs(3, {{"post", 1100}}));
-  EXPECT_EQ(block.answer,
-            "post has no rival here: its step times are 10.16 % longer than with everything on the fastest device.");
+  EXPECT_EQ(
+      block.answer,
+      "post is the only agent here: its step times are 10.16 % longer than with everything on the fastest device.");
 }
 
 TEST(ReportAnswerTest, AgentsWithoutACommonSeedHaveNoTest) {

@@ -15,7 +15,7 @@ using ::testing::Not;
 
 std::string Markdown(const experiments::ExperimentRuns& runs) {
   std::ostringstream out;
-  experiments::WriteMarkdown(out, {.title = "t", .blocks = experiments::WhatRanBlocks(runs)});
+  experiments::WriteMarkdown(out, {.title = "t", .blocks = experiments::ProvenanceBlocks(runs)});
   return out.str();
 }
 

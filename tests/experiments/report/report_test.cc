@@ -68,8 +68,8 @@ TEST(ReportTest, SeveralExperimentsBeginWithTheirAnswers) {
   first.trials = MakeRecords({{}});
   const experiments::ExperimentRuns empty{.name = "empty", .unfinished = {{.id = "1"}}};
   const std::string text = Markdown({empty, first});
-  EXPECT_THAT(text,
-              HasSubstr("# emplace report\n\n- empty: No trial is finished.\n- first: random has no rival here: "));
+  EXPECT_THAT(
+      text, HasSubstr("# emplace report\n\n- empty: No trial is finished.\n- first: random is the only agent here: "));
   EXPECT_THAT(text,
               HasSubstr("## empty\n\n**No trial is finished.**\n\n### What ran\n\n- 0 trials finished, 0 failed, 1 "
                         "not finished."));

@@ -313,7 +313,7 @@ TEST_F(RunFolderTest, AFolderThatCannotBeMadeIsSaid) {
   Write("file", "");
   const std::string below = folder_ + "/file";
   EXPECT_EQ(ErrorOf([&] { experiments::PrepareTrialFolder(below, trial_); }),
-            below + "/" + trial_.id + ": cannot be made (Not a directory)");
+            below + "/" + trial_.id + ": cannot be created (Not a directory)");
   Write("trial.json", "{}");
   EXPECT_EQ(ErrorOf([&] { experiments::SummariseTrial(folder_); }),
             folder_ + "/trial.json: schema: is missing (\"emplace.trial\")");

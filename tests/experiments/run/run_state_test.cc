@@ -144,10 +144,10 @@ TEST_F(RunStateTest, ItSaysWhatRunsWhatWaitsAndWhatFailed) {
   fs::last_write_time(lost + "/lock", fs::last_write_time(lost + "/lock") - std::chrono::seconds(61));
   fs::create_directories(folder_ + "/0123456789abcdef");
 
-  EXPECT_EQ(experiments::LookAtTrial(failed).state, TrialState::kFailed);
-  EXPECT_EQ(experiments::LookAtTrial(running).state, TrialState::kRunning);
-  EXPECT_EQ(experiments::LookAtTrial(lost).state, TrialState::kWaiting);
-  EXPECT_EQ(experiments::LookAtTrial(folder_ + "/" + folders_[0]).state, TrialState::kFinished);
+  EXPECT_EQ(experiments::InspectTrial(failed).state, TrialState::kFailed);
+  EXPECT_EQ(experiments::InspectTrial(running).state, TrialState::kRunning);
+  EXPECT_EQ(experiments::InspectTrial(lost).state, TrialState::kWaiting);
+  EXPECT_EQ(experiments::InspectTrial(folder_ + "/" + folders_[0]).state, TrialState::kFinished);
   const experiments::RunState state = experiments::ReadRunState(folder_);
   EXPECT_EQ(state.trials, 5U);
   EXPECT_EQ(state.finished, 1U);
@@ -162,7 +162,7 @@ TEST_F(RunStateTest, ItSaysWhatRunsWhatWaitsAndWhatFailed) {
   EXPECT_EQ(state.num_waiting(), 2U);
   ASSERT_EQ(state.waiting.size(), 2U);
   EXPECT_EQ(state.waiting[0].reason, "not started");
-  EXPECT_EQ(state.waiting[1].reason, "the process on far gave no sign for longer than its lease of 60 s");
+  EXPECT_EQ(state.waiting[1].reason, "the process on far sent no heartbeat for longer than its lease of 60 s");
   EXPECT_EQ(state.others, 1U);
   EXPECT_TRUE(state.left_seconds);
   EXPECT_TRUE(state.differing.empty());

@@ -167,7 +167,7 @@ TEST(TrialJsonTest, PolicySecondsAreSharedByTheEpisodesOfAllGraphs) {
   EXPECT_TRUE(Parsed(experiments::TimingToJson(result, std::nullopt))
                   .at("policy_seconds_per_episode")
                   .is_null());  // no episodes
-  result.episodes.resize(1);    // of ten
+  result.episodes.resize(1);    // out of ten
   result.num_episodes = 10;
   result.also = {Gained()};
   result.also[0].num_episodes = 20;

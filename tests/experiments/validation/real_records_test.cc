@@ -29,7 +29,7 @@ constexpr std::int64_t kBegin = 1'000'000;
 // before the window or ended after it is left out.
 ActivityTrace RecordsOf(const datasets::KinetoTrace& trace) {
   ActivityTrace records;
-  std::map<std::uint32_t, std::int64_t> op_until;  // by thread
+  std::map<std::uint32_t, std::int64_t> op_until;  // keyed by thread
   std::unordered_set<std::int64_t> called;
   std::unordered_set<std::int64_t> worked;
   for (const datasets::TraceEvent& event : trace.events) {
@@ -77,7 +77,7 @@ ActivityTrace RecordsOf(const datasets::KinetoTrace& trace) {
 struct RealTrace {
   std::string file;
   ActivityTrace records;
-  double busy_millis = 0;  // that another program, TraceLens, computed
+  double busy_millis = 0;  // busy time computed by another program, TraceLens
 };
 
 std::vector<RealTrace> RealTraces() {

@@ -189,7 +189,7 @@ TEST(MeanOfTest, IsTheMeanOfEachFigure) {
   EXPECT_EQ(mean.activities, a.activities);
 }
 
-// What TraceLens published of two traces on MI300X, in ms.
+// Figures published by TraceLens for two traces on MI300X, in ms.
 TEST(ReplayTest, PublishedTimesOfMi300TracesAreOurs) {
   const std::string folder = ReferenceFolder("AMD-AGI+TraceLens/mi300");
   if (folder.empty()) GTEST_SKIP() << "no AMD-AGI+TraceLens in EMPLACE_REFERENCE_DATA";

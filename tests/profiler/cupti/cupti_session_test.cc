@@ -118,7 +118,7 @@ TEST_F(CuptiSessionTest, WhatItTellsCanBeCorrelated) {
   EXPECT_EQ(runs[0].devices.at(0).kernels, 3);
   EXPECT_EQ(runs[0].devices.at(0).busy, 2100);
   EXPECT_EQ(runs[1].devices.at(0).copies, 2);
-  EXPECT_EQ(runs[1].devices.at(0).kernels, 2);  // of one launch
+  EXPECT_EQ(runs[1].devices.at(0).kernels, 2);  // both from one launch
   EXPECT_EQ(runs[1].devices.at(0).busy, 1100);
 }
 

@@ -40,7 +40,7 @@ struct State {
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
   std::set<CUpti_ActivityKind> kinds;
-  bool has_told = false;  // all records since recording began
+  bool has_reported = false;  // all records since recording began
 };
 State state;
 
@@ -153,7 +153,7 @@ void WriteLaunches(Writer* writer) {
       if (name_of == nullptr || name_of(domain, cbid, &name) != CUPTI_SUCCESS || name == nullptr) continue;
       if (std::string_view(name).find("Launch") == std::string_view::npos) continue;
       writer->Put(MadeCall(kind, cbid, correlation));
-      // Work for a device, so that it is told whether or not it launches kernels.
+      // Work for a device, which is reported whether or not it launches kernels.
       auto set = Made<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, correlation, 1, 2);
       writer->Put(set);
       ++correlation;
@@ -216,7 +216,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (emplace_fake_cupti.refuses_calls && kind == CUPTI_ACTIVITY_KIND_RUNTIME) return CUPTI_ERROR_NOT_COMPATIBLE;
   state.kinds.insert(kind);
-  state.has_told = false;
+  state.has_reported = false;
   emplace_fake_cupti.kinds_enabled = state.kinds.size();
   return CUPTI_SUCCESS;
 }
@@ -227,8 +227,8 @@ CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
 }
 CUptiResult cuptiActivityFlushAll(std::uint32_t) {
   if (state.request == nullptr) return CUPTI_ERROR_INVALID_OPERATION;
-  if (state.kinds.empty() || state.has_told) return CUPTI_SUCCESS;
-  state.has_told = true;
+  if (state.kinds.empty() || state.has_reported) return CUPTI_SUCCESS;
+  state.has_reported = true;
   std::thread([] {
     emplace::testing::Writer kernels(&emplace_fake_cupti);
     WriteKernels(emplace_fake_cupti, &kernels);
@@ -242,7 +242,7 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t) {
 }
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* dropped) {
   // Reports drops only after records were delivered.
-  *dropped = state.has_told ? emplace_fake_cupti.dropped : 0;
+  *dropped = state.has_reported ? emplace_fake_cupti.dropped : 0;
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, CUpti_Activity** record) {

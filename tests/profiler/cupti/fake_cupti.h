@@ -11,7 +11,7 @@ struct FakeCuptiControls {
   bool is_taken = false;          // by another profiler: subscribing fails
   bool is_old = false;            // the library, older than the headers
   bool refuses_threads = false;   // the kind of thread ids cannot be set
-  bool tells_launches = false;    // of every call with Launch in its name, as the real CUPTI names them
+  bool tells_launches = false;    // calls back for every call with Launch in its name, as the real CUPTI does
   int subscriptions = 0;          // at present
   bool refuses_calls = false;     // recording the host's calls cannot be switched on
   std::size_t kernels = 1;        // reported by each flush while recording, correlation ids from 1

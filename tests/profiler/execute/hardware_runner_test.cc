@@ -214,7 +214,7 @@ TEST(HardwareRunnerTest, InterleavedOpsRunByThemselvesAfterEachCountedStep) {
                                         {.warmups = 1, .steps = 2, .interleave = true});
   const profiler::HardwareStep step = runner.Measure(placement);
   const std::size_t runs = machine.log.runs().size();
-  EXPECT_GE(runs, 3 * 3U + 3 + 2 * (3 + 3 + 2));  // of the busy device one op at least
+  EXPECT_GE(runs, 3 * 3U + 3 + 2 * (3 + 3 + 2));  // the busy device ran at least one op
   ASSERT_EQ(step.op_times.alone.size(), 3U);
   EXPECT_EQ(step.op_times.alone[0], step.op_times.alone[2]);
   EXPECT_GT(step.op_times.alone[1], 0);

@@ -188,7 +188,7 @@ TEST(CorrelateTest, FindsTheInnermostOpWhateverTheNesting) {
     Rng rng(seed);
     profiler::ActivityTrace trace;
     for (const std::uint64_t thread : {1U, 2U}) Nest(100, 2000, thread, &rng, &trace.ops);
-    std::map<std::uint64_t, std::int64_t> kernels;  // by op
+    std::map<std::uint64_t, std::int64_t> kernels;  // keyed by op
     for (std::uint32_t id = 1; id <= 200; ++id) {
       const std::int64_t start = rng.Between(100, 2000);
       const profiler::RuntimeCall call = Launch(id, start, start + rng.Between(0, 5), 1 + id % 2);

@@ -39,7 +39,7 @@ TEST(DisturbanceWatchTest, ACoreThatIsSlowFromTheBeginningIsSlowerThanWasKnown) 
   profiler::DisturbanceWatch watch(10);
   EXPECT_EQ(watch.fastest_micros(), 10);
   EXPECT_EQ(watch.Slowdown(15, At(0)), 1.5);
-  EXPECT_EQ(watch.Slowdown(15, At(100)), 1.5);  // what is known is not forgotten
+  EXPECT_EQ(watch.Slowdown(15, At(100)), 1.5);  // known probes are not forgotten
   EXPECT_EQ(watch.Slowdown(8, At(101)), 1);
   EXPECT_EQ(watch.fastest_micros(), 8);
 }

@@ -51,7 +51,7 @@ class CountingMeter : public profiler::OpMeter {
   }
   std::map<std::size_t, Measured> End() override { return measured_; }
 
-  std::function<double(std::size_t, std::size_t)> micros_of;  // of (round, sample)
+  std::function<double(std::size_t, std::size_t)> micros_of;  // arguments: (round, sample)
   std::size_t rounds = 0;
   std::vector<std::size_t> order;
 
@@ -280,7 +280,7 @@ TEST(OpProfilerTest, OpsThatComeFirstLeavePatienceToTheOthersLengthy) {
   std::map<std::string, int> runs;
   for (const FakeLog::Run& run : log.runs()) ++runs[run.op];
   EXPECT_GT(runs["a"], 2 + 4);    // two are warm-ups
-  EXPECT_LE(runs["a"], 2 + 150);  // of 5 ms each, in half of the patience
+  EXPECT_LE(runs["a"], 2 + 150);  // runs of 5 ms each, in half of the patience
   EXPECT_EQ(runs["c"], 2 + 2 + 4);
 }
 

@@ -55,7 +55,8 @@ TEST_F(SampleLogTest, WhatARunHasAddedTheNextRunFinds) {
   EXPECT_EQ(log.num_earlier(), 4U);
 }
 
-// What the profile has goes, a sample of contention only once the op's is known; the file with the last one.
+// Samples that the profile has are removed, those of contention only once the op's is known; with the last one, so is
+// the file.
 TEST_F(SampleLogTest, WhatTheProfileLacksStays) {
   {
     SampleLog log(path_, kHost);

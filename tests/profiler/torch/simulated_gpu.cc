@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr std::size_t kDevices = 2;
-constexpr std::size_t kStreams = 6;  // of a device; 0 is its default
+constexpr std::size_t kStreams = 6;  // streams of a device; 0 is its default
 constexpr int kPoison = 0xff;        // bytes of a NaN
 
 std::atomic<std::uint64_t> wrong_reads{0};

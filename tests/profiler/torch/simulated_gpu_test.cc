@@ -17,7 +17,7 @@
 #include "sim/cluster.h"
 #include "tests/testing/graphs.h"
 
-// What is said of CUDA devices here is tried on simulated ones, whose streams take random times.
+// These tests of CUDA devices use simulated ones, whose streams take random times.
 namespace emplace {
 namespace {
 

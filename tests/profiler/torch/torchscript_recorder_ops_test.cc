@@ -119,7 +119,8 @@ TEST(TorchScriptRecorderOpsTest, TheLayerIsTheModuleOfTheParameterOrThatOfThePro
   // The gradient of encoder(x)'s relu reads a gradient that comes from norm. Its layer is that of the op it
   // differentiates.
   EXPECT_EQ(LayerOf(graph, "encoder.0/threshold_backward"), "encoder.0");
-  EXPECT_EQ(LayerOf(graph, "encoder.0/expand_backward"), "encoder.0");  // of encoder.0/sum; its input is norm's
+  EXPECT_EQ(LayerOf(graph, "encoder.0/expand_backward"),
+            "encoder.0");  // the gradient of encoder.0/sum, whose input is norm's
 }
 
 TEST(TorchScriptRecorderOpsTest, KindsAreOperatorsThatAreNotComposite) {

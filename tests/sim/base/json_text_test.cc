@@ -229,7 +229,7 @@ TEST(JsonTextTest, TellsASyntaxErrorFromOtherFaults) {
   }
 }
 
-// What a document holds, as one line for each event.
+// The content of a document, as one line for each event.
 class Listing : public JsonEvents {
  public:
   void Null() override { Add("null"); }

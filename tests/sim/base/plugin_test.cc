@@ -34,7 +34,7 @@ TEST(PluginTest, ASymbolIsFoundOrTheLibraryIsOfAnotherVersion) {
   Plugin part{.file = "libnone.so", .built = libc.dli_fname, .symbol = "getenv", .what = ""};
   EXPECT_NE(LoadPlugin(part), nullptr);
   part.symbol = "no_such_symbol";
-  EXPECT_EQ(ErrorOf([&] { LoadPlugin(part); }), "libnone.so: is of another version of emplace");
+  EXPECT_EQ(ErrorOf([&] { LoadPlugin(part); }), "libnone.so: was written by another version of emplace");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // What was written since the last call. The kernel hands it on in pieces, each some time later.
+  // The output since the last call. The kernel delivers it in pieces, each after some delay.
   std::string Read(int first_millis = 50) const {
     std::string text;
     for (pollfd ready = {.fd = main_, .events = POLLIN, .revents = 0};
@@ -114,7 +114,7 @@ TEST(ProgressTest, ABusyLineLastsUntilSomethingIsPrinted) {
   const Terminal terminal;
   BusyLine busy("import", milliseconds(1));
   EXPECT_THAT(terminal.Await(), HasSubstr("import: 1 s so far"));
-  std::cout << "";  // what std::cout is tied to is flushed first
+  std::cout << "";  // the stream to which std::cout is tied is flushed first
   EXPECT_THAT(terminal.Await(), ::testing::EndsWith(kErased));
   EXPECT_EQ(terminal.Read(200), "");
   BusyLine next("explain", milliseconds(1));

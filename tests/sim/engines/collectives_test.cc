@@ -131,7 +131,7 @@ TEST(CollectivesTest, ATimeThatTheGraphGivesIsTaken) {
   specs[3].time_micros = 9;
   const Graph graph = Build(specs);
   EXPECT_EQ(Record(graph, cluster, Placed(graph, {{"x1", 1}, {"r1", 1}})).end("r0"), 39);
-  EXPECT_EQ(GivenMicros(graph.collectives()[0], Placed(graph, {}).devices(), graph, cluster), 9);
+  EXPECT_EQ(MeasuredCollectiveMicros(graph.collectives()[0], Placed(graph, {}).devices(), graph, cluster), 9);
   // It is not work of devices: 35 us on two of them.
   EXPECT_EQ(ComputeBounds(graph, cluster, MeasuredCosts(graph, cluster)).work_micros, 35);
   specs[2].time_micros = specs[3].time_micros = 0;
@@ -312,7 +312,7 @@ RandomCase MakeRandomCase(Rng& rng) {
   return random;
 }
 
-// What K1 to K5 say of every run: no time is lost, and none is taken twice.
+// Properties of every run by K1 to K5: no time is lost, and none is used twice.
 TEST(CollectivesTest, RandomRunsKeepTheRules) {
   std::size_t collectives = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {

@@ -194,7 +194,7 @@ void ExpectOpsInTurn(const Graph& graph, const Cluster& cluster, const Placement
     ASSERT_EQ(start.at(run.op), std::max(ready(run.op), device_free)) << "op " << Index(run.op);
     for (const auto& [other, when] : start) {
       if (placement[other] != run.device || when < start.at(run.op) || other == run.op) continue;
-      if (when == start.at(run.op) && end.at(other) == when) continue;  // of no time, before it
+      if (when == start.at(run.op) && end.at(other) == when) continue;  // an op of no time, which comes first
       ASSERT_TRUE(std::pair(ready(other), other) > std::pair(ready(run.op), run.op) ||
                   ready(other) >= start.at(run.op));
     }

@@ -27,7 +27,7 @@ TEST(CollectiveFlowsTest, ARingOfTwoHasTwoRounds) {
   EXPECT_EQ(flows[1].size.count, 5);
   EXPECT_THAT(flows[0].after, IsEmpty());
   EXPECT_THAT(flows[2].after, ElementsAre(0, 1));
-  EXPECT_EQ(flows[2].size.count, 5);  // what it got in the first round
+  EXPECT_EQ(flows[2].size.count, 5);  // the part received in the first round
 }
 
 // A flow brings its sender's values to its receiver: who holds whose part when, by the order of the flows.
@@ -70,7 +70,7 @@ TEST(CollectiveFlowsTest, ATreeGoesUpAndDown) {
   for (std::size_t i = 0; i < 6; ++i) ways.emplace_back(flows[i].from, flows[i].to);
   EXPECT_THAT(ways, ElementsAre(std::pair(3, 1), std::pair(2, 0), std::pair(1, 0), std::pair(0, 1), std::pair(0, 2),
                                 std::pair(1, 3)));
-  EXPECT_THAT(flows[2].after, ElementsAre(0));     // what 1 sends holds 3's part
+  EXPECT_THAT(flows[2].after, ElementsAre(0));     // the part that 1 sends includes that of 3
   EXPECT_THAT(flows[3].after, ElementsAre(2, 1));  // the root has all
   EXPECT_THAT(flows[5].after, ElementsAre(3));
   EXPECT_THAT(flows[8].after, ElementsAre(6, 2));  // the second part follows the first

@@ -90,7 +90,7 @@ TEST(TopologyTest, OfSeveralLinksInParallelTheWidestIsTakenAndOfThoseTheFirst) {
   EXPECT_THAT(topology.Route(0, 1), ElementsAre(1));
   EXPECT_THAT(Topology(2, {}, topology.links()).Route(0, 1), ElementsAre(1));
   EXPECT_THAT(topology.Route(1, 0), ElementsAre(3));
-  // Behind a narrower one, too.
+  // Also after a narrower one.
   EXPECT_THAT(Topology(2, {"s"}, {{0, 2, 1, 0}, {2, 1, 2, 0}, {2, 1, 10, 0}}).Route(0, 1), ElementsAre(0, 2));
 }
 

@@ -75,8 +75,7 @@ TEST(ScheduleCsvTest, WrongLinesAreNamed) {
 }
 
 TEST(ScheduleCsvTest, FaultsOfTheScheduleNameTheCellOfTheFile) {
-  EXPECT_EQ(FaultOfText("0F0,,0B0,0F0\n"),
-            "s.csv: line 1, cell 4: 0F0 is at line 1, cell 1 too (each action is there once)");
+  EXPECT_EQ(FaultOfText("0F0,,0B0,0F0\n"), "s.csv: line 1, cell 4: 0F0 is at line 1, cell 1 too (each action once)");
   EXPECT_EQ(
       FaultOfText(",0B0,,0F0\n"),
       "s.csv: line 1, cell 2: deadlock: 0B0 (line 1, cell 2) waits for 0F0 (line 1, cell 4) (a line runs from left "

@@ -30,7 +30,7 @@ TEST(ScheduleMessagesTest, ActionsHavePartsAndTheNumbersOfTheSchedule) {
   EXPECT_THAT(PartsOf(kForward), ElementsAre(kForward));
   PipelineModel model;
   EXPECT_EQ(Text(InSchedule(model, {.stage = 1, .kind = kForward, .micro_batch = 3})), "1F3");
-  model.schedule_stage = {0, 0};  // of two replicas
+  model.schedule_stage = {0, 0};  // stages of two replicas
   EXPECT_EQ(Text(InSchedule(model, {.stage = 1, .kind = kForward, .micro_batch = 3})), "0F3");
 }
 

@@ -449,7 +449,7 @@ class SlowSchedule {
   std::vector<std::size_t> ends_;
   std::vector<std::vector<std::size_t>> starts_;
   std::map<std::size_t, std::size_t> channel_free_;
-  std::vector<std::vector<std::size_t>> rank_free_;  // what the rank's next action or final op waits for
+  std::vector<std::vector<std::size_t>> rank_free_;  // time at which the rank can run its next action or final op
 };
 
 TEST(ScheduleSimulatorTest, AgreesWithAReferenceOnRandomSchedulesSlow) {

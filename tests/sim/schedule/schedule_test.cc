@@ -178,7 +178,7 @@ TEST(ScheduleTest, FaultsAreNamed) {
   EXPECT_EQ(FaultOf(good), "");
   PipelineSchedule twice = good;
   twice.ranks[1].push_back(twice.ranks[1][0]);
-  EXPECT_EQ(FaultOf(twice), "line 2, cell 5: 1F0 is at line 2, cell 1 too (each action is there once)");
+  EXPECT_EQ(FaultOf(twice), "line 2, cell 5: 1F0 is at line 2, cell 1 too (each action once)");
   PipelineSchedule moved = good;
   moved.ranks[0].push_back(moved.ranks[1].back());
   moved.ranks[1].pop_back();

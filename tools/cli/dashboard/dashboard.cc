@@ -149,7 +149,7 @@ std::string ShortestHtml(const std::vector<experiments::TrialRecord>& trials, co
 // Where an agent stands on a question.
 struct Standing {
   std::string label = {};
-  std::optional<experiments::CurvePoint> last = {};  // of its curve
+  std::optional<experiments::CurvePoint> last = {};  // last point of its curve
   std::size_t trials = 0;
   std::size_t finished = 0;
 };
@@ -440,7 +440,7 @@ HttpAnswer Dashboard::TrialPage(const Trial& trial) const {
   const fs::path& folder = trial.folder;
   std::string html = fmt::format("<p>{} / {}</p>\n<h2>{}</h2>\n", LinkHtml("./", "all runs"),
                                  HtmlText(trial.experiment + " / " + trial.id), HtmlText(trial.what));
-  const experiments::TrialSight sight = experiments::LookAtTrial(folder.string());
+  const experiments::TrialSight sight = experiments::InspectTrial(folder.string());
   bool live = false;
   experiments::TrialRecord record;
   switch (sight.state) {

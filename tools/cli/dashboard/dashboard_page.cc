@@ -166,7 +166,7 @@ struct Plot {
   static constexpr double kBottom = 184;
 
   double last_x = 1;
-  double low = 0;  // of y
+  double low = 0;  // smallest y
   double high = 1;
 
   double X(double evaluations) const { return kLeft + (kRight - kLeft) * std::log(evaluations) / std::log(last_x); }

@@ -9,7 +9,7 @@ namespace emplace::tools {
 
 struct HttpRequest {
   std::string path;                               // decoded, without the query
-  std::map<std::string, std::string> parameters;  // of the query, decoded
+  std::map<std::string, std::string> parameters;  // decoded parameters of the query
 };
 
 struct HttpAnswer {
@@ -21,7 +21,7 @@ struct HttpAnswer {
 struct HttpServerOptions {
   int port = 0;                                                       // 0: any that is free
   std::function<void(int port)> ready = {};                           // called when requests are accepted
-  std::function<HttpAnswer(const HttpRequest& request)> answer = {};  // of GET; called by several threads
+  std::function<HttpAnswer(const HttpRequest& request)> answer = {};  // handler of GET; called by several threads
 };
 
 // Serves GET requests on 127.0.0.1 until SIGINT or SIGTERM, and returns that signal. Requests that name another host
@@ -31,7 +31,7 @@ struct HttpServerOptions {
 // connections become too many (256 of an address, 512 in all), the oldest that waits for its other end is closed.
 int ServeHttp(const HttpServerOptions& options);
 
-// What the plug-in has.
+// The interface of the plug-in.
 struct HttpServerExports {
   bool (*serve)(const HttpServerOptions& options, int* signal);  // false: the port is not free
 };

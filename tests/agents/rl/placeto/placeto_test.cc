@@ -305,7 +305,7 @@ TEST(PlacetoTest, ABudgetThatEndsInTheFirstEpisodeIsRefused) {
                  "placeto: 12 evaluations end within the first episode (at least 13: 1 + groups * passes * workers)");
   }
   spec.evaluations = 0;
-  spec.episodes = 1;  // of one worker
+  spec.episodes = 1;  // one worker
   EXPECT_THROW(agents::RunSearch(spec), InputError);
   spec.episodes = 2;
   EXPECT_EQ(agents::RunSearch(spec).episodes.size(), 1U);

@@ -44,7 +44,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostConnections = 512;
 constexpr std::size_t kMostOfAddress = 256;
 constexpr std::size_t kAnsweringThreads = 4;
-constexpr std::chrono::seconds kRequestTime = 5s;  // from the connection to the end of the request
+constexpr std::chrono::seconds kRequestTime = 5s;  // time limit from the connection to the end of the request
 // An answer has this time, and a second more for this many bytes.
 constexpr std::chrono::seconds kAnswerTime = 10s;
 constexpr std::size_t kSlowestBytesPerSecond = 65536;
@@ -117,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   const asio::ip::address& address() const { return address_; }
   enum class Phase : std::uint8_t { kRequest, kAnswer, kEnd };
-  // What is underway. In kRequest and kEnd only the other end is waited for.
+  // The current operation. In kRequest and kEnd the server only waits for the client.
   Phase phase() const { return phase_; }
 
   void Start() {

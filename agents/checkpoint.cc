@@ -15,7 +15,7 @@ namespace {
 void BodyFields(auto& state, const std::string& spec, auto& search, auto& agent, auto& rng, std::size_t most) {
   std::string saved_spec = spec;
   state.Text(saved_spec, most);
-  if (saved_spec != spec) throw InputError("checkpoint", "is of another search; remove it, or name another file");
+  if (saved_spec != spec) throw InputError("checkpoint", "belongs to another search; remove it, or name another file");
   state.Text(search.part, most);
   state.Lines(search.graphs);
   state(search.times);

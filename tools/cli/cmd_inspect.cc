@@ -180,7 +180,7 @@ struct ClusterSummary {
 
 ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const experiments::CostsChoice choice = experiments::ResolvedCosts(problem.costs, graph, cluster);
+  const experiments::CostsChoice choice = ChosenCosts(problem, graph, cluster);
   const experiments::CostModels models = experiments::LoadCostModels(choice, "costs");
   experiments::CheckKinds(models, cluster, problem.cluster.name);
   ClusterSummary s;

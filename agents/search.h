@@ -40,6 +40,12 @@ struct SearchProblem {
   // Placements of ops, as SearchSettings::start and ::incumbent say; none: none is given, or none that fits is found.
   std::optional<Placement> start = {};
   std::optional<Placement> incumbent = {};
+
+  // `groups` as SearchSettings::groups, of a graph that is no family's member.
+  void SetGrouping(const std::string& grouper, std::size_t groups) {
+    grouping = grouper;
+    max_groups = groups != 0 ? groups : kDefaultGroups;
+  }
 };
 
 // One search: settings, and what they apply to.

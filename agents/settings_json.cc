@@ -27,17 +27,6 @@ std::pair<std::string, std::string> ParentAndKey(const std::string& path) {
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
-const JsonValue* FindAt(const JsonValue& root, const std::string& path) {
-  const JsonValue* value = &root;
-  for (std::size_t begin = 0; begin < path.size() && value != nullptr;) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    const auto* const object = value->As<JsonObject>();
-    value = object == nullptr ? nullptr : FindMember(*object, std::string_view(path).substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return value;
-}
-
 struct ValueReader {
   const JsonNode& node;
   const Setting& setting;
@@ -71,18 +60,21 @@ struct ValueWriter {
   JsonValue operator()(auto member) const { return ToJson(settings.*member); }
 };
 
-// Calls `use` with the node at a path, if there is one.
-void WithNode(const JsonNode& root, const std::string& path, const std::function<void(const JsonNode&)>& use) {
+// Calls `use` with the node at a path. False if there is none.
+bool WithNode(const JsonNode& root, const std::string& path, const std::function<void(const JsonNode&)>& use) {
   const auto [parent, key] = ParentAndKey(path);
-  if (parent.empty()) {
-    const JsonValue* const value = FindMember(root.Object(), key);
-    if (value != nullptr) use(JsonNode(root, std::string_view(key), *value));
-    return;
-  }
-  WithNode(root, parent, [&](const JsonNode& object) {
+  bool is_there = false;
+  const auto use_member = [&](const JsonNode& object) {
     const JsonValue* const value = FindMember(object.Object(), key);
-    if (value != nullptr) use(JsonNode(object, std::string_view(key), *value));
-  });
+    is_there = value != nullptr;
+    if (is_there) use(JsonNode(object, std::string_view(key), *value));
+  };
+  if (parent.empty()) {
+    use_member(root);
+  } else {
+    WithNode(root, parent, use_member);
+  }
+  return is_there;
 }
 
 }  // namespace
@@ -134,12 +126,12 @@ void ReadSettings(const JsonNode& root, Door door, SearchSettings* settings) {
   for (const Setting& setting : AllSettings()) {
     if (!setting.Has(door)) continue;
     const std::string path = PlaceOf(setting, door);
-    if (door == Door::kSpec && setting.is_required && FindAt(root.value(), path) == nullptr) {
-      throw InputError(path, fmt::format("is missing ({})", HintOf(setting)));
-    }
-    WithNode(root, path, [&](const JsonNode& node) {
+    const bool is_there = WithNode(root, path, [&](const JsonNode& node) {
       std::visit(ValueReader{node, setting, door, settings}, setting.member);
     });
+    if (!is_there && door == Door::kSpec && setting.is_required) {
+      throw InputError(path, fmt::format("is missing ({})", HintOf(setting)));
+    }
   }
   if (FindMember(root.Object(), kHardware) != nullptr) settings->measure_best = true;
 }

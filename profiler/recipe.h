@@ -7,6 +7,7 @@
 
 #include "sim/base/units.h"
 #include "sim/graph.h"
+#include "sim/op_kinds.h"
 
 namespace emplace::profiler {
 
@@ -30,7 +31,7 @@ struct OpRecipe {
 };
 
 // Its outputs are there before a step begins: it takes no time.
-inline bool IsData(const OpRecipe& recipe) { return recipe.kind == "input" || recipe.kind == "variable"; }
+inline bool IsData(const OpRecipe& recipe) { return IsSourceKind(recipe.kind); }
 
 // For each op of the graph its recipe, by OpId. The bound of an integer tensor is the least that its readers, and the
 // readers of what they make of it, allow: rows of the table for row numbers, classes for labels.

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/registry.h"
+#include "sim/op_kinds.h"
 
 namespace emplace {
 namespace {
@@ -93,9 +94,6 @@ void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable&
   }
 }
 
-// Such ops take no time of a device or a thread unless they are given one.
-bool IsFreeByDefault(const Op& op) { return op.kind == "input" || op.kind == "variable"; }
-
 }  // namespace
 
 CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel& model, const CostModel* fallback)
@@ -111,7 +109,7 @@ CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel
     for (std::size_t kind = 0; kind < num_kinds_; ++kind) {
       // A collective is not work of its devices (docs/model.md, K3).
       std::optional<double> time = graph.CollectiveOf(id) ? 0.0 : model.OpMicros(graph, id, cluster, kinds[kind]);
-      if (!time && IsFreeByDefault(op)) time = 0.0;
+      if (!time && IsSourceKind(op.kind)) time = 0.0;
       if (!time && fallback != nullptr) {
         time = fallback->OpMicros(graph, id, cluster, kinds[kind]);
         fell_back = fell_back || time.has_value();
@@ -164,7 +162,7 @@ void CostTable::SetQueues(const Graph& graph, const Cluster& cluster, const Cost
       const CostModel::QueueMicros times = model.TwoQueues(graph, MakeId<OpId>(i), kinds[kind]);
       if (times.host) {
         host[kind * num_ops_ + i] = *times.host;
-      } else if (IsFreeByDefault(graph.op(MakeId<OpId>(i)))) {
+      } else if (IsSourceKind(graph.op(MakeId<OpId>(i)).kind)) {
         host[kind * num_ops_ + i] = 0;
       }
       if (times.device) (*micros)[kind * num_ops_ + i] = *times.device;

@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/graph_data.h"
+#include "sim/op_kinds.h"
 
 namespace emplace {
 namespace {
@@ -116,7 +117,7 @@ std::optional<double> Graph::MeasuredMicros(OpId id, std::string_view device_kin
     if (time.kind == device_kind) return time.micros;
   }
   if (const auto device = DeviceMicros(id, device_kind)) return std::max(*device, HostMicros(id).value_or(0));
-  if (o.kind == "input" || o.kind == "variable") return 0.0;
+  if (IsSourceKind(o.kind)) return 0.0;
   return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 
 #include "sim/base/check.h"
 #include "sim/engines/placeto_reference.h"
+#include "sim/last_wait.h"
 
 namespace emplace {
 namespace {
@@ -287,12 +288,12 @@ double StepPrecedence::Arrival(const StepEdge& edge) const {
 }
 
 const StepEdge* StepPrecedence::LastInput(std::uint32_t op) const {
-  const StepEdge* last = nullptr;
+  LastWait<const StepEdge*> last;
   for (std::uint32_t k = inputs.first[op]; k < inputs.first[op + 1]; ++k) {
     const StepEdge& edge = order.edges[inputs.edges[k]];
-    if (last == nullptr || Arrival(edge) > Arrival(*last)) last = &edge;
+    last.Consider(&edge, Arrival(edge));
   }
-  return last;
+  return last.what().value_or(nullptr);
 }
 
 double StepPrecedence::Ready(std::uint32_t op) const {

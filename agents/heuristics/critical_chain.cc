@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sim/base/check.h"
+#include "sim/last_wait.h"
 
 namespace emplace::agents {
 namespace {
@@ -44,15 +45,9 @@ class ChainWalk {
   double End(OpId op) const { return Start(op) + costs_.Micros(op, placement_[op]); }
 
   OpId LastToEnd() const {
-    OpId last{};
-    double end = End(last);
-    for (std::size_t i = 1; i < num_ops_; ++i) {
-      const double other = End(MakeId<OpId>(i));
-      if (other <= end) continue;
-      last = MakeId<OpId>(i);
-      end = other;
-    }
-    return last;
+    LastWait<OpId> last;
+    for (std::size_t i = 0; i < num_ops_; ++i) last.Consider(MakeId<OpId>(i), End(MakeId<OpId>(i)));
+    return *last.what();
   }
 
   // Ops by start time: one bucket for each op on average.
@@ -90,23 +85,21 @@ class ChainWalk {
   }
 
   ChainLink Before(OpId op) const {
-    double arrival = -1;
-    std::optional<OpId> producer;
+    LastWait<OpId> last_input;
     const auto consider = [&](OpId from, double bytes) {
       double there = End(from);
       if (placement_[from] != placement_[op]) {
         const Link& link = cluster_.link(placement_[from], placement_[op]);
         there += link.latency_micros + link.MicrosOf(bytes);
       }
-      if (producer && there <= arrival) return;
-      arrival = there;
-      producer = from;
+      last_input.Consider(from, there);
     };
     for (const TensorId input : graph_.inputs(op)) {
       consider(graph_.tensor(input).producer, static_cast<double>(graph_.tensor(input).size.count));
     }
     for (const OpId from : graph_.control_inputs(op)) consider(from, 0);
-    if (Start(op) > arrival + kToleranceMicros) {
+    const std::optional<OpId>& producer = last_input.what();
+    if (!producer || Start(op) > last_input.over() + kToleranceMicros) {
       // It waited for longer than its inputs need at least: for its device, or for transfers in the way of an input.
       const std::optional<OpId> before = BeforeOnDevice(op);
       const double gap = cluster_.device(placement_[op]).op_gap_micros;

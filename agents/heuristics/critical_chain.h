@@ -35,7 +35,9 @@ struct ChainLink {
 // `before` is the op of the next link. Ops here are those of the op graph. `start_micros` is [num_ops], of a simulation
 // of `placement`. The arrival of a tensor is taken to be the producer's end and the time of the link, without other
 // transfers in its way; an op that started later than all its inputs' arrivals and found its device idle is a
-// kTransfer. Takes time linear in the ops and tensors, unless many ops start at almost one time.
+// kTransfer. ExplainStep (sim/step_explanation.h) follows the same rule (sim/last_wait.h) through what was recorded of
+// every transfer, queue and issue lane; a search records only start times, so that this chain estimates the rest. Takes
+// time linear in the ops and tensors, unless many ops start at almost one time.
 std::vector<ChainLink> CriticalChain(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                      const Placement& placement, std::span<const double> start_micros);
 

@@ -21,6 +21,7 @@
 #include "sim/base/json_text.h"
 #include "sim/base/json_value.h"
 #include "sim/base/units.h"
+#include "sim/op_kinds.h"
 
 namespace emplace::datasets {
 namespace {
@@ -207,8 +208,8 @@ std::string KindOf(std::string_view name) {
     kind.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
   }
   if (kind.empty() || kind.size() == name.size()) return "op";
-  // Not the two kinds that take no time where none is given: here a missing time is none.
-  if (kind == "input" || kind == "variable") return "op";
+  // Here a missing time is none, so that nothing is a source.
+  if (IsSourceKind(kind)) return "op";
   if (kind == "node") kind = "layer";
   return is_gradient ? kind + "_backward" : kind;
 }

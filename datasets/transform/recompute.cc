@@ -16,6 +16,7 @@
 #include "datasets/transform/passes.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/op_kinds.h"
 
 namespace emplace::datasets {
 namespace {
@@ -50,7 +51,7 @@ class Recomputer {
 
  private:
   static bool MayRunAgain(const RankOp& op) {
-    return op.pass == Pass::kForward && op.kind != "variable" && op.kind != "input" && !op.outputs.empty();
+    return op.pass == Pass::kForward && !IsSourceKind(op.kind) && !op.outputs.empty();
   }
 
   // The group of an op: what is run again together, when the backward pass comes there; "": it is not run again.

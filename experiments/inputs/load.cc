@@ -20,6 +20,7 @@
 #include "sim/cost_model.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
+#include "sim/op_kinds.h"
 #include "sim/profile.h"
 
 namespace emplace::experiments {
@@ -106,14 +107,12 @@ Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::stri
 
 namespace {
 
-bool IsSource(const Op& op) { return op.kind == "input" || op.kind == "variable"; }
-
 // The number of ops, without sources, to which the model gives a time on a device of the cluster.
 std::size_t CountTimed(const CostModel& model, const Graph& graph, const Cluster& cluster) {
   std::size_t timed = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op = MakeId<OpId>(i);
-    timed += !IsSource(graph.op(op)) && std::ranges::any_of(cluster.devices(), [&](const Device& device) {
+    timed += !IsSourceKind(graph.op(op).kind) && std::ranges::any_of(cluster.devices(), [&](const Device& device) {
       return model.OpMicros(graph, op, cluster, device.kind).has_value();
     });
   }
@@ -133,7 +132,7 @@ bool RooflineTimesAll(const Graph& graph, const Cluster& cluster, std::size_t op
 CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster) {
   if (!choice.model.empty() || !choice.profile.empty()) return choice;
   std::size_t ops = 0;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) ops += !IsSource(graph.op(MakeId<OpId>(i)));
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) ops += !IsSourceKind(graph.op(MakeId<OpId>(i)).kind);
   const std::size_t measured = CountTimed(*MakeCostModel("measured"), graph, cluster);
   const bool is_measured =
       choice.tf32.empty() && (measured == ops || (measured > 0 && !RooflineTimesAll(graph, cluster, ops)));

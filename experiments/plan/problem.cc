@@ -33,7 +33,7 @@ constexpr std::string_view kMemoryOfEarlierSpecs = "10.7";
 std::size_t GroupsOf(const GraphSource& graph, const TrialChoice& choice) {
   std::uint64_t groups = graph.groups.value_or(choice.groups);
   if (groups == 0 && !graph.dataset.empty()) groups = FamilyFacts(graph.dataset, graph.seed)[graph.index].num_groups;
-  return groups == 0 ? agents::kDefaultGroups : groups;
+  return groups;
 }
 
 std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& graphs, const TrialChoice& choice) {
@@ -47,7 +47,7 @@ std::vector<agents::SearchProblem> LoadProblems(const std::vector<GraphSource>& 
 
 namespace {
 
-agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const TrialChoice& choice) {
+agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph) {
   return WithLocation("graph", [&]() -> agents::SearchProblem {
     const LibraryInstance& instance = FindInstance(graph.instance);
     if (graph.fingerprint != instance.hash) {
@@ -57,19 +57,11 @@ agents::SearchProblem LoadProblemOfInstance(const GraphSource& graph, const Tria
                                    graph.instance));
     }
     const LibraryProblem& kept = KeptInstance(instance);
-    return {.graph = kept.graph,
-            .cluster = kept.cluster,
-            .costs = kept.costs,
-            .name = instance.name,
-            .grouping = choice.grouping,
-            .max_groups = GroupsOf(graph, choice)};
+    return {.graph = kept.graph, .cluster = kept.cluster, .costs = kept.costs, .name = instance.name};
   });
 }
 
-}  // namespace
-
-agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
-  if (!graph.instance.empty()) return LoadProblemOfInstance(graph, choice);
+agents::SearchProblem LoadProblemOfInputs(const GraphSource& graph, const TrialChoice& choice) {
   Graph loaded = WithLocation("graph", [&] { return KeptGraph(graph); });
   Cluster cluster =
       WithLocation("cluster", [&] { return KeepChosen(LoadWholeCluster(choice.cluster), choice.cluster); });
@@ -77,11 +69,16 @@ agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& c
     return MakeCosts(loaded, cluster, LoadCostModels(choice.costs_choice()),
                      graph.file.empty() ? "graph " + loaded.name() : graph.file, "cluster " + cluster.name());
   });
-  return {.graph = std::move(loaded),
-          .cluster = std::move(cluster),
-          .costs = std::move(costs),
-          .grouping = choice.grouping,
-          .max_groups = GroupsOf(graph, choice)};
+  return {.graph = std::move(loaded), .cluster = std::move(cluster), .costs = std::move(costs)};
+}
+
+}  // namespace
+
+agents::SearchProblem LoadProblem(const GraphSource& graph, const TrialChoice& choice) {
+  agents::SearchProblem problem =
+      graph.instance.empty() ? LoadProblemOfInputs(graph, choice) : LoadProblemOfInstance(graph);
+  problem.SetGrouping(choice.grouping, GroupsOf(graph, choice));
+  return problem;
 }
 
 namespace {

@@ -146,10 +146,9 @@ void AddContenders(const std::vector<TrialRecord>& trials, const ReportGrid& gri
 Labels LabelsWithout(const ReportGrid& grid, const std::vector<UnfinishedTrial>& unfinished, bool are_failed) {
   Labels failed;
   for (const UnfinishedTrial& trial : unfinished) {
-    const JsonValue* const label = FindPath(trial.spec, "agent.label");
-    if (trial.error.has_value() != are_failed || label == nullptr) continue;
-    const std::string text = PlainText(*label);
-    if (std::find(grid.labels.begin(), grid.labels.end(), text) != grid.labels.end()) failed.insert(text);
+    const std::optional<std::string> label = trial.label();
+    if (trial.error.has_value() != are_failed || !label) continue;
+    if (std::find(grid.labels.begin(), grid.labels.end(), *label) != grid.labels.end()) failed.insert(*label);
   }
   return failed.size() < grid.labels.size() ? failed : Labels();
 }
@@ -199,8 +198,8 @@ std::optional<Comparison> CompareAgents(const std::vector<TrialRecord>& all_tria
     comparison.left_out.push_back({.label = label, .failed = has_failed, .unfinished = !has_failed});
   }
   for (const UnfinishedTrial& trial : unfinished) {
-    const JsonValue* const label = FindPath(trial.spec, "agent.label");
-    comparison.unfinished += label != nullptr && !trial.error && !failed.contains(PlainText(*label)) ? 1 : 0;
+    const std::optional<std::string> label = trial.label();
+    comparison.unfinished += label && !trial.error && !failed.contains(*label) ? 1 : 0;
   }
   const ProblemSet shared = ShareProblems(&problems, &comparison.left_out);
   if (shared.empty()) return std::nullopt;

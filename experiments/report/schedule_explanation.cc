@@ -130,11 +130,7 @@ class SchedulePrinter {
 
   void PrintHead() {
     const StepReport& report = e_.report;
-    out_ << HeadLine(report) << '\n';
-    out_ << fmt::format("step time    {}{}\n", HumanReadableMicros(report.step_time_micros),
-                        report.fits_memory ? "" : "   DOES NOT FIT in memory");
-    out_ << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(report.lower_bound_micros),
-                        report.lower_bound_method);
+    PrintExplanationHead(out_, report);
     const std::size_t micro_batches = report.schedule->micro_batches;
     out_ << fmt::format("schedule     {}, {} micro-batch{}: {:.4g} % bubble, {} of communication exposed\n",
                         Printable(report.schedule->name), micro_batches, micro_batches == 1 ? "" : "es",

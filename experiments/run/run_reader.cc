@@ -194,16 +194,21 @@ std::vector<ExperimentRuns> ReadRuns(const std::string& path) {
   return experiments;
 }
 
+std::optional<std::string> UnfinishedTrial::label() const {
+  const JsonValue* const label = FindPath(spec, "agent.label");
+  return label != nullptr ? std::optional(PlainText(*label)) : std::nullopt;
+}
+
 std::vector<TrialRecord> WithMissingTrials(const ExperimentRuns& runs) {
   std::vector<TrialRecord> trials = runs.trials;
   for (const UnfinishedTrial& unfinished : runs.unfinished) {
-    const JsonValue* const label = FindPath(unfinished.spec, "agent.label");
-    if (label == nullptr) continue;
+    const std::optional<std::string> label = unfinished.label();
+    if (!label) continue;
     TrialRecord& trial = trials.emplace_back();
     trial.id = unfinished.id;
     trial.folder = unfinished.folder;
     trial.spec = unfinished.spec;
-    trial.label = PlainText(*label);
+    trial.label = *label;
     if (const JsonValue* const seed = FindPath(unfinished.spec, "seed")) trial.seed = PlainText(*seed);
   }
   return trials;

@@ -22,6 +22,8 @@ struct UnfinishedTrial {
   std::optional<std::string> error = {};  // the first line of error.txt, if it failed
   JsonValue spec = {};                    // null without a readable spec.json that matches the folder
   std::string folder = {};                // its path; "" if no worker has begun it
+
+  std::optional<std::string> label() const;  // of its agent; none without a spec
 };
 
 // RUNS/<experiment>.

@@ -75,12 +75,8 @@ agents::SearchSpec MakeSpec(const BatchEvaluator& evaluator, SearchSettings sett
   settings.collectives = simulation.collectives;
   CheckSettings(settings, agents::Door::kPython);
   settings = Resolved(settings);
-  agents::SearchSpec spec{{},
-                          {.graph = evaluator.graph(),
-                           .cluster = evaluator.cluster(),
-                           .costs = evaluator.costs(),
-                           .grouping = settings.grouping,
-                           .max_groups = settings.groups != 0 ? settings.groups : agents::kDefaultGroups}};
+  agents::SearchSpec spec{{}, {.graph = evaluator.graph(), .cluster = evaluator.cluster(), .costs = evaluator.costs()}};
+  spec.problem.SetGrouping(settings.grouping, settings.groups);
   static_cast<SearchSettings&>(spec) = settings;
   spec.pipeline = LoadSchedule(settings, agents::Door::kPython);
   spec.simulator = &evaluator.simulator();

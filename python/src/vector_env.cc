@@ -3,109 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
-#include "agents/candidates.h"
+#include "python/src/env_snapshot.h"
 #include "sim/base/check.h"
-#include "sim/base/fingerprint.h"
 #include "sim/base/worker_pool.h"
-#include "sim/graph_adjacency.h"
 
 namespace emplace::python {
 
-struct VectorEnv::State {
-  char magic[8] = {'e', 'm', 'p', 'l', 'e', 'n', 'v', '3'};
-  std::uint64_t problem = 0;  // ProblemNumber
-  std::uint64_t groups = 0;
-  std::uint64_t devices = 0;
-  std::uint64_t next_group = 0;
-  std::uint64_t over = 0;
-  std::uint64_t ended = 0;
-  std::uint64_t fits = 0;
-  std::int64_t step_ns = 0;
-  double cost = 0;
-  Rng rng{0};
-};
-
 VectorEnv::VectorEnv(std::shared_ptr<const BatchEvaluator> evaluator, const Grouping& grouping,
                      const VectorEnvOptions& options)
-    : evaluator_(std::move(evaluator)), grouping_(grouping), options_(options) {
-  const agents::Environment environment(evaluator_->graph(), evaluator_->cluster(), evaluator_->costs(), grouping_,
-                                        evaluator_->simulator());
-  const agents::Observation& seen = environment.observation();
-  groups_ = seen.num_groups();
-  devices_ = seen.num_devices();
-  if (groups_ == 0) throw InputError("graph", "has no ops (at least one to place)");
-  cost_ = {.memory = agents::MemoryOf(evaluator_->cluster()), .memory_penalty = options_.memory_penalty};
-  has_limits_ = cost_.SmallestMemory().has_value();
-  const Placement start = agents::OnFirstAccelerator(seen);
-  for (const DeviceId device : start.devices()) start_.push_back(static_cast<std::int16_t>(Index(device)));
-  const double micros = evaluator_->simulator().Run(grouping_.Expand(start)).step_time_micros;
-  if (micros > 0) cost_.baseline_micros = micros;
-  FillStatic(seen);
-  problem_ = ProblemNumber(seen);
+    : evaluator_(std::move(evaluator)),
+      grouping_(grouping),
+      options_(options),
+      problem_(MakeVectorProblem(*evaluator_, grouping_, options_)) {
   envs_.resize(options_.num_envs);
   const std::size_t envs = envs_.size();
-  nodes_.resize(envs * groups_ * num_features());
+  nodes_.resize(envs * num_groups() * num_features());
   if (options_.autoreset == Autoreset::kSameStep) final_nodes_.resize(nodes_.size());
-  if (!options_.whole) masks_.resize(envs * devices_);
+  if (!options_.whole) masks_.resize(envs * num_devices());
   final_masks_ = options_.autoreset == Autoreset::kSameStep ? masks_ : std::vector<std::int8_t>();
   rewards_.resize(envs);
   ended_.resize(envs);
   step_ns_.resize(envs);
   fits_.resize(envs);
-  placements_.resize(envs * groups_);
-}
-
-std::uint64_t VectorEnv::ProblemNumber(const agents::Observation& seen) const {
-  constexpr std::size_t kPlacements = 3;
-  Fingerprint fingerprint;
-  const auto add = [&fingerprint](const std::string& text) { fingerprint.Add(text); };
-  add(fmt::format("{} {} {} {} {}", groups_, devices_, options_.whole, options_.final_reward,
-                  std::bit_cast<std::uint64_t>(options_.memory_penalty)));
-  for (const Device& device : evaluator_->cluster().devices()) {
-    add(fmt::format("{} {}", device.name, device.memory ? device.memory->count : -1));
-  }
-  for (std::size_t k = 0; k < kPlacements; ++k) {
-    Placement placement(groups_);
-    for (std::size_t group = 0; group < groups_; ++group) {
-      std::size_t device = (k + group * (k + 1)) % devices_;
-      while (!seen.Allowed(group, device)) device = (device + 1) % devices_;
-      placement[MakeId<OpId>(group)] = MakeId<DeviceId>(device);
-    }
-    const StepResult result = evaluator_->simulator().Run(grouping_.Expand(placement));
-    add(fmt::format("{}", std::bit_cast<std::uint64_t>(result.step_time_micros)));
-    for (const Bytes& peak : result.peak_memory) add(fmt::format("{}", peak.count));
-  }
-  return fingerprint.value();
-}
-
-void VectorEnv::FillStatic(const agents::Observation& seen) {
-  std::vector<DeviceId> all;
-  for (std::size_t d = 0; d < devices_; ++d) all.push_back(MakeId<DeviceId>(d));
-  double largest[3] = {1e-9, 1, 1};
-  std::vector<double> values;
-  for (std::size_t group = 0; group < groups_; ++group) {
-    values.push_back(seen.TimeMicros(group, Index(seen.Fastest(group, all))));
-    values.push_back(static_cast<double>(seen.output[group].count));
-    values.push_back(static_cast<double>(seen.persistent[group].count));
-    for (std::size_t k = 0; k < 3; ++k) largest[k] = std::max(largest[k], values[3 * group + k]);
-    for (std::size_t d = 0; d < devices_; ++d) allowed_.push_back(seen.Allowed(group, d) ? 1 : 0);
-  }
-  for (std::size_t i = 0; i < values.size(); ++i)
-    static_features_.push_back(static_cast<float>(values[i] / largest[i % 3]));
-  std::vector<std::int64_t> targets;
-  for (std::size_t group = 0; group < groups_; ++group) {
-    for (const std::uint32_t consumer : seen.graph.adjacency().successors(group)) {
-      edges_.push_back(static_cast<std::int64_t>(group));
-      targets.push_back(consumer);
-    }
-  }
-  edges_.insert(edges_.end(), targets.begin(), targets.end());
+  placements_.resize(envs * num_groups());
 }
 
 std::uint64_t VectorEnv::simulations() const {
@@ -119,11 +41,11 @@ template <typename Function>
 void VectorEnv::ForEach(Function function) {
   const std::size_t threads = std::min(options_.threads, envs_.size());
   std::vector<BatchEvaluator::Scratch> scratches;
-  std::vector<std::vector<std::int64_t>> peaks(threads, std::vector<std::int64_t>(devices_));
-  for (std::size_t t = 0; t < threads; ++t) scratches.push_back(evaluator_->TakeScratch(has_limits_));
+  std::vector<std::vector<std::int64_t>> peaks(threads, std::vector<std::int64_t>(num_devices()));
+  for (std::size_t t = 0; t < threads; ++t) scratches.push_back(evaluator_->TakeScratch(problem_.has_limits));
   RunOnThreads(threads, envs_.size(),
                [&](std::size_t worker, std::size_t env) { function(env, &scratches[worker], &peaks[worker]); });
-  for (BatchEvaluator::Scratch& scratch : scratches) evaluator_->GiveBack(std::move(scratch), has_limits_);
+  for (BatchEvaluator::Scratch& scratch : scratches) evaluator_->GiveBack(std::move(scratch), problem_.has_limits);
 }
 
 void VectorEnv::Reset(std::span<const std::int64_t> seeds, std::span<const std::uint8_t> mask) {
@@ -137,11 +59,11 @@ void VectorEnv::Reset(std::span<const std::int64_t> seeds, std::span<const std::
 void VectorEnv::Begin(std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
   Env& state = envs_[env];
   std::int16_t* const devices = Devices(env);
-  std::copy(start_.begin(), start_.end(), devices);
+  std::copy(problem_.start.begin(), problem_.start.end(), devices);
   if (options_.random_start) {
-    for (std::size_t group = 0; group < groups_; ++group) {
-      const std::int8_t* const row = allowed_.data() + group * devices_;
-      auto choice = state.rng.Below(static_cast<std::uint64_t>(std::count(row, row + devices_, 1)));
+    for (std::size_t group = 0; group < num_groups(); ++group) {
+      const std::int8_t* const row = problem_.allowed.data() + group * num_devices();
+      auto choice = state.rng.Below(static_cast<std::uint64_t>(std::count(row, row + num_devices(), 1)));
       std::size_t device = 0;
       while (row[device] == 0 || choice-- > 0) ++device;
       devices[group] = static_cast<std::int16_t>(device);
@@ -161,16 +83,16 @@ void VectorEnv::Simulate(std::size_t env, BatchEvaluator::Scratch* scratch, std:
   for (std::size_t i = 0; i < scratch->devices.size(); ++i) {
     scratch->devices[i] = static_cast<DeviceId>(devices[grouping_.group_of(MakeId<OpId>(i))]);
   }
-  step_ns_[env] = evaluator_->Run(scratch, has_limits_ ? peaks->data() : nullptr);
-  const double overflow = has_limits_ ? cost_.Overflow(*peaks) : 0;
+  step_ns_[env] = evaluator_->Run(scratch, problem_.has_limits ? peaks->data() : nullptr);
+  const double overflow = problem_.has_limits ? problem_.cost.Overflow(*peaks) : 0;
   fits_[env] = overflow == 0 ? 1 : 0;
   Env& state = envs_[env];
   ++state.simulations;
-  state.cost = cost_.Cost(step_ns_[env], overflow);
+  state.cost = problem_.cost.Cost(step_ns_[env], overflow);
 }
 
 void VectorEnv::CheckActions(std::span<const std::int64_t> actions) const {
-  const std::size_t width = options_.whole ? groups_ : 1;
+  const std::size_t width = options_.whole ? num_groups() : 1;
   EMPLACE_CHECK_EQ(actions.size(), envs_.size() * width);
   for (std::size_t env = 0; env < envs_.size(); ++env) {
     const Env& state = envs_[env];
@@ -183,10 +105,10 @@ void VectorEnv::CheckActions(std::span<const std::int64_t> actions) const {
       const std::size_t group = options_.whole ? i : state.next_group;
       const std::string place =
           options_.whole ? fmt::format("actions[{}, {}]", env, i) : fmt::format("actions[{}]", env);
-      if (device < 0 || static_cast<std::size_t>(device) >= devices_) {
-        throw InputError(place, fmt::format("is {} (0 to {})", device, devices_ - 1));
+      if (device < 0 || static_cast<std::size_t>(device) >= num_devices()) {
+        throw InputError(place, fmt::format("is {} (0 to {})", device, num_devices() - 1));
       }
-      if (allowed_[group * devices_ + static_cast<std::size_t>(device)] == 0) {
+      if (!problem_.Allows(group, static_cast<std::size_t>(device))) {
         throw InputError(place, fmt::format("is {}, where group {} has no time (see action_mask)", device, group));
       }
     }
@@ -195,7 +117,7 @@ void VectorEnv::CheckActions(std::span<const std::int64_t> actions) const {
 
 void VectorEnv::Step(std::span<const std::int64_t> actions) {
   CheckActions(actions);
-  const std::size_t width = options_.whole ? groups_ : 1;
+  const std::size_t width = options_.whole ? num_groups() : 1;
   ForEach([&](std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
     if (envs_[env].over) {
       Begin(env, scratch, peaks);
@@ -210,7 +132,7 @@ void VectorEnv::Advance(std::size_t env, const std::int64_t* action, BatchEvalua
   Env& state = envs_[env];
   const double before = state.cost;
   const std::size_t first = options_.whole ? 0 : state.next_group;
-  const std::size_t count = options_.whole ? groups_ : 1;
+  const std::size_t count = options_.whole ? num_groups() : 1;
   bool moved = false;
   for (std::size_t i = 0; i < count; ++i) {
     const auto device = static_cast<std::int16_t>(action[i]);
@@ -219,7 +141,7 @@ void VectorEnv::Advance(std::size_t env, const std::int64_t* action, BatchEvalua
   }
   state.next_group = first + count;
   SetCurrent(env);
-  const bool over = state.next_group == groups_;
+  const bool over = state.next_group == num_groups();
   const bool asked = over || !options_.final_reward;
   // With a reward at the end only, earlier moves have not been simulated.
   if (asked && (moved || options_.final_reward)) Simulate(env, scratch, peaks);
@@ -227,9 +149,10 @@ void VectorEnv::Advance(std::size_t env, const std::int64_t* action, BatchEvalua
   ended_[env] = over ? 1 : 0;
   state.over = over;
   if (!over || options_.autoreset != Autoreset::kSameStep) return;
-  const std::size_t size = groups_ * num_features();
+  const std::size_t size = num_groups() * num_features();
   std::copy_n(nodes_.data() + env * size, size, final_nodes_.data() + env * size);
-  if (!options_.whole) std::copy_n(masks_.data() + env * devices_, devices_, final_masks_.data() + env * devices_);
+  if (!options_.whole)
+    std::copy_n(masks_.data() + env * num_devices(), num_devices(), final_masks_.data() + env * num_devices());
   // The numbers of the ended episode stay.
   const double reward = rewards_[env];
   const std::int64_t step_ns = step_ns_[env];
@@ -254,21 +177,21 @@ void VectorEnv::Move(std::size_t env, std::size_t group, std::int16_t device) {
 // Marks the next group, and says where it may go. Behind the last one everything is allowed.
 void VectorEnv::SetCurrent(std::size_t env) {
   const std::size_t group = envs_[env].next_group;
-  if (group < groups_ && !options_.whole) Node(env, group)[3] = 1;
+  if (group < num_groups() && !options_.whole) Node(env, group)[3] = 1;
   if (options_.whole) return;
-  std::int8_t* const mask = masks_.data() + env * devices_;
-  if (group < groups_) {
-    std::copy_n(allowed_.data() + group * devices_, devices_, mask);
+  std::int8_t* const mask = masks_.data() + env * num_devices();
+  if (group < num_groups()) {
+    std::copy_n(problem_.allowed.data() + group * num_devices(), num_devices(), mask);
   } else {
-    std::fill_n(mask, devices_, std::int8_t{1});
+    std::fill_n(mask, num_devices(), std::int8_t{1});
   }
 }
 
 void VectorEnv::WriteNodes(std::size_t env) {
-  for (std::size_t group = 0; group < groups_; ++group) {
+  for (std::size_t group = 0; group < num_groups(); ++group) {
     float* const node = Node(env, group);
     std::fill_n(node, num_features(), 0.0F);
-    std::copy_n(static_features_.data() + 3 * group, 3, node);
+    std::copy_n(problem_.features.data() + 3 * group, 3, node);
     node[4] = group < envs_[env].next_group ? 1 : 0;
     node[kFixedFeatures + static_cast<std::size_t>(Devices(env)[group])] = 1;
   }
@@ -276,12 +199,8 @@ void VectorEnv::WriteNodes(std::size_t env) {
 }
 
 std::string VectorEnv::Snapshot(std::size_t env) const {
-  static_assert(std::is_trivially_copyable_v<State>);
   const Env& now = envs_[env];
-  State state;
-  state.problem = problem_;
-  state.groups = groups_;
-  state.devices = devices_;
+  EnvState state;
   state.next_group = now.next_group;
   state.over = now.over ? 1 : 0;
   state.ended = ended_[env];
@@ -289,32 +208,12 @@ std::string VectorEnv::Snapshot(std::size_t env) const {
   state.step_ns = step_ns_[env];
   state.cost = now.cost;
   state.rng = now.rng;
-  std::string text(sizeof(State) + groups_ * sizeof(std::int16_t), '\0');
-  std::memcpy(text.data(), &state, sizeof(State));
-  std::memcpy(text.data() + sizeof(State), Devices(env), groups_ * sizeof(std::int16_t));
-  return text + FingerprintText(text);
+  return SnapshotText(state, problem_, {Devices(env), num_groups()});
 }
 
 void VectorEnv::Restore(std::size_t env, std::string_view snapshot) {
-  const State fresh;
-  State state;
-  std::vector<std::int16_t> devices(groups_);
-  const std::size_t size = sizeof(State) + groups_ * sizeof(std::int16_t);
-  bool good = snapshot.size() > size && snapshot.starts_with(std::string_view(fresh.magic, sizeof(fresh.magic))) &&
-              FingerprintText(snapshot.substr(0, size)) == snapshot.substr(size);
-  if (good) {
-    std::memcpy(static_cast<void*>(&state), snapshot.data(), sizeof(State));
-    std::memcpy(devices.data(), snapshot.data() + sizeof(State), groups_ * sizeof(std::int16_t));
-    good = state.problem == problem_ && state.groups == groups_ && state.devices == devices_ &&
-           state.next_group <= groups_ && state.over <= 1 && state.ended <= 1 && state.fits <= 1 &&
-           state.step_ns >= 0 && std::isfinite(state.cost) && (state.over == 1 || state.next_group < groups_);
-    for (std::size_t group = 0; good && group < groups_; ++group) {
-      const auto device = static_cast<std::size_t>(static_cast<std::uint16_t>(devices[group]));
-      good = device < devices_ && allowed_[group * devices_ + device] != 0;
-    }
-  }
-  if (!good)
-    throw InputError("snapshot", "is not of an environment of this problem, or is damaged (what snapshot() returned)");
+  std::vector<std::int16_t> devices;
+  const EnvState state = ReadSnapshot(snapshot, problem_, &devices);
   Env& now = envs_[env];
   now.rng = state.rng;
   now.next_group = state.next_group;

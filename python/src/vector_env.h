@@ -9,30 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "agents/environment.h"
-#include "agents/reward.h"
 #include "python/src/batch_evaluator.h"
+#include "python/src/vector_problem.h"
 #include "sim/base/rng.h"
 #include "sim/grouping.h"
 
 namespace emplace::python {
-
-// The treatment of an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
-enum class Autoreset : std::uint8_t {
-  kNextStep,  // the next Step() ignores its action and begins an episode
-  kSameStep,  // the Step() that ends it begins the next one; the last observation is in final_nodes()
-  kDisabled,  // it must be reset before the next Step()
-};
-
-struct VectorEnvOptions {
-  std::size_t num_envs = 1;
-  bool whole = false;          // an action is a placement of all groups; else a device for the next group
-  bool random_start = false;   // an episode begins with random devices; else with the first accelerator
-  bool final_reward = false;   // only the last step of an episode has a reward, the cost with a minus
-  double memory_penalty = 10;  // cost of a placement that exceeds memory by the whole memory of a device
-  Autoreset autoreset = Autoreset::kNextStep;
-  std::size_t threads = 1;
-};
 
 // Many environments of one problem, which step together. An episode places the groups one after the other, in
 // topological order, or all at once. Costs are agents::RelativeCost to the first accelerator alone; a step's reward is
@@ -43,14 +25,14 @@ class VectorEnv {
   VectorEnv(std::shared_ptr<const BatchEvaluator> evaluator, const Grouping& grouping, const VectorEnvOptions& options);
 
   std::size_t num_envs() const { return envs_.size(); }
-  std::size_t num_groups() const { return groups_; }
-  std::size_t num_devices() const { return devices_; }
-  std::size_t num_features() const { return kFixedFeatures + devices_; }
+  std::size_t num_groups() const { return problem_.num_groups; }
+  std::size_t num_devices() const { return problem_.num_devices; }
+  std::size_t num_features() const { return kFixedFeatures + num_devices(); }
   const VectorEnvOptions& options() const { return options_; }
-  double baseline_micros() const { return cost_.baseline_micros; }
+  double baseline_micros() const { return problem_.cost.baseline_micros; }
   // [2, edges] between groups, and whether each group may be on each device, [num_groups, num_devices].
-  const std::vector<std::int64_t>& edges() const { return edges_; }
-  std::span<const std::int8_t> allowed() const { return allowed_; }
+  const std::vector<std::int64_t>& edges() const { return problem_.edges; }
+  std::span<const std::int8_t> allowed() const { return problem_.allowed; }
 
   // Begins episodes: of those with mask[env], or of all if the mask is empty. seeds[env], if not negative, seeds the
   // environment's random numbers; `seeds` may be empty.
@@ -87,12 +69,7 @@ class VectorEnv {
     double cost = 0;
     std::uint64_t simulations = 0;
   };
-  // The content of a snapshot besides the devices of the groups.
-  struct State;
 
-  void FillStatic(const agents::Observation& seen);
-  // Tells problems and costs apart: by their devices, options, and what a few placements take and hold.
-  std::uint64_t ProblemNumber(const agents::Observation& seen) const;
   void CheckActions(std::span<const std::int64_t> actions) const;
   void Begin(std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks);
   void Advance(std::size_t env, const std::int64_t* action, BatchEvaluator::Scratch* scratch,
@@ -103,22 +80,16 @@ class VectorEnv {
   void WriteNodes(std::size_t env);
   template <typename Function>
   void ForEach(Function function);
-  float* Node(std::size_t env, std::size_t group) { return nodes_.data() + (env * groups_ + group) * num_features(); }
-  std::int16_t* Devices(std::size_t env) { return placements_.data() + env * groups_; }
-  const std::int16_t* Devices(std::size_t env) const { return placements_.data() + env * groups_; }
+  float* Node(std::size_t env, std::size_t group) {
+    return nodes_.data() + (env * num_groups() + group) * num_features();
+  }
+  std::int16_t* Devices(std::size_t env) { return placements_.data() + env * num_groups(); }
+  const std::int16_t* Devices(std::size_t env) const { return placements_.data() + env * num_groups(); }
 
   std::shared_ptr<const BatchEvaluator> evaluator_;
   Grouping grouping_;
   VectorEnvOptions options_;
-  std::uint64_t problem_ = 0;
-  std::size_t groups_ = 0;
-  std::size_t devices_ = 0;
-  bool has_limits_ = false;
-  agents::RelativeCost cost_;
-  std::vector<std::int16_t> start_;
-  std::vector<float> static_features_;  // [num_groups, 3]
-  std::vector<std::int64_t> edges_;
-  std::vector<std::int8_t> allowed_;
+  VectorProblem problem_;
   std::vector<Env> envs_;
   std::vector<float> nodes_;
   std::vector<float> final_nodes_;

@@ -23,10 +23,24 @@ std::string HeadLine(const StepReport& report) {
   return HeadLine(report.graph, report.cluster, report.engine, report.costs);
 }
 
-void PrintStepReport(std::ostream& out, const StepReport& report) {
+namespace {
+
+void PrintReportHead(std::ostream& out, const StepReport& report) {
   out << HeadLine(report) << '\n';
   out << fmt::format("step time    {}{}\n", HumanReadableMicros(report.step_time_micros),
                      report.fits_memory ? "" : "   DOES NOT FIT in memory");
+}
+
+}  // namespace
+
+void PrintExplanationHead(std::ostream& out, const StepReport& report) {
+  PrintReportHead(out, report);
+  out << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(report.lower_bound_micros),
+                     report.lower_bound_method);
+}
+
+void PrintStepReport(std::ostream& out, const StepReport& report) {
+  PrintReportHead(out, report);
   out << fmt::format("lower bound  {}", HumanReadableMicros(report.lower_bound_micros));
   if (report.lower_bound_micros > 0) {
     out << fmt::format(" ({}; the step takes {:.2f} times that)", report.lower_bound_method,

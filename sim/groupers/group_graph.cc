@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/op_kinds.h"
 
 namespace emplace {
 namespace {
@@ -24,8 +25,7 @@ std::vector<std::uint64_t> KindBits(const Graph& graph) {
     const bool on_all = op.time_micros || (op.queue_times != nullptr && op.queue_times->device_micros);
     const auto device_times =
         op.queue_times == nullptr ? std::span<const KindTime>() : op.queue_times->device_kind_times;
-    if (on_all || (op.kind_times.empty() && device_times.empty()) || op.kind == "input" || op.kind == "variable")
-      continue;
+    if (on_all || (op.kind_times.empty() && device_times.empty()) || IsSourceKind(op.kind)) continue;
     bits[i] = 0;
     for (const auto times : {op.kind_times, device_times}) {
       for (const KindTime& time : times) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/last_wait.h"
 #include "sim/schedule/schedule_messages.h"
 
 namespace emplace {
@@ -243,13 +244,12 @@ void Events::AddFinals() {
 
 // The last dependency of the start of the event; null: none. Among several, those that deliver data come first.
 const Precedence* LastBefore(const std::vector<Event>& events, const Event& event, std::optional<std::size_t> rank) {
-  const Precedence* last = nullptr;
-  const auto end_of = [&events](const Precedence& wait) { return events[wait.before].part.end + wait.pause; };
+  LastWait<const Precedence*, std::pair<Duration, int>> last;
   for (const Precedence& wait : event.waits) {
     if (rank && wait.rank != *rank) continue;
-    if (last == nullptr || std::pair(end_of(wait), last->cause) > std::pair(end_of(*last), wait.cause)) last = &wait;
+    last.Consider(&wait, {events[wait.before].part.end + wait.pause, -static_cast<int>(wait.cause)});
   }
-  return last;
+  return last.what().value_or(nullptr);
 }
 
 std::vector<ScheduleChainPart> FollowChain(const std::vector<Event>& events, Duration step_time) {

@@ -130,6 +130,21 @@ TEST_F(CommandHelpTest, DefaultsAreThoseOfTheFolderThenOfTheUser) {
   }
 }
 
+TEST_F(CommandHelpTest, EveryCommandNamesTheCostsOfTheDefaults) {
+  Emplace("generate rnnlm --set steps=2 --set hidden=64 -o r.json");
+  const std::string on = " r.json --cluster post-8k80";
+  for (const char* const text : {"threads: 1\n", "costs: roofline\n"}) {
+    Write("emplace.yaml", text);
+    EXPECT_THAT(Emplace("inspect" + on).out, ContainsRegex("costs +roofline"));
+    EXPECT_THAT(Emplace("bound" + on).out, HasSubstr("costs roofline"));
+  }
+  Write("emplace.yaml", "costs: measured\n");
+  EXPECT_THAT(Emplace("inspect" + on).out, ContainsRegex("costs +measured\n(.*\n)*no bounds +has no time"));
+  EXPECT_THAT(Emplace("bound" + on).err, HasSubstr("has no time on any device"));
+  EXPECT_THAT(Emplace("inspect g.json --cluster c.yaml").out, ContainsRegex("costs +measured"));
+  EXPECT_THAT(Emplace("bound g.json --cluster c.yaml").out, HasSubstr("costs measured"));
+}
+
 TEST_F(CommandHelpTest, CostsAreMeasuredWhereEveryOpHasATime) {
   EXPECT_THAT(Emplace("simulate g.json --cluster c.yaml --placement p.json").out, HasSubstr("costs measured\n"));
   EXPECT_THAT(Emplace("generate rnnlm --set steps=2 --set hidden=64 -o r.json").err, Not(HasSubstr("error")));

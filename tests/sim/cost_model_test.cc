@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/cost/cost_models.h"
+#include "sim/op_kinds.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -47,6 +48,12 @@ TEST(CostTableTest, AnOpIsAllowedExactlyWhereItHasATime) {
   EXPECT_EQ(costs.Micros(MakeId<OpId>(1), gpu), 2);
   EXPECT_EQ(costs.num_kinds(), 2U);
   EXPECT_EQ(costs.fallback_ops(), 0U);
+}
+
+TEST(CostTableTest, InputsAndVariablesAreSources) {
+  EXPECT_TRUE(IsSourceKind("input"));
+  EXPECT_TRUE(IsSourceKind("variable"));
+  EXPECT_FALSE(IsSourceKind("matmul"));
 }
 
 TEST(CostTableTest, WithoutTakesTimesFromSomeDevicesOnly) {

@@ -66,11 +66,7 @@ class Printer {
 
   void PrintHead() {
     const StepReport& report = e_.report;
-    out_ << HeadLine(report) << '\n';
-    out_ << fmt::format("step time    {}{}\n", HumanReadableMicros(report.step_time_micros),
-                        report.fits_memory ? "" : "   DOES NOT FIT in memory");
-    out_ << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(report.lower_bound_micros),
-                        report.lower_bound_method);
+    PrintExplanationHead(out_, report);
     for (const StepReport::DeviceRow& row : report.devices) {
       if (!row.memory || row.peak <= *row.memory) continue;
       out_ << fmt::format("memory       {} is over by {}\n", Printable(row.name),

@@ -27,6 +27,7 @@
 #include "sim/bounds.h"
 #include "sim/draw/graph_dot.h"
 #include "sim/graph_algorithms.h"
+#include "sim/op_kinds.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/problem.h"
 
@@ -98,7 +99,7 @@ Summary Summarise(const Graph& graph) {
       has_one_time |= op.kind_times.empty() && op.queue_times->device_micros;
     }
     if (has_one_time) ++s.one_time;
-    if (!is_timed && op.kind != "input" && op.kind != "variable") ++s.untimed;
+    if (!is_timed && !IsSourceKind(op.kind)) ++s.untimed;
     s.control_edges += graph.control_consumers(id).size();
     ++class_size[Index(graph.colocation_class(id))];
   }
@@ -154,7 +155,7 @@ std::size_t CountOpsWithoutTime(const Graph& graph, const Cluster& cluster, cons
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
-    if (op.kind == "input" || op.kind == "variable") continue;
+    if (IsSourceKind(op.kind)) continue;
     const auto has_time = [&](const Device& device) {
       return models.model->OpMicros(graph, id, cluster, device.kind) ||
              (models.fallback && models.fallback->OpMicros(graph, id, cluster, device.kind));
@@ -179,7 +180,7 @@ struct ClusterSummary {
 
 ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
-  const experiments::CostsChoice choice = experiments::ResolvedCosts(problem.costs, graph, cluster);
+  const experiments::CostsChoice choice = ChosenCosts(problem, graph, cluster);
   const experiments::CostModels models = experiments::LoadCostModels(choice, "costs");
   experiments::CheckKinds(models, cluster, problem.cluster.name);
   ClusterSummary s;

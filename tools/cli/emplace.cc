@@ -96,6 +96,11 @@ void DescribeDefaults(CLI::App* command) {
   }
 }
 
+[[noreturn]] void RefuseCommand(const std::string& of, const char* given, const std::vector<std::string>& known) {
+  throw InputError("", fmt::format("{}unknown command {} ({}){}", of, Quoted(given), fmt::join(known, ", "),
+                                   DidYouMean(given, known)));
+}
+
 // The parts of a command: as CheckCommand.
 void CheckPart(int argc, char** argv, const CLI::App& command) {
   std::vector<std::string> known;
@@ -109,8 +114,7 @@ void CheckPart(int argc, char** argv, const CLI::App& command) {
     throw InputError(
         "", fmt::format("{}: a command is missing ({}; emplace {} --help)", name, fmt::join(known, ", "), name));
   }
-  throw InputError("", fmt::format("{}: unknown command {} ({}){}", name, Quoted(argv[2]), fmt::join(known, ", "),
-                                   DidYouMean(argv[2], known)));
+  RefuseCommand(name + ": ", argv[2], known);
 }
 
 // CLI11's own message only says that a sub-command is required.
@@ -123,8 +127,7 @@ void CheckCommand(int argc, char** argv, const std::vector<Command>& commands) {
   }
   if (argc < 2) throw InputError("", fmt::format("a command is missing ({}; emplace --help)", fmt::join(known, ", ")));
   if (argv[1][0] == '-') return;
-  throw InputError("", fmt::format("unknown command {} ({}){}", Quoted(argv[1]), fmt::join(known, ", "),
-                                   DidYouMean(argv[1], known)));
+  RefuseCommand("", argv[1], known);
 }
 
 // The unknown arguments, and the option that the first one may be meant to be.

@@ -123,12 +123,16 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
   return parts;
 }
 
-LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
+experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
   experiments::CostsChoice costs = options.costs;
   if (const auto& named = LoadDefaults().costs; named && costs.model.empty() && costs.profile.empty()) {
     costs.model = named->value;
   }
-  costs = experiments::ResolvedCosts(std::move(costs), graph, cluster);
+  return experiments::ResolvedCosts(std::move(costs), graph, cluster);
+}
+
+LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
+  const experiments::CostsChoice costs = ChosenCosts(options, graph, cluster);
   return {experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(costs, "costs"), options.graph.file,
                                  options.cluster.name),
           experiments::CostsText(costs)};

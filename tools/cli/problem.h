@@ -56,6 +56,8 @@ struct LoadedCosts {
   CostTable table;
   std::string text;  // source of op times, for results (experiments::CostsText)
 };
+// Where op times are from: as the options say, else emplace.yaml, else experiments::ResolvedCosts.
+experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 // Throws InputError on a placement that cannot run (sim/placement.h).
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs);

@@ -137,13 +137,8 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const std::opti
   if (const std::string file = FileOf(agents::FindSetting("grouping"), settings); !file.empty()) {
     given = ReadGrouping(*OpenForReading(file, InputKind::kGrouping), file, graph);
   }
-  agents::SearchSpec spec{{},
-                          {.graph = graph,
-                           .cluster = cluster,
-                           .costs = costs,
-                           .grouping = settings.grouping,
-                           .given_grouping = std::move(given),
-                           .max_groups = settings.groups != 0 ? settings.groups : agents::kDefaultGroups}};
+  agents::SearchSpec spec{{}, {.graph = graph, .cluster = cluster, .costs = costs, .given_grouping = std::move(given)}};
+  spec.problem.SetGrouping(settings.grouping, settings.groups);
   static_cast<agents::SearchSettings&>(spec) = settings;
   spec.start.clear();  // FindStart's
   spec.pipeline = schedule;

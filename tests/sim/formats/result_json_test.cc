@@ -115,6 +115,11 @@ TEST(ReportTextTest, TheFirstLineNamesTheCosts) {
   report.step_time_micros = 1500;
   PrintStepReport(text, report);
   EXPECT_EQ(text.str().substr(0, 47), "nmt on desk, engine flow\nstep time    1.500 ms\n");
+  report.lower_bound_method = "path";
+  std::ostringstream head;
+  PrintExplanationHead(head, report);
+  EXPECT_TRUE(head.str().starts_with(text.str().substr(0, 47) + "lower bound  "));
+  EXPECT_TRUE(head.str().ends_with(" (path)\n"));
 }
 
 }  // namespace

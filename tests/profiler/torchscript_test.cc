@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -103,12 +105,13 @@ class TorchVisionSlow : public ::testing::TestWithParam<Network> {
   // The module's file; "" if this machine cannot make it.
   std::string Make(const std::string& name) {
     const std::string python = "/usr/bin/python3";
-    if (std::system((python + " -c 'import torchvision' 2>/dev/null").c_str()) != 0) return "";
     folder_ = std::filesystem::path(::testing::TempDir()) / ("torchvision_" + name);
     std::filesystem::create_directories(folder_);
     const std::string script = std::string(EMPLACE_TEST_SOURCE_DIR) + "/testing/make_torchscript.py";
-    const std::string command = python + " '" + script + "' '" + folder_.string() + "' " + name + " 2>/dev/null";
-    EXPECT_EQ(std::system(command.c_str()), 0);
+    const std::string command = python + " '" + script + "' '" + folder_.string() + "' zeros " + name + " 2>/dev/null";
+    const int status = std::system(command.c_str());
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 127)) return "";
+    EXPECT_EQ(status, 0);
     return (folder_ / (name + ".pt")).string();
   }
   void TearDown() override {

@@ -4,15 +4,22 @@
 Usage: make_torchscript.py FOLDER small        the hand-made modules of tests/profiler/data
        make_torchscript.py FOLDER NETWORK...   resnet50, vgg16, googlenet, densenet121, inception_v3, mobilenet_v3_small
                                                (torchvision's), lstm, encoder
+       make_torchscript.py FOLDER zeros NETWORK...   the same with weights that are zero, which take no seconds to draw
 The weights are random: what a module executes does not depend on them.
+Exit status: 0 done, 77 Python has no torchvision or no PyTorch
 """
 
 import os
 import sys
 from typing import Dict, Tuple
 
-import torch
-from torch import nn
+NO_TORCHVISION = 77
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    sys.exit(NO_TORCHVISION)
 
 
 class Aliases(nn.Module):
@@ -163,7 +170,10 @@ def network(name):
         return Encoder()
     if name == "lstm":
         return Recurrent()
-    import torchvision
+    try:
+        import torchvision
+    except ImportError:
+        sys.exit(NO_TORCHVISION)
 
     options = {"googlenet": {"init_weights": False}, "inception_v3": {"init_weights": False}}.get(name, {})
     return getattr(torchvision.models, name)(weights=None, **options)
@@ -171,6 +181,10 @@ def network(name):
 
 def main(folder, names):
     torch.manual_seed(1)
+    if names[0] == "zeros":
+        names = names[1:]
+        for draw in ("kaiming_normal_", "kaiming_uniform_", "normal_", "trunc_normal_", "uniform_"):
+            setattr(nn.init, draw, lambda array, *_, **__: nn.init.zeros_(array))
     if names == ["small"]:
         modules = {"aliases": Aliases(), "halves": Halves(), "shared": Shared(), "words": Words()}
         modules.update({"arguments": Arguments(), "forked": Forked(), "spectrum": Spectrum()})

@@ -3,8 +3,11 @@
 Checksums and IDs are left out, as they follow from the rest, and lists of records are stored as columns."""
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import lzma
+import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +21,8 @@ FAULTS = (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, IndexError, T
 TABLES = ("episodes", "checks")  # lists of records
 COUNTS = ("episode", "evaluations", "evaluation")  # columns that ascend: stored as differences
 ABSENT = ""  # in a column: the record lacks the value
+# In JSON without blanks: a text, or a number that is no integer.
+TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)')
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0, "dict_size": 1 << 26}]
 
 
@@ -35,10 +40,10 @@ def write_packed(path: Path, experiment: Record, trials: Iterable[tuple[Record, 
 def read_packed(path: Path) -> tuple[Record, list[tuple[Record, Record]]]:
     """The experiment, and trial.json and timing.json of each trial, without checksums, by their IDs. Raises one of
     FAULTS for what write_packed did not write."""
-    content = json.loads(lzma.decompress(path.read_bytes()))
+    content = json.loads(lzma.decompress(path.read_bytes()), object_hook=_with_records)
     if {key: content[key] for key in SCHEMA} != SCHEMA:
         raise ValueError(f"is not {SCHEMA['schema']} of version {SCHEMA['version']}")
-    trials = [(_unpacked(line["trial"]), _unpacked(line["timing"])) for line in content["trials"]]
+    trials = [(line["trial"], line["timing"]) for line in content["trials"]]
     for trial, _ in trials:
         trial["trial"] = fingerprint(trial["spec"])
     return content["experiment"], sorted(trials, key=lambda trial: trial[0]["trial"])
@@ -60,13 +65,13 @@ def unpack(path: Path, runs: Path) -> Path:
 
 def compact(value: Any) -> str:
     """JSON as emplace writes it, of which it takes fingerprints."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{compact(key)}:{compact(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(compact, value)) + "]"
-    if isinstance(value, float):
-        return _shortest(value)
-    return json.dumps(value, ensure_ascii=False)
+    return TEXT_OR_NUMBER.sub(_as_emplace_writes, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _as_emplace_writes(found: re.Match[str]) -> str:
+    text = found[0]
+    # Only these can be shorter in the other form.
+    return _shortest(text) if text[0] != '"' and ("e" in text or "0.000" in text or text.endswith(".0")) else text
 
 
 def fingerprint(value: Any) -> str:
@@ -77,9 +82,10 @@ def fingerprint(value: Any) -> str:
     return f"{result:016x}"
 
 
-def _shortest(value: float) -> str:
+@functools.lru_cache(maxsize=1 << 16)
+def _shortest(number: str) -> str:
     """The shorter of the number with and without an exponent, as C++'s to_chars has it."""
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    sign, digits, exponent = Decimal(number).normalize().as_tuple()
     first, *rest = map(str, digits)
     power = exponent + len(rest)
     scientific = f"{'-' * sign}{first}{'.' if rest else ''}{''.join(rest)}e{'-' if power < 0 else '+'}{abs(power):02}"
@@ -103,10 +109,11 @@ def _packed(value: Any, key: str) -> Any:
     return value
 
 
-def _unpacked(value: Any, key: str = "") -> Any:
-    if isinstance(value, dict):
-        return _as_records(value) if key in TABLES else {key: _unpacked(item, key) for key, item in value.items()}
-    return [_unpacked(item) for item in value] if isinstance(value, list) else value
+def _with_records(content: Record) -> Record:
+    for key in TABLES:
+        if isinstance(content.get(key), dict):
+            content[key] = _as_records(content[key])
+    return content
 
 
 def _as_columns(records: list[Record]) -> dict[str, list[Any]]:
@@ -120,14 +127,13 @@ def _as_columns(records: list[Record]) -> dict[str, list[Any]]:
 
 def _as_records(columns: dict[str, list[Any]]) -> list[Record]:
     for key in filter(columns.__contains__, COUNTS):
-        for row in range(1, len(columns[key])):
-            columns[key][row] += columns[key][row - 1]
+        columns[key] = list(itertools.accumulate(columns[key]))
+    places = [key.rpartition(".")[::2] for key in columns]
     records: list[Record] = []
     for values in zip(*columns.values(), strict=True):
         record: Record = {}
-        for key, value in zip(columns, values):
+        for (place, name), value in zip(places, values):
             if value != ABSENT:
-                place, _, name = key.rpartition(".")
                 (record.setdefault(place, {}) if place else record)[name] = value
         records.append(record)
     return records

@@ -272,14 +272,19 @@ class SlowSchedule {
   std::int64_t Start(std::size_t rank, std::size_t index) const { return times_[starts_[rank][index]]; }
 
   std::int64_t Peak(std::size_t rank) const {
+    struct Span {
+      std::int64_t from, to, bytes;
+    };
+    std::vector<Span> spans;
+    for (const Held& held : held_) {
+      std::int64_t to = 0;
+      for (const std::size_t end : held.to) to = std::max(to, times_[end]);
+      if (held.rank == rank) spans.push_back({times_[held.from], to, held.bytes});
+    }
     std::int64_t peak = 0;
-    for (const std::int64_t moment : times_) {
+    for (const auto& [moment, end, bytes] : spans) {  // the sum grows nowhere else
       std::int64_t sum = 0;
-      for (const Held& held : held_) {
-        std::int64_t to = 0;
-        for (const std::size_t end : held.to) to = std::max(to, times_[end]);
-        if (held.rank == rank && times_[held.from] <= moment && moment < to) sum += held.bytes;
-      }
+      for (const Span& span : spans) sum += span.from <= moment && moment < span.to ? span.bytes : 0;
       peak = std::max(peak, sum);
     }
     return peak + model_.ranks[rank].held.count;

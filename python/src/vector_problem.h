@@ -11,7 +11,7 @@
 
 namespace emplace::python {
 
-// What happens to an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
+// The treatment of an environment whose episode has ended. Source: Gymnasium 1.1, AutoresetMode.
 enum class Autoreset : std::uint8_t {
   kNextStep,  // the next Step() ignores its action and begins an episode
   kSameStep,  // the Step() that ends it begins the next one; the last observation is in final_nodes()

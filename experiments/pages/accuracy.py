@@ -37,7 +37,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
         name: (read_validation(day_before, name), read_validation(day_before, name + ".rerun")) for name in NETWORKS
     }
     errors = accuracy_table().errors
-    main = [["network", "predicted by", "median", "90th percentile", "Spearman"]]
+    main = [["model", "predicted by", "median", "90th percentile", "Spearman"]]
     for name, title in NETWORKS.items():
         rerun = before[name][1]["summary"]["rerun"]
         main += error_rows(errors, f"{title}, {ops_of(name):,} ops", runs[name], rerun)
@@ -48,7 +48,7 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     tables = {
         "main": markdown(main, left=2),
         "modules": markdown(modules, left=2),
-        "speeds": speed_table({title: runs[name] for name, title in NETWORKS.items()}, "network"),
+        "speeds": speed_table({title: runs[name] for name, title in NETWORKS.items()}, "model"),
         "module_speeds": speed_table({title: runs[name] for name, title in MODULES.items()}, "module"),
         "before": before_table(before),
         "best": best_table(before),
@@ -101,7 +101,7 @@ def speed_table(runs: dict[str, _Run], what: str) -> list[str]:
 
 
 def before_table(before: dict[str, tuple[_Run, _Run]]) -> list[str]:
-    table = [["network", "first run", "110 minutes later", "*the machine: the first run, of the second*"]]
+    table = [["model", "first run", "110 minutes later", "*the machine: the first run, of the second*"]]
     for name, title in NETWORKS.items():
         first, later = (run["summary"] for run in before[name])
         cells = [of_errors(found) for found in (first["interleaved"], later["interleaved"], later["rerun"])]
@@ -115,7 +115,7 @@ def of_errors(found: dict[str, float]) -> str:
 
 
 def best_table(before: dict[str, tuple[_Run, _Run]]) -> list[str]:
-    table = [["network", "best placement, first run", "110 minutes later", "the simulator says"]]
+    table = [["model", "best placement, first run", "110 minutes later", "the simulator says"]]
     for name, title in NETWORKS.items():
         cells = []
         for run in before[name]:

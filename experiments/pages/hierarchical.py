@@ -104,7 +104,7 @@ def claims_of(table: PaperTable, source: Source) -> list[Claim]:
 
 
 def main_table(of: PaperTable) -> list[str]:
-    table = [["network, GPUs", *AGENTS.values(), "lower bound"]]
+    table = [["model, GPUs", *AGENTS.values(), "lower bound"]]
     for key, row in ROWS.items():
         texts, values = [], []
         for agent in AGENTS:
@@ -151,7 +151,7 @@ def main_figures(table: PaperTable) -> dict[str, Value]:
 def end_table(of: PaperTable) -> tuple[list[str], dict[str, Value]]:
     """Where policies end: means over seeds."""
     table = [
-        ["network", "settings", "entropy", "gradient's norm", "ties", "settled", "drawn at first, at last", "likeliest"]
+        ["model", "settings", "entropy", "gradient's norm", "ties", "settled", "drawn at first, at last", "likeliest"]
     ]
     figures: dict[str, Value] = {"settled": 0}
     for row, title in ((key, row.title.rpartition(", ")[0]) for key, row in ROWS.items()):

@@ -118,7 +118,7 @@ def improvement(trial: Trial, episodes: Sequence[dict]) -> float:
 
 def ops_table(archive: Archive) -> tuple[list[str], dict[str, Value]]:
     published = [figure for figure in read_published("placeto") if figure.metric == "ops"]
-    table = [["network", "ours", "published (A.2)"]]
+    table = [["model", "ours", "published (A.2)"]]
     differences = []
     for title, condition in COUNTED.items():
         trial = archive.where("agent.label=single device", condition)[0]

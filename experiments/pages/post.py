@@ -182,7 +182,7 @@ def drawn_at(trial: Trial, samples: int) -> float:
 
 
 def main_table(runs: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
-    table = [["network, GPUs", *(AGENTS[agent] for agent in MAIN), "HEFT, ops", "search, ops", "lower bound"]]
+    table = [["model, GPUs", *(AGENTS[agent] for agent in MAIN), "HEFT, ops", "search, ops", "lower bound"]]
     for row, of in ROWS.items():
         texts, values = [], []
         for agent in MAIN:
@@ -198,7 +198,7 @@ def main_table(runs: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
 
 def parts_table(cells: dict[tuple[str, str], Cell]) -> list[str]:
     agents = [part + tuned for tuned in ("", ", tuned") for part in PARTS]
-    table = [["network, GPUs", *(AGENTS[agent] for agent in agents)]]
+    table = [["model, GPUs", *(AGENTS[agent] for agent in agents)]]
     for row, of in ROWS.items():
         values = [cells[row, agent].mean for agent in agents]
         table.append([of.title, *bold_best([number(value) for value in values], values)])
@@ -210,7 +210,7 @@ def mean_table(means: dict[tuple[str, str], float | None], trials: dict[str, Tri
     lacking = {trial.label for of_row in trials.values() for trial in of_row if trial.best is None}
     everywhere = [agent for agent in AGENTS if agent not in lacking and all(means[row, agent] for row in ROWS)]
     agents = sorted(everywhere, key=lambda agent: fmean(means[row, agent] for row in ROWS))
-    table = [["agent", "mean of the 11 rows, ms", "of the eight networks, each over its numbers of GPUs, ms"]]
+    table = [["agent", "mean of the 11 rows, ms", "of the eight models, each over its numbers of GPUs, ms"]]
     for agent in agents:
         rows = fmean(means[row, agent] for row in ROWS)
         table.append([AGENTS[agent], number(rows), number(report.cell("step_time", agent, "overall").mean)])
@@ -238,7 +238,7 @@ def drawn_picture(trials: dict[str, Trials]) -> str:
 
 
 def drawn_table(drawn: dict[tuple[str, str, int], float]) -> list[str]:
-    table = [["network, GPUs", "method", *(f"{samples:,}" for samples in SAMPLES)]]
+    table = [["model, GPUs", "method", *(f"{samples:,}" for samples in SAMPLES)]]
     for row in SHOWN:
         columns = []
         for samples in SAMPLES:

@@ -92,9 +92,9 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]], di
     folder = source.path("reality")
     figures: dict[str, Value] = {}
     tables: dict[str, list[str]] = {}
-    columns = ["network", "placements", "Spearman", "of the machine", "pairs apart", "as simulated"]
+    columns = ["model", "placements", "Spearman", "of the machine", "pairs apart", "as simulated"]
     summary = [[*columns, "certainly apart", "as simulated"]]
-    against = [["network", "faster in the simulator", "faster for real", "by, %"]]
+    against = [["model", "faster in the simulator", "faster for real", "by, %"]]
     panels = []
     for name, title in NETWORKS.items():
         cases, of = read(name, folder)

@@ -68,10 +68,10 @@ COMPARED = [
     ),
 ]
 NOTHING, ITSELF = "nothing", "itself"
-OF_ANOTHER_GPU = ("three networks on H100", "linear, RTX 2080 Ti", "DLRM, V100", "eager_trace, B200")
+OF_ANOTHER_GPU = ("three models on H100", "linear, RTX 2080 Ti", "DLRM, V100", "eager_trace, B200")
 SOURCES = {  # short names of the traces that operators' times are carried over from
     NOTHING: (),
-    "three networks on H100": ("Qwen 1.5", "ViT", "BERT small"),
+    "three models on H100": ("Qwen 1.5", "ViT", "BERT small"),
     "linear, RTX 2080 Ti": ("linear",),
     "DLRM, V100": ("DLRM rank 0",),
     "eager_trace, B200": ("eager_trace",),
@@ -81,9 +81,9 @@ SOURCES = {  # short names of the traces that operators' times are carried over 
 }
 # What each trace is scaled from, in the order of the page.
 SCALED = {
-    "eager_trace": (NOTHING, "three networks on H100", "linear, RTX 2080 Ti", "DLRM, V100", ITSELF),
-    "linear": (NOTHING, "three networks on H100", "DLRM, V100", "eager_trace, B200", ITSELF),
-    "DLRM rank 0": (NOTHING, "three networks on H100", "linear, RTX 2080 Ti", "eager_trace, B200", ITSELF),
+    "eager_trace": (NOTHING, "three models on H100", "linear, RTX 2080 Ti", "DLRM, V100", ITSELF),
+    "linear": (NOTHING, "three models on H100", "DLRM, V100", "eager_trace, B200", ITSELF),
+    "DLRM rank 0": (NOTHING, "three models on H100", "linear, RTX 2080 Ti", "eager_trace, B200", ITSELF),
     "Qwen 1.5": (NOTHING, "DLRM, V100", "eager_trace, B200", "linear, RTX 2080 Ti", "ViT and BERT, H100 too"),
     "ViT": (NOTHING, "DLRM, V100", "eager_trace, B200", "linear, RTX 2080 Ti", "Qwen and BERT, H100 too"),
     "BERT small": (NOTHING, "DLRM, V100", "eager_trace, B200", "linear, RTX 2080 Ti", "Qwen and ViT, H100 too"),

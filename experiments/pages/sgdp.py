@@ -130,7 +130,7 @@ def claims_of(table: PaperTable) -> list[Claim]:
 
 
 def main_table(of: PaperTable, on_ops: dict[str, Trials]) -> list[str]:
-    table = [["network, GPUs", *(AGENTS[agent] for agent in MAIN), "search, ops", "lower bound"]]
+    table = [["model, GPUs", *(AGENTS[agent] for agent in MAIN), "search, ops", "lower bound"]]
     for row in ROWS:
         texts = [of.text(row, agent, MISSING, spread=agent == BEST) for agent in MAIN]
         search = on_ops[row].where("agent.label=search on ops")
@@ -186,7 +186,7 @@ def learned_table(table: PaperTable) -> list[str]:
 
 
 def context_table(table: PaperTable) -> list[str]:
-    rows = [["network, GPUs", *(AGENTS[agent] for agent in VARIANTS)]]
+    rows = [["model, GPUs", *(AGENTS[agent] for agent in VARIANTS)]]
     for row in ROWS:
         values = [table.cells[row, agent].mean for agent in VARIANTS]
         rows.append([ROWS[row].title, *bold_best([number(value) for value in values], values)])
@@ -257,7 +257,7 @@ def context_picture(table: PaperTable) -> str:
     heights = [y for mark in marks if isinstance(mark, Point) for y in (mark.low, mark.high)]
     panel = Panel(
         "over SGDP's step time",
-        Axis("network, in the order of the table", 0.4, len(ROWS) + 1.6, names=names),
+        Axis("model, in the order of the table", 0.4, len(ROWS) + 1.6, names=names),
         Axis("less is better", *around([*heights, 1.0])),
         marks,
     )

@@ -35,7 +35,7 @@ def instance(name: str, value: Any, kind: type) -> Any:
 
 
 def integer(name: str, value: Any, low: int, high: int = 2**62, allowed: str = "") -> int:
-    """A whole number from low to high; no truth value, and no fraction, not even 2.0."""
+    """An integer from low to high; neither a bool nor a float, not even 2.0."""
     words = allowed or f"an integer from {low}" + (f" to {high}" if high < 2**62 else "")
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         refuse(name, value, words)
@@ -65,7 +65,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def text(name: str, value: Any) -> str:
-    """A text of Unicode characters, without the NUL that would end it elsewhere."""
+    """A string of Unicode characters without NUL."""
     if not isinstance(value, str) or "\0" in value or not _is_unicode(value):
         refuse(name, value, "a text without NUL")
     return value
@@ -82,7 +82,7 @@ def texts(name: str, values: Any) -> list[str]:
 
 
 def path(name: str, value: Any, *, may_be_empty: bool = False) -> Any:
-    """The name of a file, which is a text or an os.PathLike of one, as the core takes it."""
+    """The name of a file, a string or os.PathLike, in the form that the core accepts."""
     try:
         given = os.fspath(value)
     except TypeError:
@@ -109,7 +109,7 @@ def settings(name: str, value: Any) -> dict[str, str]:
 
 
 def integers(name: str, values: Any, low: int = -2**63, high: int = 2**63 - 1) -> Any:
-    """An array of int64 in C order. Fractions, truth values and texts are not integers."""
+    """An array of int64 in C order. Floats, bools and strings are not integers."""
     array = _array(name, values, "iu", "integers")
     if array.size > 0 and not (low <= int(array.min()) and int(array.max()) <= high):
         bad = int(array.min()) if int(array.min()) < low else int(array.max())
@@ -163,7 +163,7 @@ def _is_unicode(value: str) -> bool:
 
 
 def _printable(value: str) -> str:
-    """On one line, with nothing that moves a terminal's cursor."""
+    """The text on one line, without characters that move a terminal's cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
 
 

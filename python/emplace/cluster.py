@@ -13,7 +13,7 @@ from emplace.graph import Graph
 
 
 class Cluster:
-    """Devices and the links between them. A device's number is its place in the list."""
+    """Devices and the links between them. The number of a device is its position in the list."""
 
     __slots__ = ("_cluster",)
 
@@ -72,7 +72,7 @@ class Cluster:
 
     @property
     def bandwidth_gb_per_s(self) -> npt.NDArray[np.float64]:
-        """(devices, devices): from row to column; 0 where there is no link, and on the diagonal."""
+        """(devices, devices): from row to column; 0 without a link, and on the diagonal."""
         return self._cluster.bandwidth_gb_per_s
 
     @property
@@ -91,7 +91,7 @@ class Costs:
 
     def __init__(self, graph: Graph, cluster: Cluster, model: str = "", *, profile: str | os.PathLike[str] = "",
                  tf32: str = "") -> None:
-        """model: measured (the graph's own times) or roofline; beside a profile, for the ops that it lacks. "": measured if
+        """model: measured (the graph's own times) or roofline; with a profile, for the ops that it lacks. "": measured if
         every op has a time, else roofline; none beside a profile.
 
         profile: a profile.json. tf32: of roofline, which f32 products devices compute in TF32: none, convolutions or
@@ -112,17 +112,17 @@ class Costs:
 
     @property
     def text(self) -> str:
-        """Where times come from, as results say it."""
+        """The source of the times, as in results."""
         return self._costs.text
 
     @property
     def fallback_ops(self) -> int:
-        """Ops that the profile lacks."""
+        """The number of ops that the profile lacks."""
         return self._costs.fallback_ops
 
     @property
     def time_us(self) -> npt.NDArray[np.float64]:
-        """(ops, devices), a new array; NaN where an op may not go."""
+        """(ops, devices), a new array; NaN where an op cannot run."""
         return self._costs.micros(self._cluster._cluster)
 
     def __repr__(self) -> str:

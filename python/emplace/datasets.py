@@ -1,4 +1,4 @@
-"""Graphs to place: networks, families, other projects' files, and the library of instances."""
+"""Graphs to place: models, families, other projects' files, and the library of instances."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from emplace.simulator import Simulator
 
 
 def generate(model: str, settings: Mapping[str, Any] | None = None, **more: Any) -> Graph:
-    """The training graph of a network, of emplace.names("models"), with its settings: generate("nmt", layers=2)."""
+    """The training graph of a model of emplace.names("models"), with its options: generate("nmt", layers=2)."""
     chosen = {**_check.settings("settings", settings), **_check.settings("settings", more)}
     return Graph(_core.generate(_check.text("model", model), chosen))
 
 
 @dataclass(frozen=True)
 class FamilyMember:
-    """A graph of a family. training: of the half for training agents. num_groups: what its grouping is to have."""
+    """A graph of a family. training: belongs to the half for training agents. num_groups: number of groups to use."""
     graph: Graph
     training: bool
     num_groups: int
@@ -31,7 +31,7 @@ class FamilyMember:
 
 
 def family(name: str, seed: int = 1) -> list[FamilyMember]:
-    """The 32 graphs of a family, of emplace.names("datasets"), that the seed draws."""
+    """The 32 graphs of a family of emplace.names("datasets"), generated from the seed."""
     return [FamilyMember(Graph(graph), training, groups, drawn)
             for graph, training, groups, drawn in _core.family(_check.text("name", name),
                                                                 _check.integer("seed", seed, 0, _check.SEED))]
@@ -39,8 +39,8 @@ def family(name: str, seed: int = 1) -> list[FamilyMember]:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file of another project held. placement: int16 (ops,). notes: what was left out. unexplained_percent: of a
-    trace with times, 100 * (measured - simulated) / measured of the step."""
+    """The content of a file of another project. placement: int16 (ops,). notes: omissions. unexplained_percent: for a
+    trace with times, 100 * (measured - simulated) / measured of the step time."""
     graph: Graph
     cluster: Cluster | None
     placement: npt.NDArray[np.int16] | None
@@ -55,7 +55,7 @@ def import_files(*paths: str | os.PathLike[str], format: str = "", min_attribute
                  times: str | os.PathLike[str] = "", inputs: Sequence[str] = (), step: str = "", nodes: int = 1,
                  cluster: str | os.PathLike[str] = "", comm_groups: str | os.PathLike[str] = "", nvlink: str = "",
                  training: str = "") -> Imported:
-    """Reads another project's profile, trace or network, as `emplace import` does.
+    """Reads another project's profile, trace or model, like `emplace import`.
 
     format: of emplace.names("importers"); found from the content by default. training: an optimizer (sgd, momentum,
     rmsprop or adam), which makes a training step of a forward graph. step: of a trace of several steps, "N" of
@@ -79,7 +79,7 @@ def import_files(*paths: str | os.PathLike[str], format: str = "", min_attribute
 
 def transform(graph: Graph, *, data_parallel: int = 1, tensor_parallel: int = 1, expert_parallel: int = 1,
               recompute: str = "", bucket_mib: float = 25, shard_optimizer: bool = False) -> Graph:
-    """The graph of all ranks, or with recomputation, as `emplace transform` makes it."""
+    """The graph of all ranks, or with recomputation, like `emplace transform`."""
     ranks = {"data_parallel": data_parallel, "tensor_parallel": tensor_parallel, "expert_parallel": expert_parallel}
     return Graph(_core.transform(_check.instance("graph", graph, Graph)._graph,
                                  **{name: _check.integer(name, value, 1) for name, value in ranks.items()},
@@ -90,7 +90,7 @@ def transform(graph: Graph, *, data_parallel: int = 1, tensor_parallel: int = 1,
 
 @dataclass(frozen=True)
 class LibraryInstance:
-    """A placement problem that never changes. Times in ns; None where nothing is known yet."""
+    """A frozen placement problem. Times in ns; None if nothing is known yet."""
     name: str
     tier: str
     ops: int
@@ -98,7 +98,7 @@ class LibraryInstance:
     lower_bound_ns: int | None
 
     def load(self) -> Simulator:
-        """Its simulator; graph, cluster and costs are attributes of it."""
+        """The simulator, with graph, cluster and costs as attributes."""
         graph, cluster, costs = _core.library_problem(self.name)
         wrapped = Cluster("", _core_cluster=cluster)
         return Simulator(Graph(graph), wrapped, Costs._of(costs, wrapped))
@@ -118,7 +118,7 @@ def library(name: str | None = None) -> Any:
 
 
 def names(topic: str) -> dict[str, str]:
-    """Names and what they are, of agents, models, datasets, clusters, engines, rewards, groupers, cost-models or
+    """Names and descriptions of agents, models, datasets, clusters, engines, rewards, groupers, cost-models or
     importers."""
     return dict(_core.list_rows(_check.text("topic", topic)))
 

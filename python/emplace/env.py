@@ -1,4 +1,4 @@
-"""Environments for reinforcement learning, after Gymnasium's interface, which is used where it is installed.
+"""Environments for reinforcement learning, with the interface of Gymnasium, which is used if it is installed.
 
 An observation is a dictionary of arrays:
 
@@ -43,7 +43,7 @@ try:
 except ImportError:
 
     class AutoresetMode(enum.Enum):
-        """What happens to an environment whose episode has ended, as Gymnasium 1.1 names it."""
+        """The treatment of an environment whose episode has ended, with the names of Gymnasium 1.1."""
         NEXT_STEP = "NextStep"
         SAME_STEP = "SameStep"
         DISABLED = "Disabled"
@@ -121,11 +121,11 @@ class PlacementEnv(_EnvBase):
 
     @property
     def placement(self) -> npt.NDArray[np.int16]:
-        """(groups,): the present devices."""
+        """(groups,): the current devices."""
         return self._core.placements[0].copy()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode. Without a seed, random numbers go on from the last one."""
+        """Begins an episode. Without a seed, the random number generator continues."""
         if seed is not None:
             seed = _seed("seed", seed)
         if not (options is None or isinstance(options, dict)):
@@ -149,11 +149,14 @@ class PlacementEnv(_EnvBase):
         return self._observe(), float(self._core.rewards[0]), bool(self._core.ended[0]), False, self._info()
 
     def snapshot(self) -> bytes:
-        """The whole state, random numbers included, for restore() here or in another environment of the problem."""
+        """The complete state, including the random number generator.
+
+        It can be restored here, or in another environment of the same problem.
+        """
         return self._core.snapshot(0)
 
     def restore(self, snapshot: bytes) -> Any:
-        """Goes back to a snapshot; returns the observation there."""
+        """Restores a snapshot and returns its observation."""
         self._core.restore(0, _snapshot(snapshot))
         self._seeded = True
         return self._observe()
@@ -210,17 +213,17 @@ class VectorEnv(_VectorBase):
 
     @property
     def placements(self) -> npt.NDArray[np.int16]:
-        """(num_envs, groups): the present devices."""
+        """(num_envs, groups): the current devices."""
         return self._core.placements.copy()
 
     @property
     def simulations(self) -> int:
-        """Steps that were simulated so far, of all environments."""
+        """The number of steps simulated so far, over all environments."""
         return self._core.simulations
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
               ) -> tuple[Any, dict[str, Any]]:
-        """Begins episodes: of all, or of those in options["reset_mask"], bool (num_envs,).
+        """Begins episodes: in all environments, or in those of options["reset_mask"], bool (num_envs,).
 
         seed: of the first environment, the next one has the next number; or one for each.
         """
@@ -258,16 +261,16 @@ class VectorEnv(_VectorBase):
         return (self._observe(), self._core.rewards.copy(), ended, np.zeros(self.num_envs, np.bool_), info)
 
     def snapshot(self, env: int) -> bytes:
-        """The whole state of one environment, random numbers included."""
+        """The complete state of one environment, including its random number generator."""
         return self._core.snapshot(_check.integer("env", env, 0, self.num_envs - 1))
 
     def restore(self, env: int, snapshot: bytes) -> None:
-        """Takes one environment back to a snapshot, also one of another environment. See observe()."""
+        """Restores a snapshot, which may be of another environment, in one environment. See observe()."""
         self._core.restore(_check.integer("env", env, 0, self.num_envs - 1), _snapshot(snapshot))
         self._seeded = True
 
     def observe(self) -> Any:
-        """The present observations."""
+        """The current observations."""
         return self._observe()
 
     def close(self, **kwargs: Any) -> None:

@@ -31,7 +31,7 @@ class AccuracyTest(unittest.TestCase):
     def test_the_best_placement_is_one_that_ran(self):
         self.assertEqual(best_of(RUN)["label"], "fast")
         self.assertEqual(says(RUN), 1.86)
-        self.assertIn("| RNNLM | 1.50 | 1.40 to 1.60 | 1.86 | 1.02 | 1.10 |", speed_table({"RNNLM": RUN}, "network"))
+        self.assertIn("| RNNLM | 1.50 | 1.40 to 1.60 | 1.86 | 1.02 | 1.10 |", speed_table({"RNNLM": RUN}, "model"))
 
     def test_errors_are_in_percent(self):
         errors = {"median_step_error": 0.0166, "p90_step_error": 0.0614, "spearman": 0.98529}

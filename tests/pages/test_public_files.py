@@ -41,7 +41,7 @@ class ReplayTest(unittest.TestCase):
         table = REPLAY.scaled_table(Checks())
         self.assertEqual(table[2], "| eager_trace, B200 | 3 | nothing | 0.50 | 50 | 50 | 100 | -5.00 |")
         self.assertEqual(table[7], "| linear, RTX 2080 Ti | 3 | nothing | 0.50 | 50 | 50 | 100 | |")
-        self.assertEqual(table[8], "| | | three networks on H100 | 0.90 | 10 | 10 | 20 | |")
+        self.assertEqual(table[8], "| | | three models on H100 | 0.90 | 10 | 10 | 20 | |")
 
     def test_traces_of_other_gpus_are_counted_apart(self):
         figures = REPLAY.scaled_figures(Checks())

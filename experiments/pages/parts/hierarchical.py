@@ -64,7 +64,7 @@ def grouping(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "random groups, published settings": earlier.where("agent.label=random grouping"),
         "learned groups, published settings": earlier.where("agent.label=hierarchical"),
     }
-    table = [["network, GPUs", "random groups, published", *sides]]
+    table = [["model, GPUs", "random groups, published", *sides]]
     figures = {**run_figures(archive, "groups"), **run_figures(earlier, "grouping")}
     figures["grouping.certain"] = sum(last_entropy(trial) < 0.1 for trial in earlier.trials)
     figures["grouping.tied"] = len(earlier.trials) - figures["grouping.certain"]

@@ -80,7 +80,7 @@ def batch(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     together, alone = batches(source)
     runs, joint = by_network(alone), by_network(together)
     others = ["expert", "random walk", "annealing"]
-    table = [["network", "one policy each", "one for all, %", "published gain", *others]]
+    table = [["model", "one policy each", "one for all, %", "published gain", *others]]
     figures = run_figures(source.archive("sgdp_batch"), "batch")
     ahead = behind = 0
     for row, published in TABLE_2.items():
@@ -119,7 +119,7 @@ def several_claims(source: Source) -> list[Claim]:
     return [
         Claim(
             "batch",
-            "one policy for eleven networks is better than eleven policies",
+            "one policy for eleven models is better than eleven policies",
             "−15 to 5 %",
             effect(together, of(BEST), graph=network, row=network),
             expected=fmean(log_change(-gain) for gain in gains),
@@ -127,7 +127,7 @@ def several_claims(source: Source) -> list[Claim]:
         claim("zero", "zero-shot: faster than experts", "over 10 %", "zero-shot", "expert", expected=log_change(-10)),
         claim(
             "zero_alone",
-            "zero-shot: as fast as a policy of the network alone",
+            "zero-shot: as fast as a policy of the model alone",
             "3.7 % slower",
             "zero-shot",
             BEST,
@@ -136,7 +136,7 @@ def several_claims(source: Source) -> list[Claim]:
         claim("tuned", "fine-tuned: faster than experts", "yes", "fine-tuned", "expert"),
         claim(
             "tuned_alone",
-            "fine-tuned: as fast as a policy of the network alone",
+            "fine-tuned: as fast as a policy of the model alone",
             "1.2 % slower",
             "fine-tuned",
             BEST,
@@ -166,7 +166,7 @@ def time_of(trial: Trial) -> float | None:
 def transfer(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     moved = transferred(source)
     alone = by_network(batches(source)[1])
-    table = [["network", "zero-shot", "and ten samples", "fine-tuned", "alone", "expert", "one GPU"]]
+    table = [["model", "zero-shot", "and ten samples", "fine-tuned", "alone", "expert", "one GPU"]]
     figures = run_figures(source.archive("sgdp_transfer"), "transfer")
     on_one = fitting = 0
     for row in TRANSFERRED:
@@ -216,7 +216,7 @@ def ops_trials(source: Source) -> dict[str, Trials]:
 
 def ops_table(on_ops: dict[str, Trials], groups: PaperTable) -> list[str]:
     """Table 1 on ops, beside SGDP on groups."""
-    table = [["network, GPUs", "ops", "SGDP, ops", "CPU s", "SGDP, groups", "expert, ops", "search, ops"]]
+    table = [["model, GPUs", "ops", "SGDP, ops", "CPU s", "SGDP, groups", "expert, ops", "search, ops"]]
     for row, trials in on_ops.items():
         of = {agent: Trials(trial for trial in trials if trial.label == agent) for agent in OPS_AGENTS}
         means = {agent: of[agent].mean() for agent in OPS_AGENTS}

@@ -80,7 +80,7 @@ TEST_F(PlaceTest, NothingThatFitsIsAnHonestNoAndNoFile) {
   const Ran ran = Place("local_search", "-o best.json --timeline t.json");
   EXPECT_EQ(ran.status, 1);
   EXPECT_TRUE(IsOneLine(ran.err));
-  EXPECT_NE(ran.err.find("nothing that fits was found"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("no placement that fits was found"), std::string::npos) << ran.err;
   EXPECT_EQ(ran.out, "");
   EXPECT_EQ(Names(), "c.yaml g.json p.json ");
 }

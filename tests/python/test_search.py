@@ -65,7 +65,7 @@ class PlaceTest(Case):
             self.assertTrue(os.path.exists(path))
             again = emplace.place(simulator, "annealing", evaluations=100, checkpoint=path)
             self.assertEqual(first.placement.tobytes(), again.placement.tobytes())
-            self.assert_refused("is of another search", emplace.place, simulator, "annealing", evaluations=101,
+            self.assert_refused("belongs to another search", emplace.place, simulator, "annealing", evaluations=101,
                                 checkpoint=path)
 
     def test_learning_agents(self):

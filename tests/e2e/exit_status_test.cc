@@ -65,7 +65,7 @@ TEST_F(ExitStatusTest, TheTableHasEveryStatus) {
   EXPECT_EQ(FirstCells("## Exit statuses"), (std::set<std::string>{"0", "1", "2", "70", "71", "128 + N"}));
 }
 
-// Each row of "These commands can say no" is tried here, or in the test that is named.
+// Each row of "These commands can exit with status 1" is tried here, or in the test that is named.
 TEST_F(ExitStatusTest, CommandsThatSayNoExitWithOne) {
   std::set<std::string> tried = {"validate",        // ValidateTest.TheBoundIsOnTheMedianErrorLengthy
                                  "replay",          // ReplayTest
@@ -89,7 +89,7 @@ TEST_F(ExitStatusTest, CommandsThatSayNoExitWithOne) {
     EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
     tried.insert(command);
   }
-  EXPECT_EQ(FirstCells("These commands can say no"), tried);
+  EXPECT_EQ(FirstCells("These commands can exit with status 1"), tried);
   EXPECT_EQ(Emplace("simulate" + problem + "--placement p.json").status, 0);
   EXPECT_EQ(Emplace("explain" + problem + "--placement p.json").status, 0);
 }

@@ -166,7 +166,7 @@ TEST_F(ObjectiveCommandTest, NothingThatIsAPipelineIsAnHonestNo) {
 )");
   const Ran ran = Place("--agent blocks --schedule gpipe --micro-batches 2");
   EXPECT_EQ(ran.status, 1);
-  EXPECT_NE(ran.err.find("nothing that is a pipeline for gpipe and fits was found"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("no placement that is a pipeline for gpipe and fits was found"), std::string::npos) << ran.err;
 }
 
 }  // namespace

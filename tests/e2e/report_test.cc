@@ -237,7 +237,7 @@ TEST_F(ReportTest, AbandonedTrialsCanBeLeftOutLengthy) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(Read("some.md"), HasSubstr("- Left out: 1 trial that the experiment no longer has."));
   EXPECT_THAT(Read("some.md"), HasSubstr("1 trial finished"));
-  EXPECT_THAT(Read("some.md"), HasSubstr("blocks has no rival here"));
+  EXPECT_THAT(Read("some.md"), HasSubstr("blocks is the only agent here"));
   // The copy of the experiment in the folder gives the same report.
   EXPECT_EQ(Emplace("report r --experiment r/quick/experiment.json -o copy.html").status, 0);
   EXPECT_EQ(Read("copy.md"), Read("some.md"));

@@ -218,7 +218,7 @@ class HostileTest(AgentCase):
         for name in ("Hang", "StopSelf"):
             status, err, seconds = self.results[name]
             self.assertEqual((status, err.count("\n")), (2, 1), err)
-            self.assertRegex(err, f"hostile_agents:{name}: did not respond for 5 s after the search was to end")
+            self.assertRegex(err, f"hostile_agents:{name}: did not respond for 5 s after the end of the search")
             self.assertLess(seconds, 30)
             self.assertEqual(processes_of(f"hostile_agents:{name}"), [])
         status, out, err = self.results["later"]  # what it had found is kept

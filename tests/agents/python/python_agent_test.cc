@@ -169,7 +169,7 @@ TEST_F(PythonAgentTest, WhatWouldEndPythonIsAnErrorOfTheAgent) {
 TEST_F(PythonAgentTest, AProcessThatClosesItsConnectionIsNotWaitedForWithoutEndLengthy) {
   EXPECT_THAT([] { Search("agents_of_a_test:Deaf"); },
               ::testing::ThrowsMessage<InputError>(
-                  ::testing::HasSubstr("agents_of_a_test:Deaf: its process closed its connection and ran on")));
+                  ::testing::HasSubstr("agents_of_a_test:Deaf: its process closed its connection but kept running")));
 }
 
 TEST(PythonAgentNameTest, IsAModuleAndAClass) {

@@ -139,7 +139,7 @@ TEST_F(CommandHelpTest, EveryCommandNamesTheCostsOfTheDefaults) {
     EXPECT_THAT(Emplace("bound" + on).out, HasSubstr("costs roofline"));
   }
   Write("emplace.yaml", "costs: measured\n");
-  EXPECT_THAT(Emplace("inspect" + on).out, ContainsRegex("costs +measured\n(.*\n)*no bounds +has no time"));
+  EXPECT_THAT(Emplace("inspect" + on).out, ContainsRegex("costs +measured\n(.*\n)*no bounds +give it a time_us"));
   EXPECT_THAT(Emplace("bound" + on).err, HasSubstr("has no time on any device"));
   EXPECT_THAT(Emplace("inspect g.json --cluster c.yaml").out, ContainsRegex("costs +measured"));
   EXPECT_THAT(Emplace("bound g.json --cluster c.yaml").out, HasSubstr("costs measured"));

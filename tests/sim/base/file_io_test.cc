@@ -385,7 +385,7 @@ TEST_F(FileIoTest, FilesThatBelongTogetherAppearTogetherOrNotAtAll) {
 TEST_F(FileIoTest, AResultIsNotWrittenOverAnInputOrAnotherResult) {
   Write(Path("in"), "x");
   CheckFiles({Path("in"), "-"}, {Path("out"), "-", "", "/dev/null", "/dev/null"});
-  EXPECT_THAT(ErrorOf([&] { CheckFiles({Path("in")}, {Path("in")}); }), HasSubstr("would be written over"));
+  EXPECT_THAT(ErrorOf([&] { CheckFiles({Path("in")}, {Path("in")}); }), HasSubstr("would be overwritten"));
   EXPECT_THAT(ErrorOf([&] { CheckFiles({}, {Path("a"), Path("a")}); }), HasSubstr("two results"));
   EXPECT_THAT(ErrorOf([&] { CheckFiles({"-", "-"}, {}); }), HasSubstr("two inputs"));
   EXPECT_THAT(ErrorOf([&] { CheckFiles({}, {Path("no/a")}); }), HasSubstr("there is no folder"));

@@ -132,8 +132,8 @@ class SchedulePrinter {
     const StepReport& report = e_.report;
     PrintExplanationHead(out_, report);
     const std::size_t micro_batches = report.schedule->micro_batches;
-    out_ << fmt::format("schedule     {}, {} micro-batch{}: {:.4g} % bubble, {} of communication exposed\n",
-                        Printable(report.schedule->name), micro_batches, micro_batches == 1 ? "" : "es",
+    out_ << fmt::format("schedule     {}, {}: {:.4g} % bubble, {} of communication exposed\n",
+                        Printable(report.schedule->name), Counted(micro_batches, "micro-batch"),
                         report.schedule->bubble_percent,
                         HumanReadableMicros(report.schedule->exposed_communication_micros));
   }

@@ -92,10 +92,10 @@ inline std::string Shortened(std::string text) {
   return text.replace(begin, end - begin, "...");
 }
 
-// "3 trials", "1 trial", "2 processes".
+// "3 trials", "1 trial", "2 processes", "4 micro-batches".
 inline std::string Counted(std::size_t count, std::string_view noun) {
   std::string text = std::to_string(count) + " " + std::string(noun);
-  if (count != 1) text += noun.ends_with('s') ? "es" : "s";
+  if (count != 1) text += noun.ends_with('s') || noun.ends_with("ch") ? "es" : "s";
   return text;
 }
 

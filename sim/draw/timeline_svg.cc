@@ -372,8 +372,8 @@ void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const
   }
   const double bottom = kTop + kRowHeight * static_cast<double>(num_ranks);
   PrintHead(out, bottom + 24,
-            fmt::format("{} on {}, {} micro-batch{}: {}", graph.name(), cluster.name(), schedule.micro_batches,
-                        schedule.micro_batches == 1 ? "" : "es", HumanReadableMicros(last)),
+            fmt::format("{} on {}, {}: {}", graph.name(), cluster.name(),
+                        Counted(schedule.micro_batches, "micro-batch"), HumanReadableMicros(last)),
             legend, /*on_page=*/false);
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
     const double y = kTop + kRowHeight * static_cast<double>(rank);

@@ -51,8 +51,8 @@ void PrintStepReport(std::ostream& out, const StepReport& report) {
   if (report.schedule) {
     const StepReport::ScheduleRow& schedule = *report.schedule;
     const double rate = schedule.throughput_steps_per_s;
-    out << fmt::format("schedule     {}, {} micro-batch{}: {} steps/s, {:.4g} % bubble, {} of communication exposed\n",
-                       Printable(schedule.name), schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es",
+    out << fmt::format("schedule     {}, {}: {} steps/s, {:.4g} % bubble, {} of communication exposed\n",
+                       Printable(schedule.name), Counted(schedule.micro_batches, "micro-batch"),
                        rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate), schedule.bubble_percent,
                        HumanReadableMicros(schedule.exposed_communication_micros));
     out << fmt::format("max load     {} for each micro-batch\n", HumanReadableMicros(schedule.max_load_micros));

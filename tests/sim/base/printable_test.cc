@@ -82,6 +82,7 @@ TEST(PrintableTest, CountsAreEnglish) {
   EXPECT_EQ(Counted(1, "trial"), "1 trial");
   EXPECT_EQ(Counted(0, "trial"), "0 trials");
   EXPECT_EQ(Counted(2, "process"), "2 processes");
+  EXPECT_EQ(Counted(4, "micro-batch"), "4 micro-batches");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kFailure = -10;
 // Limits for numbers read from a checkpoint, as they determine how much memory is allocated.
-constexpr std::size_t kMostDevices = 10'000;
+constexpr std::size_t kMostSavedDevices = 10'000;
 constexpr std::size_t kMostNodes = 100'000'000;
 
 class Planner : public SavedByFields<Planner, Agent> {
@@ -79,7 +79,7 @@ class Planner : public SavedByFields<Planner, Agent> {
     state.Word(self.name_);
     state(has_policy, devices, nodes, self.grouping_seed_, self.evaluations_, self.episodes_, self.updates_,
           self.baseline_, self.best_);
-    state.Check(devices <= kMostDevices && nodes <= kMostNodes, "numbers of nodes and devices");
+    state.Check(devices <= kMostSavedDevices && nodes <= kMostNodes, "numbers of nodes and devices");
     if (!has_policy) return;
     if constexpr (State::kLoads) self.policy_.emplace(self.options_, nodes, devices, self.context_.torch_device);
     state(*self.policy_, self.grouper_adam_, self.placer_adam_);

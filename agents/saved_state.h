@@ -20,7 +20,7 @@
 
 namespace emplace::agents {
 
-namespace internal {
+namespace saved {
 
 template <typename State, typename T>
 concept HasSavedFields = requires(State& state, T& value) {
@@ -32,7 +32,7 @@ concept Container = requires(T& values) {
   values.begin();
 };
 
-}  // namespace internal
+}  // namespace saved
 
 // A class that is saved lists its fields once, in the order of the file. The list both saves it (SaveState) and loads
 // it (LoadState):
@@ -72,7 +72,7 @@ class StateWriter {
  private:
   template <typename T>
   void Write(const T& value) {
-    if constexpr (internal::HasSavedFields<StateWriter, const T>) {
+    if constexpr (saved::HasSavedFields<StateWriter, const T>) {
       T::SavedFields(*this, value);
     } else if constexpr (std::same_as<T, double>) {
       SaveDouble(out_, value);
@@ -84,7 +84,7 @@ class StateWriter {
       Elements(value.devices(), ' ');
     } else if constexpr (std::same_as<T, std::vector<float>>) {
       SaveFloats(out_, value);
-    } else if constexpr (internal::Container<T>) {
+    } else if constexpr (saved::Container<T>) {
       Elements(value, ' ');
     } else if constexpr (requires { value.has_value(); }) {
       using Value = typename T::value_type;
@@ -135,7 +135,7 @@ class StateReader {
  private:
   template <typename T>
   void Read(T& value) {
-    if constexpr (internal::HasSavedFields<StateReader, T>) {
+    if constexpr (saved::HasSavedFields<StateReader, T>) {
       T::SavedFields(*this, value);
     } else if constexpr (std::same_as<T, double>) {
       value = LoadDouble(in_);
@@ -155,7 +155,7 @@ class StateReader {
       value = Placement(std::move(devices));
     } else if constexpr (std::same_as<T, std::vector<float>>) {
       value = LoadFloats(in_);
-    } else if constexpr (internal::Container<T>) {
+    } else if constexpr (saved::Container<T>) {
       Elements(value);
     } else if constexpr (requires { value.has_value(); }) {
       bool is_there = false;

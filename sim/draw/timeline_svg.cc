@@ -19,6 +19,7 @@
 
 #include "sim/base/human_readable.h"
 #include "sim/base/markup.h"
+#include "sim/base/printable.h"
 
 namespace emplace {
 namespace {

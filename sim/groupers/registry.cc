@@ -9,7 +9,8 @@ std::span<const GrouperEntry> AllGroupers() {
   static constexpr std::array<GrouperEntry, 3> kGroupers = {{
       {"identity", "One group per op; ops tied by colocate_with share one.", "emplace",
        [](const Graph& graph, const GroupingOptions&) { return ColocationClasses(graph); }},
-      {"merge_and_colocate", "Merges the group with the fewest output bytes into a neighbour, until --groups are left.",
+      {"merge_and_colocate",
+       "Merges the group with the fewest output bytes into a neighbour, until the given number is left.",
        "Addanki et al. 2019 (Placeto), A.6", MergeAndColocate},
       {"colocation", "Merges a group into the only group that reads its data, until nothing changes.",
        "Mirhoseini et al. 2017 (ColocRL); Jeon et al. 2020 (Baechi)", GroupByColocation},

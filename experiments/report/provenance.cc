@@ -146,7 +146,7 @@ void AddFacts(const std::vector<TrialRecord>& trials, std::vector<std::string>* 
   items->push_back("Devices: " + Distinct(trials, DevicesInWords) + ".");
   items->push_back(fmt::format("Costs: {}.", DistinctAt(trials, "costs")));
   if (std::ranges::any_of(trials, [](const auto& trial) { return FindPath(trial.spec, "objective") != nullptr; })) {
-    items->push_back("Where a step time is named, its trial's objective stands.");
+    items->push_back("Trials with an objective report its value wherever a step time is named.");
   }
   items->push_back("Seeds: " + Distinct(trials, [](const auto& trial) { return trial.seed; }) + ".");
   if (const std::size_t none = NothingFound(trials); none > 0) {

@@ -194,8 +194,7 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
     s.why_untimed = models.model->WhyNoTime(graph, first);
     return s;
   }
-  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
-  const CostTable& costs = loaded.table;
+  const CostTable costs = experiments::MakeCosts(graph, cluster, models, problem.graph.file, problem.cluster.name);
 
   s.bounds = ComputeBounds(graph, cluster, costs);
   s.best = agents::FindLowerBound(graph, cluster, costs, "fifo");

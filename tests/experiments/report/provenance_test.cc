@@ -45,6 +45,8 @@ TEST(ReportRanTest, PrintsTheSettingsByTheirList) {
   EXPECT_THAT(text, HasSubstr("| hardware.patience | 2.5 | seconds | Seconds to wait for a quiet machine"));
   EXPECT_THAT(text, Not(HasSubstr("| micro\\_batches")));  // no spec has it
   EXPECT_THAT(text, Not(HasSubstr("an objective")));
+  AddMember(&std::get<JsonObject>(runs.trials[0].spec.data), "objective", JsonValue{std::string("throughput")});
+  EXPECT_THAT(Markdown(runs), HasSubstr("- Trials with an objective report its value wherever a step time is named."));
 }
 
 TEST(ReportRanTest, SaysWhichTrialsAreWorseThanOneDevice) {

@@ -39,8 +39,8 @@ std::optional<std::int64_t> RowsBehind(const Graph& graph, OpId op, std::size_t 
     const auto shape = graph.tensor(graph.inputs(op)[1]).shape;
     return shape[shape.size() - 2] * shape.back();
   }
-  // The use of these values by other ATen operators is unknown, so only 0 is safe. Those with integer results pass them
-  // on.
+  // What other ATen operators do with these values is unknown, so only 0 is safe. Operators with integer results pass
+  // the values on.
   if (!kind.starts_with("aten::")) return std::nullopt;
   for (std::size_t o = 0; o < graph.num_outputs(op); ++o) {
     if (IsInteger(graph.tensor(MakeId<TensorId>(Index(graph.first_output(op)) + o)).dtype)) return std::nullopt;

@@ -66,8 +66,8 @@ double LargestTransferMicros(const Graph& graph, const Cluster& cluster, double*
   return total;
 }
 
-// Simulated time is a 64-bit count of ns: refuse what could ever overflow it. No schedule takes longer than everything
-// one after another.
+// Simulated time is a 64-bit count of ns, so refuses what could overflow it. No schedule takes longer than running
+// everything one after the other.
 void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable& costs) {
   double gap = 0;
   for (const Device& device : cluster.devices()) gap = std::max(gap, device.op_gap_micros);

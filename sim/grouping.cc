@@ -48,8 +48,8 @@ std::string MainLayer(const Graph& graph, const CostTable& costs, std::span<cons
   return longest == micros.end() ? "" : std::string(longest->first);
 }
 
-// The distinct kinds of a cluster's devices, each with one device of it: an accelerator, if there is one
-// (CostTable::Without may leave a CPU of the same kind no times).
+// The distinct kinds of a cluster's devices, each with one device of the kind: an accelerator if there is one
+// (CostTable::Without may leave a CPU of the same kind without times).
 std::map<std::string_view, DeviceId> KindsOf(const Cluster& cluster) {
   std::map<std::string_view, DeviceId> kinds;
   for (const bool cpus : {false, true}) {

@@ -22,8 +22,8 @@ struct Job {
   std::int64_t tail = 0;
 };
 
-// When all is over at the earliest if one machine does the jobs and may interrupt them: at any time it does, of those
-// whose head has come, the one with the longest tail.
+// The earliest end of all jobs if one machine does them and may interrupt them: at any time it does the job with the
+// longest tail among those whose head is over.
 std::int64_t OneMachineBound(std::vector<Job>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
   std::priority_queue<std::pair<std::int64_t, std::int64_t>> open;  // (tail, what is left)
@@ -59,8 +59,8 @@ bool CanSwap(const Cluster& cluster, const CostTable& costs, std::size_t a, std:
       x.copy_engine != y.copy_engine || !(cluster.link(da, db) == cluster.link(db, da))) {
     return false;
   }
-  // A lane that both share chooses among them by their ids, as F11 does: whole placements are tried with all
-  // exchanges.
+  // A lane that two devices share chooses between them by their ids, as rule F11 does. So whole placements are tried
+  // under all exchanges.
   if (x.issue != y.issue) return false;
   for (std::size_t c = 0; c < cluster.num_devices(); ++c) {
     const auto dc = MakeId<DeviceId>(c);

@@ -7,8 +7,8 @@
 namespace emplace::agents {
 namespace {
 
-// Sums of doubles here are of positive numbers, each off by at most 2^-53 of itself: this is far more than all of them
-// together can be off, relative to the sum.
+// The sums of doubles here are sums of positive numbers, each with a relative error of at most 2^-53. This is far more
+// than the relative error of a sum can be.
 constexpr double kRounding = 1e-9;
 
 std::int64_t RoundDown(double nanos) {

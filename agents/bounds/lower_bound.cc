@@ -66,8 +66,8 @@ std::vector<Bound> Quick(const Graph& graph, const Cluster& cluster, const CostT
   return bounds;
 }
 
-// The two arguments of sim/bounds.h. An engine that does not round may end up to half a nanosecond an op earlier, so
-// neither exceeds the best step that is known (B4).
+// The two arguments of sim/bounds.h. An engine that does not round may finish up to half a nanosecond an op earlier, so
+// neither bound exceeds the best known step (B4).
 std::vector<Bound> Simple(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                           const BoundReport& report) {
   const Bounds simple = ComputeBounds(graph, cluster, costs);

@@ -106,8 +106,8 @@ class WorkProgram {
     return std::max(sum, 1.0);
   }
 
-  // Column num_placed + k * num_types + t: the k-th tensor that can leave is sent from a device of type t to one of
-  // another type. It is at least the fraction of its producer there less that of any reader.
+  // Column num_placed + k * num_types + t: the k-th tensor that may be sent from a device of type t to one of another
+  // type. It is at least the fraction of its producer there minus that of any reader.
   void AddTransfers(std::size_t num_placed, std::size_t step, double unit, const std::vector<bool>& may,
                     LinearProgram* program) const {
     std::vector<std::vector<std::pair<std::size_t, double>>> load(num_types_);

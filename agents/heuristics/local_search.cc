@@ -57,8 +57,8 @@ class LocalSearch : public SavedByFields<LocalSearch, Agent> {
   }
 
  private:
-  // Advances to the next group. A group that moved is on its best device while the others stay. The sweep ends when all
-  // others have stayed since.
+  // Advances to the next group. After a move, a group is on its best device as long as the others stay. The sweep ends
+  // when no other group has moved since.
   void Advance(std::size_t num_groups, bool changed) {
     unchanged_ = changed ? 1 : unchanged_ + 1;
     next_ = (next_ + 1) % num_groups;

@@ -128,8 +128,8 @@ class MultilevelSearch : public SavedByFields<MultilevelSearch, Agent> {
  private:
   Walker& Turn() { return walkers_[turn_]; }
 
-  // All changes of the batch that are better than what they changed, in one; the best change has the last word. None
-  // unless two are better.
+  // Combines all changes of the batch that improve on what they changed; where changes overlap, the best one counts.
+  // None unless at least two improve.
   static std::optional<Placement> Together(const SearchPosition& from, std::span<const Placement> batch,
                                            std::span<const Score> scores, std::size_t best) {
     std::vector<std::size_t> better;

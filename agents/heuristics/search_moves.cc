@@ -166,7 +166,7 @@ bool SearchMoves::Unload(const SearchPosition& from, Placement* placement) {
   return moved;
 }
 
-// For each device that has received more than it has room for: moves groups that were there before to the device that
+// For each device that has received more than it has memory for: moves groups that were there before to the device that
 // has lost most.
 void SearchMoves::MakeRoom(const SearchPosition& from, Placement* placement) {
   if (from.over_bytes.empty()) return;

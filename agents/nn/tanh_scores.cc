@@ -85,9 +85,9 @@ void ScoresBackwardOn(const float* query, const TanhKeys& keys, const float* v, 
 // Queries whose backward passes run together, so that keys and their gradients are read once for all.
 inline constexpr std::size_t kTogether = 4;  // the same value as kQueriesTogether
 
-// Backward pass of `rows` queries, at most kTogether, and two keys, from exponentials. `quadruple_v`: 4 v. Of r = 1 /
-// (1
-// + query key), adds the sums of change * r to `fractions`; the slope of tanh is 4 (r - r^2). changes: [kRows, 2].
+// Backward pass of `rows` queries, at most kTogether, and two keys, from their exponentials. `quadruple_v` is 4 v. With
+// r = 1 / (1 + query key), adds the sums of change * r to `fractions`; the slope of tanh is 4 (r - r^2). changes:
+// [kRows, 2].
 template <std::size_t kRows>
 HWY_INLINE void PairBackward(std::size_t width, const float* const* queries, const float* const* key,
                              const float* quadruple_v, const float* changes, float* const* d_queries,

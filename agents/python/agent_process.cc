@@ -66,8 +66,9 @@ class SpawnActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-// The status with which the process ended, as waitpid gives it; -1, the status of no end, if that is unknown. A process
-// that runs on for `patience` is killed, and has none. What it has started ends too.
+// The status with which the process ended, as waitpid returns it, or -1, which is no process's status, if it is
+// unknown. A process that runs longer than `patience` is killed and has no status. The processes that it started end,
+// too.
 std::optional<int> EndOf(pid_t process, std::chrono::milliseconds patience = std::chrono::seconds(2)) {
   using namespace std::chrono_literals;
   const auto has_ended = [process] {
@@ -88,8 +89,8 @@ std::optional<int> EndOf(pid_t process, std::chrono::milliseconds patience = std
   return ended ? std::optional(status) : std::nullopt;
 }
 
-// CPU time of a process, those that it has waited for, and those that it started and that still run; 0 if there is no
-// such process. Linux's proc_pid_stat(5), proc_tid_children(5).
+// CPU time of a process, of its children that it has waited for, and of its children that are still running; 0 if there
+// is no such process. Source: Linux's proc_pid_stat(5) and proc_tid_children(5).
 double CpuSecondsOfTree(pid_t root) {
   namespace fs = std::filesystem;
   constexpr std::size_t kMostProcesses = 10'000;

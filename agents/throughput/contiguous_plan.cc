@@ -205,7 +205,7 @@ class IdealProgram {
   std::size_t InUse(std::size_t state, std::size_t c) const { return state / strides_[c] % (devices_[c] + 1); }
   Entry& At(std::size_t ideal, std::size_t state) { return table_[ideal * num_states() + state]; }
 
-  // The work of a unit is its least time on any class. Sets what work each ideal holds, and the most work that a device
+  // The work of a unit is its shortest time on any class. Sets the work of each ideal, and the most work that a device
   // of each class does in a µs.
   void SetWork() {
     std::vector<double> work;
@@ -221,8 +221,8 @@ class IdealProgram {
     }
   }
 
-  // The states of an ideal from which a split up to the bound may follow, and that are not behind others: as large a
-  // load with more devices.
+  // The states of an ideal from which a split below the bound may still follow and that no other state dominates, with
+  // as small a load on fewer devices.
   void FindAlive(std::size_t ideal) {
     alive_.clear();
     const double rest = work_.back() - work_[ideal];

@@ -156,8 +156,8 @@ std::vector<std::size_t> Components(std::size_t count, const std::vector<UnitEdg
   return component;
 }
 
-// The number of each op's layer, or kInvalidLayer. Ops of a layer that may not run on the same devices count as of
-// several.
+// The index of each op's layer, or kInvalidLayer. If ops of a layer may not run on the same devices, they count as
+// separate layers.
 constexpr std::size_t kInvalidLayer = std::numeric_limits<std::size_t>::max();
 std::vector<std::size_t> LayerNumbers(const Graph& graph, const StageCosts& costs, std::size_t* num_layers) {
   std::map<std::pair<std::string_view, std::vector<bool>>, std::size_t> numbers;
@@ -184,8 +184,8 @@ double LeastMicros(const StageCosts& costs, std::size_t op) {
   return std::isfinite(least) ? least : 0;
 }
 
-// Joins the ops of each layer. Where layers on a cycle take more than half of all time, those with edges to the most
-// others are left apart, one by one until that is not so.
+// Joins the ops of each layer. Where layers on a cycle take more than half of the total time, those with edges to the
+// most others are kept apart, one by one, until the cycle takes less.
 void JoinLayers(const Graph& graph, const std::vector<UnitEdge>& op_edges, const std::vector<bool>& backward,
                 const StageCosts& costs, MergingSets* sets) {
   constexpr int kMostTries = 100;  // then all layers on cycles are left apart

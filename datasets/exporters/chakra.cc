@@ -173,8 +173,8 @@ class ChakraRankMaker {
     received_[{Index(transfer.tensor), Index(transfer.to)}] = receive;
   }
 
-  // A message for each op that an op on another device waits for. They overlap as they like: each is put on the first
-  // thread that is free.
+  // A message for each op that an op on another device waits for. Messages overlap freely, so each is put on the first
+  // free thread.
   void AddLatencies() {
     struct Latency {
       std::int64_t start = 0;

@@ -18,8 +18,8 @@ constexpr FamilyEntry kFamilies[] = {
      "Addanki et al. 2019 (Placeto), A.3", 188, 31, MakeNmtMember},
 };
 
-// Where the standard normal distribution has `probability` below, by halving: exact to the last digits, on any machine
-// that rounds erf alike to a few units.
+// The quantile of the standard normal distribution at `probability`, by bisection: exact up to the last digits on any
+// machine whose erf differs by only a few units in the last place.
 double NormalQuantile(double probability) {
   double low = -8;
   double high = 8;

@@ -25,8 +25,8 @@ std::string_view ElementName(const JsonValue& element) {
   return NameOf(tensor == nullptr ? element : *tensor);
 }
 
-// Parameters that ATen's schemas have behind a "*". They and what follows are written by name: others may be missing
-// in front of them.
+// Parameters that ATen's schemas have behind a "*". They and those that follow are passed by name, so others may be
+// missing in front of them.
 constexpr std::string_view kByName[] = {"dtype",      "layout",      "device",       "pin_memory", "memory_format",
                                         "alpha",      "beta",        "generator",    "correction", "rounding_mode",
                                         "enable_gqa", "approximate", "non_blocking", "side",       "sorter"};

@@ -52,8 +52,8 @@ bool LowerDetached(ExportCall& call) {
   return true;
 }
 
-// Whether `shape` can be laid over the memory of `tensor` without a copy: each run of its axes that are contiguous to
-// each other is cut into whole axes of `shape`.
+// Whether `tensor` can be viewed with `shape` without a copy: each run of its contiguous axes is divided into whole
+// axes of `shape`.
 bool CanView(const ExportTensor& tensor, const Shape& shape) {
   if (IsContiguous(tensor)) return true;
   Shape runs;

@@ -19,9 +19,9 @@ struct LstmWeights {
 
 }  // namespace
 
-// lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). A layer multiplies its
-// whole input at once, and the state at each step, as PyTorch's and cuDNN's kernels do; gates are cut out and combined
-// one by one. Without projections.
+// lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), without projections. A
+// layer multiplies its whole input at once and the state at each step, as the kernels of PyTorch and cuDNN do. Gates
+// are sliced and combined one by one.
 bool LowerExportLstm(ExportCall& call) {
   if (call.node().target != "torch.ops.aten.lstm.input" || call.num_outputs() != 3) return false;
   Value x = call.Tensor("input");

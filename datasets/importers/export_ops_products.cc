@@ -76,7 +76,7 @@ bool LowerAddMm(ExportCall& call) {
 Shape EachAxis(const Shape& given, std::size_t axes) { return given.size() == 1 ? Shape(axes, given[0]) : given; }
 
 // conv1d, conv2d, conv3d, convolution (input, weight, bias, stride, padding, dilation, groups): conv2d or
-// depthwise_conv2d where they say the same, else aten::convolution.
+// depthwise_conv2d if they mean the same, else aten::convolution.
 bool LowerConvolution(ExportCall& call) {
   const Value x = call.Tensor("input");
   const Value w = call.Tensor("weight");

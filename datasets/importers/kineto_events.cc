@@ -104,8 +104,8 @@ std::map<std::int64_t, LaunchSides> SidesOf(const KinetoTrace& trace, const std:
   return sides_of;
 }
 
-// Where no activity has a correlation id: an External id of one launch, or of as many launches as activities, which
-// then belong together in their order.
+// For traces whose activities have no correlation ids: an External id of one launch, or of as many launches as
+// activities, which then belong together in their order.
 void JoinByExternalIds(const std::vector<std::int64_t>& external_ids, KinetoTrace* trace) {
   std::map<std::int64_t, LaunchSides> sides_of = SidesOf(*trace, external_ids);
   std::int64_t id = 0;

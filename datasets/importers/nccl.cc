@@ -352,8 +352,8 @@ class SystemReader {
     }
   }
 
-  // Several links of one GPU to switches are one link to `nvswitch`, and several to one GPU are one. Those of a bus id
-  // lead to its GPU.
+  // Merges several links of a GPU to switches into one link to `nvswitch`, and several links to one GPU into one. A
+  // link to a bus id leads to the GPU with that id.
   void ResolveBuses() {
     std::vector<CableEnds> resolved;
     std::map<std::pair<std::string, std::string>, std::size_t> known;

@@ -36,8 +36,8 @@ const OnnxExports& OnnxPart() {
   return *part;
 }
 
-// Elements of ONNX as graph.json has them: unsigned integers as signed ones of the same width, and what is smaller than
-// a byte, or a byte that is not an integer, as integers of 8 bits. 0 bits: of no fixed size.
+// Element types of ONNX in the terms of graph.json: unsigned integers as signed ones of the same width, and types
+// smaller than a byte, or of a byte but not integers, as integers of 8 bits. 0 bits: the size is not fixed.
 struct OnnxElement {
   DType dtype = DType::kNone;
   int bits = 0;

@@ -20,8 +20,8 @@ using onnx::GraphProto;
 using onnx::NodeProto;
 using onnx::TensorProto;
 
-// Reads the elements of a tensor, which are stored as `Number` in its raw data or are `listed` one by one. Returns
-// whether there are as many as its shape says, `count`.
+// Reads the elements of a tensor, which are stored as `Number` in its raw data or `listed` one by one. Returns whether
+// there are as many as its shape has (`count`).
 template <typename Number, typename List>
 bool ReadElements(const TensorProto& tensor, const List& listed, std::int64_t count, OnnxContent* content) {
   const auto add = [&](auto value) {

@@ -283,8 +283,8 @@ LoopEnd Unroll(std::size_t i, const GraphProto& body, const NodeProto& node, Ite
   return end;
 }
 
-// A loop whose number of iterations is known, or whose condition is, from one iteration to the next. Where only the
-// condition is not known, it is taken to run to its last iteration.
+// Unrolls a loop if its number of iterations is known, or its condition in each iteration. Where only the condition is
+// unknown, the loop is assumed to run to its last iteration.
 bool InlineLoop(std::size_t i, OnnxInference* inference) {
   const NodeProto node = inference->expander.steps()[i].node;
   const GraphProto* const body = GraphOf(node, "body");

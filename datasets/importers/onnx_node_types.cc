@@ -157,8 +157,8 @@ std::vector<TypeProto> TypesOfBodies(const NodeProto& node) {
   return outputs;
 }
 
-// A scan that stays: what it carries on keeps its shape, and its body says what each iteration writes. Before opset 9
-// the first input was lengths, and the first dimension of all others a batch.
+// A scan that is not unrolled: its state keeps its shape, and its body says what each iteration writes. Before opset 9
+// the first input was the lengths, and the first dimension of all others a batch.
 std::vector<TypeProto> TypesOfScan(const NodeProto& node, const OnnxNode& plain, const KnownOnnxValues& values) {
   constexpr std::int64_t kWithoutBatch = 9;
   const bool has_batch = plain.opset < kWithoutBatch;

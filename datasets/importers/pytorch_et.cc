@@ -145,8 +145,8 @@ const std::string& TextAt(const JsonNode& node, std::string_view key) {
   return value == nullptr ? none : JsonNode(node, key, *value).Text();
 }
 
-// One side of a node, inputs or outputs: null where it has no such list. In old schemas the side is the list of values,
-// and the other lists are the node's.
+// One side of a node, its inputs or outputs, or null if it has no such list. In old schemas the side is the list of
+// values, and the other lists are members of the node.
 struct EtSide {
   std::string_view name;       // "inputs"
   std::string_view types_key;  // "types", or "input_types"
@@ -180,8 +180,8 @@ EtSide SideOf(const JsonNode& node, std::string_view name, std::string_view type
   return side;
 }
 
-// Shapes, types and values of a side, position by position, as members of an object: what cost models read of a call
-// (sim/ops/aten_call.h). Values of tensors are where they lie in memory, and are left out.
+// Shapes, types and values of a side, by position, as members of an object: what cost models read of a call
+// (sim/ops/aten_call.h). Values of tensors are addresses, so they are left out.
 void AppendCall(const EtSide& side, std::string_view prefix, std::string* out) {
   const JsonList* const values = ListOf(side.values);
   const JsonList* const types = ListOf(side.types);

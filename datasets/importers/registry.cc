@@ -92,8 +92,8 @@ class SpoolStream : public std::istream {
 
 }  // namespace
 
-// What has been read of a stream, kept so that it can be read again. The stream is read no further than somebody asks:
-// an endless one is refused by its first bytes.
+// Keeps what has been read of a stream, so that it can be read again. The stream is only read as far as a reader asks:
+// an endless one is rejected by its first bytes.
 class InputSpool {
  public:
   explicit InputSpool(std::unique_ptr<std::istream> in) : in_(std::move(in)) {}

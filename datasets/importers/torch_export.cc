@@ -435,8 +435,8 @@ std::vector<std::string> NotesOf(const ExportProgram& program, const ExportCount
   return notes;
 }
 
-// Throws InputError if an op between parameters and loss has no rule for its gradient: from the loss back over what has
-// a gradient.
+// Throws InputError if an op between parameters and loss has no rule for its gradient, going back from the loss over
+// the ops that have gradients.
 void RefuseWithoutRule(const NetworkBuilder& net, Value loss) {
   const std::deque<NetworkBuilder::Node>& nodes = net.nodes();
   std::vector<bool> reached(nodes.size(), false);

@@ -144,8 +144,8 @@ std::size_t Contradictions(const std::vector<CommonCollective>& common, const st
   }));
 }
 
-// Without a contradiction only what is beyond all doubt is a matter of clocks: a difference that is the same for all
-// collectives, or a large one.
+// Without a contradiction, only clear differences are attributed to clocks: one that is the same for all collectives,
+// or a large one.
 bool MustShift(const ClockShifts& shifts, std::size_t collectives, std::size_t contradictions) {
   if (contradictions > 0) return shifts.largest > kLeastShift;
   const bool is_constant =

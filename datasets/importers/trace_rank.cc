@@ -135,7 +135,7 @@ std::vector<std::uint32_t> Candidates(const RankCalls& calls, std::vector<std::u
   return same_id;
 }
 
-// The calls of activities, both events' and calls' positions, where several calls have one id: the k-th call started
+// The calls of activities where several calls have one id, as positions of events and of calls: the k-th call started
 // the k-th activity; anything else would be a guess.
 std::unordered_map<std::uint32_t, std::uint32_t> TieRepeatedIds(
     const KinetoTrace& trace, const RankCalls& calls, const std::vector<std::vector<std::uint32_t>>& by_stream,

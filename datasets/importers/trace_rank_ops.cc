@@ -13,8 +13,8 @@ namespace {
 
 // A pause of a thread that is looked at: shorter ones are its own work.
 constexpr std::int64_t kShortestPause = 20'000;
-// How soon after another stream's end an activity must have started to have waited for it, where a wait was called but
-// no record says of what: a collective needs a while to get going.
+// How soon after the end of another stream an activity must have started to have waited for it, where a wait was called
+// but no record says for what. A collective needs some time to start.
 constexpr std::int64_t kSoonAfterWait = 45'000;
 // A launch waits for room if this many activities are queued; CUDA's queues hold 1,024.
 constexpr std::size_t kFullQueue = 900;

@@ -87,8 +87,8 @@ class Reducer {
   };
   using Key = std::tuple<Members, DType>;
 
-  // The gradients that need a sum over ranks, in the order in which they are made: by the longest chain of ops behind
-  // them.
+  // The gradients that need a sum over ranks, in the order in which they are computed: by the longest chain of ops
+  // behind them.
   void FindGradients() {
     readers_ = plan_.Readers();
     std::vector<std::uint32_t> depth(plan_.ops.size());

@@ -285,8 +285,8 @@ class Splitter {
     SplitAll(axis);
   }
 
-  // Logits are split by columns: the largest of each row, and then its sum of exponentials and the logit of its label,
-  // are what the ranks exchange.
+  // Logits are split by columns. The ranks exchange the maximum of each row, and then its sum of exponentials and the
+  // logit of its label.
   void CrossEntropy() {
     if (in(0) != SplitAlong(1)) Refuse();
     const OutputPosition logits = op().inputs[0];

@@ -302,8 +302,8 @@ class Planner {
     if (Proposes(cell)) CheckProposes(cell, *environment);
   }
 
-  // Whether the agent proposes once before the first trial: if it must have a policy, if it is a class in Python, which
-  // may not be there, and if its first proposal is all that it does.
+  // Whether the agent proposes once before the first trial: if it needs a policy, if it is a Python class, which may be
+  // missing, or if its first proposal is all that it does.
   static bool Proposes(const ExperimentCell& cell) {
     const agents::AgentEntry& entry = agents::FindAgent(cell.agent);
     return MustLearn(cell) || agents::IsPythonAgent(cell.agent) || (!entry.searches() && entry.max_ops == 0);

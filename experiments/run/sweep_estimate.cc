@@ -26,8 +26,9 @@ constexpr std::size_t kMostTriedEvaluations = 100;
 constexpr std::size_t kTriedEpisodes = 4;
 constexpr double kMostSeconds = 2;            // limit of a short search, from its second batch on
 constexpr double kMostSecondsOfASearch = 20;  // and in all
-// By how much a trial's time may differ from the estimate: other placements than those of the short search, other
-// trials beside it. These are judgements, which were not yet compared with trials of the shipped experiments.
+// How much a trial's time may differ from the estimate, because of other placements than those of the short search, and
+// of other trials at the same time. docs/experiments.md says how the ranges compare with the trials of the shipped
+// experiments.
 constexpr double kSpread = 2.5;
 constexpr double kEarlyEnd = 50;       // the same for searches that may end before their budget
 constexpr double kStartSeconds = 0.3;  // a trial's process, its files

@@ -48,8 +48,8 @@ class Recorder : public Evaluator {
   mutable std::vector<Tried> tried_;
 };
 
-// Positions of `count` of them, from the best to twice that: for each of the times between, evenly spaced, the nearest
-// that is left.
+// The positions of `count` placements with times from the best to twice that: for each of the evenly spaced times
+// between, the nearest one that is left.
 std::vector<std::size_t> Stratified(const std::vector<Recorder::Tried>& tried, std::size_t count) {
   std::vector<std::size_t> left(tried.size());
   std::iota(left.begin(), left.end(), std::size_t{0});

@@ -25,9 +25,9 @@
 namespace emplace::profiler {
 namespace {
 
-// Records grow at their end from one version of CUPTI to the next; what is read here is in the part that they have
-// in common. CUDA 13.0: Kernel10, 12.0: Kernel9, 11.8: Kernel8. The others are those of CUDA 11.6, which later versions
-// extend.
+// Records grow at their end from one version of CUPTI to the next; the fields read here are in the part that all
+// versions have. CUDA 13.0: Kernel10, 12.0: Kernel9, 11.8: Kernel8. The other types are those of CUDA 11.6, which later
+// versions extend.
 #if CUPTI_API_VERSION >= 130000
 using KernelRecord = CUpti_ActivityKernel10;
 #elif CUPTI_API_VERSION >= 19
@@ -43,8 +43,8 @@ using SetRecord = CUpti_ActivityMemset4;
 using CallRecord = CUpti_ActivityAPI;
 
 #if CUPTI_API_VERSION >= 130000
-// Checks that the fields read are at the same offset in all of them. Their headers have the older ones too from CUDA 13
-// on.
+// Checks that the fields that are read have the same offset in all versions. From CUDA 13 on, the headers also declare
+// the older ones.
 template <typename A, typename B>
 constexpr bool kLieAlike = offsetof(A, start) == offsetof(B, start) && offsetof(A, end) == offsetof(B, end) &&
                            offsetof(A, deviceId) == offsetof(B, deviceId) &&
@@ -235,8 +235,8 @@ void AddAll(const Buffer& buffer, ActivityTrace* trace) {
   }
 }
 
-// Into the folder EMPLACE_CUPTI_BUFFERS, if that is set (by tools/gpu_check): what a GPU really records, for tests
-// without one. Names of kernels are pointers in it, and are lost.
+// Writes the buffers into the folder EMPLACE_CUPTI_BUFFERS, if it is set (by tools/gpu_check): what a GPU really
+// records, for tests without one. Kernel names are pointers, and so they are lost.
 void Save(const Buffer& buffer) {
   const char* const folder = std::getenv("EMPLACE_CUPTI_BUFFERS");
   constexpr int kMost = 20;

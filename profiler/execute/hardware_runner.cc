@@ -146,8 +146,8 @@ class HardwareRunner::Machine {
     OpSampler::Times op_times;  // sampled right after it, where asked for
   };
 
-  // The runs that count, in order: the step runs until enough of them are undisturbed or patience_seconds are used up;
-  // then the least disturbed count.
+  // The runs that count, in order. The step is repeated until enough runs are undisturbed or patience_seconds have
+  // passed; in the latter case, the least disturbed runs count.
   std::vector<RunOfStep> RunSteps() {
     double patience_micros = 1e6 * options_.patience_seconds;
     std::vector<RunOfStep> runs;
@@ -195,8 +195,8 @@ class HardwareRunner::Machine {
     return most;
   }
 
-  // Between steps: each device's ops by themselves, first while the others are idle, then while another one is busy: as
-  // contention is measured for a profile.
+  // Between steps, runs each device's ops by themselves, first while the other devices are idle, then while another one
+  // is busy, as contention is measured for a profile.
   void SampleOps() {
     const std::vector<std::size_t> used = Used();
     for (const std::size_t d : used) {

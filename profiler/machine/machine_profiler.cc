@@ -82,8 +82,8 @@ class MachineProfiler {
     return found == profile_.devices.end() ? nullptr : &*found;
   }
 
-  // Ops of most of the step that have fewer samples than are asked for: they take long, or an earlier run asked for
-  // less.
+  // The ops that take most of the step but have fewer samples than were asked for: they are slow, or an earlier run
+  // asked for fewer samples.
   std::vector<ProfileTask> WithTooFewSamples(const std::string& kind) const {
     const std::map<std::string, std::size_t> known = EntriesByName(kind);
     const std::vector<ProfileTask> timed = TimedTasks(graph_, profile_, kind);
@@ -217,8 +217,8 @@ class MachineProfiler {
         });
   }
 
-  // Measures the link of every ordered pair of devices for whose kinds the profile has none, or only other devices'
-  // links.
+  // Measures the link of every ordered pair of devices for whose kinds the profile has no link, or only links of other
+  // devices.
   void MeasureLinks(std::span<HardwareDevice* const> devices) {
     std::vector<DevicePair> pairs;
     for (HardwareDevice* const from : devices) {

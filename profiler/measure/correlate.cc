@@ -98,8 +98,8 @@ std::vector<Activity> ActivitiesOf(const ActivityTrace& trace, std::int64_t offs
   return activities;
 }
 
-// Positions in order: by thread, then by start, then the longer first, so that what is around something comes before
-// it.
+// Positions ordered by thread, then by start, then by descending length, so that an enclosing range comes before what
+// it encloses.
 template <typename Interval>
 std::vector<std::size_t> OuterFirst(const std::vector<Interval>& intervals) {
   std::vector<std::size_t> order(intervals.size());

@@ -177,8 +177,8 @@ class Batch {
     }
   }
 
-  // The time of each call by itself, on an idle device and without recording. The calls are interleaved: one
-  // that is repeated at once finds its code in the caches, which in a step others have used since.
+  // The time of each call by itself, on an idle device and without recording. The calls are interleaved, because a call
+  // that is repeated immediately finds its code in the caches, which other calls have replaced by then in a real step.
   void MeasureHost() {
     std::vector<std::vector<double>> micros(members_.size());
     const StayOnCore stay;
@@ -205,8 +205,8 @@ class Batch {
     return (disturbance_.patient() ? member.calm : member.slowdowns.size()) >= SamplesOf(i);
   }
 
-  // Now and then a GPU's records cannot be trusted: a time is missing, or the clock was set. Such a round counts for
-  // nothing and is run again. More than that is not an accident.
+  // Occasionally a GPU's records cannot be trusted: a time is missing, or the clock was set. Such a round is discarded
+  // and repeated. Several such rounds are an error.
   void Round(const std::vector<std::size_t>& members) {
     for (std::size_t attempt = 1;; ++attempt) {
       clock_.Begin(device_);

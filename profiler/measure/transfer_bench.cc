@@ -67,8 +67,8 @@ Run MakeRun(const DevicePair& pair, const std::vector<Payload>& payloads, const 
   return run;
 }
 
-// One copy of each size, after one that is not timed: the first of a thread that slept takes some ten us more.
-// Requires: in the thread of the source's copier.
+// One copy of each size, after one that is not timed, because the first copy of a thread that slept takes about ten us
+// longer. Must be called in the thread of the source's copier.
 void CopyOnce(Run* run, const Clock& clock, bool counts, const std::function<void()>& done) {
   bool is_awake = false;
   for (const Payload& payload : *run->payloads) {

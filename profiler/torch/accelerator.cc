@@ -15,8 +15,8 @@ struct StreamEvent : DeviceEvent {
 
 const c10::Event& EventOf(const DeviceEvent& event) { return static_cast<const StreamEvent&>(event).event; }
 
-// While it lives, the calling thread works on this stream of this device; then again where it did before, whatever
-// happened.
+// While this object lives, the calling thread uses this stream of this device; afterwards, the previous one, even after
+// an exception.
 class StreamScope {
  public:
   StreamScope(const c10::impl::VirtualGuardImpl& guard, c10::Stream stream)
@@ -36,8 +36,8 @@ class StreamScope {
 
 }  // namespace
 
-// Events that are done with, to be recorded again: a step makes two for each op, and should not wait for the driver to
-// make them. May outlive its device.
+// Events that are no longer in use, to be recorded again: a step uses two for each op, and should not wait for the
+// driver to create them. May outlive its device.
 class EventPool {
  public:
   explicit EventPool(torch::DeviceType type) : type_(type) {}

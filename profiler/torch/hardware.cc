@@ -107,8 +107,8 @@ int CudaNumber(const std::string& name) {
 class Backend : public HardwareBackend {
  public:
   Backend() {
-    // Large tensors are reused memory, not pages that the kernel maps and clears anew each time: with glibc's defaults
-    // an op of a few MB takes now 1 ms and now 5.
+    // Large tensors reuse memory instead of pages that the kernel maps and clears each time: with the defaults of
+    // glibc, an op of a few MB takes sometimes 1 ms and sometimes 5.
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

@@ -158,8 +158,8 @@ OpFunction Gather(const RecipeView& recipe) {
   };
 }
 
-// Sorted row numbers tell equal ones; the k-th distinct number gets row k of the gradients, the sum of its rows. Behind
-// them come rows of zeros, under numbers that occur: nothing here waits for how many are distinct.
+// Sorting brings equal row numbers together. The k-th distinct number gets row k of the gradients, the sum of its rows.
+// Rows of zeros follow, under numbers that occur, so that nothing here waits for the number of distinct ones.
 OpFunction GatherGrad(const RecipeView& recipe) {
   const Dims& shape = recipe.out(0);
   recipe.Expect(shape.size() == 2, "the row gradients have rank 2");

@@ -64,8 +64,8 @@ OpFunction Adam(const RecipeView& recipe) {
   };
 }
 
-// The rows of a gradient. A number may be there several times: what is read before anything is written, and written
-// alike for each of them, happens once; gradients (and their squares) add up.
+// The rows of a gradient. A number may occur several times. Values that are read before anything is written, and
+// written equally for each occurrence, are updated once; gradients (and their squares) are added up.
 struct SparseRows {
   at::Tensor numbers;
 
@@ -126,8 +126,8 @@ OpFunction SparseAdam(const RecipeView& recipe) {
   };
 }
 
-// With attr f32_master, kMake's op updates an f32 copy of the weights with the gradient in f32, and the weights, or
-// their rows, are that copy in their own type.
+// With attr f32_master, kMake's op updates an f32 copy of the weights with the gradient in f32. The weights, or their
+// rows, are that copy converted to their own type.
 template <OpFunction (*kMake)(const RecipeView& recipe)>
 OpFunction WithMaster(const RecipeView& recipe) {
   OpFunction update = kMake(recipe);

@@ -1,8 +1,8 @@
-"""Runs an agent that is a class in Python, for the program: one process for each search.
+"""Runs an agent written as a Python class, in a process of its own for each search.
 
-The program starts it as `python3 -c THIS_TEXT FD MODULE:CLASS` and asks over the socket FD, one line of JSON for each
-question and each answer. It needs the standard library alone; arrays are numpy's where numpy is installed. What the
-agent prints goes to standard error.
+The program starts it as `python3 -c THIS_TEXT FD MODULE:CLASS` and sends requests over the socket FD. Each request and
+each answer is one line of JSON. It needs only the standard library; if numpy is installed, arrays are numpy arrays. What
+the agent prints goes to standard error.
 """
 
 import base64
@@ -29,17 +29,17 @@ try:
 except ImportError:
     ctypes = None
 
-MOST_PLACEMENTS = 2**20  # of one proposal
-MOST_CHARACTERS = 1000  # of what goes into a message; the program cuts further
+MOST_PLACEMENTS = 2**20  # in one proposal
+MOST_CHARACTERS = 1000  # in a message; the program may shorten it further
 
 
 def array(values, dtype):
-    """An array of numpy's; without numpy, the lists."""
+    """The values as a numpy array or, without numpy, unchanged."""
     return values if numpy is None else numpy.array(values, dtype)
 
 
 class Problem:
-    """What an agent sees of a graph: groups of ops in topological order, and devices."""
+    """What an agent knows about a graph: groups of ops in topological order, and devices."""
 
     def __init__(self, question):
         for key in ("index", "num_groups", "num_devices", "group_names", "device_names", "accelerators", "evaluations"):
@@ -56,7 +56,7 @@ class Problem:
 
 
 class Results:
-    """What placements of a proposal scored: step_us, fits and reward, one number each."""
+    """The results of a proposal: step_us, fits and reward, with one value for each placement."""
 
     def __init__(self, question):
         self.step_us = array(question["step_us"], float)
@@ -68,7 +68,7 @@ class Results:
 
 
 def setting(text):
-    """An option's text as a number or a truth value, if it is one."""
+    """The value of an option: a bool, an int or a float if the text is one, else the text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -80,7 +80,7 @@ def setting(text):
 
 
 def whole(device):
-    """A device's number; fractions are none."""
+    """The index of a device as an int. Raises ValueError for a fraction."""
     number = int(device)
     if number != device:
         raise ValueError(f"{device} is not the number of a device")
@@ -88,13 +88,13 @@ def whole(device):
 
 
 def devices_of(placement):
-    """The numbers of a placement, which may be an array."""
+    """The device indices of a placement, which may be an array, as ints."""
     devices = placement.tolist() if hasattr(placement, "tolist") else list(placement)
     return [device if type(device) is int else whole(device) for device in devices]
 
 
 def shortened(thing):
-    """What it is as a text, of Unicode and not too long."""
+    """The thing as valid Unicode text of limited length."""
     return str(thing)[:MOST_CHARACTERS].encode(errors="replace").decode()
 
 
@@ -127,7 +127,7 @@ class Host:
         rng = random.Random(seed) if numpy is None else numpy.random.default_rng(seed)
         problem = self.problems[question["index"]]
         placements = self.agent.propose(problem, rng)
-        # Further ones would not be evaluated; the list may have no end.
+        # Placements beyond the budget would not be evaluated, and the iterator may be infinite.
         most = min(max(problem.evaluations, 1), MOST_PLACEMENTS + 1)
         try:
             self.proposed = [devices_of(placement) for placement in itertools.islice(iter(placements), most)]
@@ -143,7 +143,7 @@ class Host:
         try:
             return {"note": shortened(self.call("note", ""))}
         except Exception as error:  # pylint: disable=broad-except
-            return {"note": "note() failed: " + described(error, self.agent)["error"]}  # not worth the search
+            return {"note": "note() failed: " + described(error, self.agent)["error"]}  # must not end the search
 
     def save(self, question):
         state = self.agent.state() if hasattr(self.agent, "state") else self.agent.__dict__
@@ -158,7 +158,7 @@ class Host:
         return {}
 
     def call(self, function, default):
-        """What an optional function of the agent says."""
+        """The result of an optional function of the agent, or the default if it has none."""
         return getattr(self.agent, function)() if hasattr(self.agent, function) else default
 
     def answer(self, question):
@@ -168,11 +168,11 @@ class Host:
 
 
 def described(error, agent):
-    """The error in one line, and where in the agent's file it was raised."""
+    """The error as one line, and the line of the agent's file that raised it."""
     try:
         text = " ".join(shortened(error).split())
     except BaseException as nested:  # pylint: disable=broad-except
-        text = f"its text cannot be had ({type(nested).__name__})"
+        text = f"its message could not be formatted ({type(nested).__name__})"
     answer = {"error": type(error).__name__ + (": " + text if text else "")}
     if isinstance(error, SyntaxError) and error.filename:
         answer["error"] = f"{type(error).__name__}: {error.msg}"
@@ -194,20 +194,20 @@ def described(error, agent):
 
 
 def end_with_the_program(descriptor):
-    """This process is killed when the one that started it ends, also while the agent computes. Linux's prctl(2)."""
+    """Has the kernel kill this process when its parent ends, even while the agent computes (prctl(2) of Linux)."""
     set_parent_death_signal = 1
     try:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
     except (AttributeError, OSError):
-        return  # it then ends after the agent's next answer
+        return  # then it ends after the agent's next answer
     poll = select.poll()
     poll.register(descriptor, 0)
-    if poll.poll(0):  # the other end is closed: the program has ended already
+    if poll.poll(0):  # the other end is closed, so the program has ended already
         os._exit(1)
 
 
 def lines_of(stream):
-    """The lines, until the program has closed its end, also where it did not read all answers."""
+    """Yields lines until the program closes its end, even if it has not read all answers."""
     while True:
         try:
             line = stream.readline()
@@ -220,9 +220,9 @@ def lines_of(stream):
 
 def main():
     descriptor, name = int(sys.argv[1]), sys.argv[2]
-    for each in (signal.SIGINT, signal.SIGTERM):  # the program decides what they end
+    for each in (signal.SIGINT, signal.SIGTERM):  # the program decides what these signals end
         signal.signal(each, signal.SIG_IGN)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a group of its own may print to the terminal
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # so that a background process group may print to the terminal
     end_with_the_program(descriptor)
     os.dup2(2, 1)
     host = Host(name)
@@ -230,7 +230,7 @@ def main():
     for line in lines_of(stream):
         try:
             answer = host.answer(json.loads(line))
-        # SystemExit and KeyboardInterrupt are of the agent too: what ends this process is the end of the questions.
+        # This includes the agent's SystemExit and KeyboardInterrupt: only the end of the requests ends this process.
         except BaseException as error:  # pylint: disable=broad-except
             answer = described(error, host.agent)
             if os.environ.get("EMPLACE_TRACEBACK"):
@@ -238,7 +238,7 @@ def main():
         try:
             stream.write(json.dumps(answer, allow_nan=False).encode() + b"\n")
             stream.flush()
-        except OSError:  # nobody asks any more, or the agent has closed the socket
+        except OSError:  # the program has ended, or the agent has closed the socket
             os._exit(1)
 
 

@@ -163,7 +163,7 @@ py::list ListTopic(const std::string& topic) {
                                 "importers)");
 }
 
-// The header, and for each agent the texts of its cells: mean, interval, and how many trials are there where some are
+// The header, and for each agent the texts of its cells: mean, interval, and the number of trials where some are
 // missing.
 py::tuple ImprovementRows(const std::string& runs) {
   experiments::TableBlock table;

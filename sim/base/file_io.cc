@@ -134,7 +134,7 @@ class ReadBuffer : public std::streambuf {
     inflated_.resize(kBufferBytes);
   }
 
-  // Git LFS keeps a few lines in place of a file that was not fetched. Source: the specification in the repository of
+  // Git LFS stores a few lines in place of a file that was not fetched. Source: the specification in the repository of
   // git-lfs.
   void RefusePointer(std::size_t* count) {
     constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";

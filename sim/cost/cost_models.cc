@@ -334,8 +334,8 @@ class RooflineCostModel : public CostModel {
 
   bool TakesConvolutions() const { return options_.tf32 == Tf32::kConvolutions; }
 
-  // The rate of an op of the op catalogue: that of half precision or 8 bits where its first factor is of it, else the
-  // kind's peak.
+  // The peak rate for an op of the op catalogue: that of half precision or of 8 bits if its first factor has such a
+  // type, else the kind's peak.
   PrecisionRate CataloguedRate(const Graph& graph, OpId op, const DeviceKind& device, OpClass op_class) const {
     const PrecisionRate peak = {device.peak, device.compute_efficiency};
     if (!HasProducts(op_class) || graph.inputs(op).empty()) return peak;

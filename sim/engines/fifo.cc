@@ -452,8 +452,7 @@ class Run {
     }
   }
 
-  // The duration of an op that starts on a device now. Ops start in the order of time, so it is known which devices are
-  // busy.
+  // The duration of an op that starts on a device now. Ops start in the order of time, so the busy devices are known.
   std::int64_t BesideOthers(std::size_t device, std::uint32_t op, std::int64_t start, std::int64_t time) {
     const double factor = model_.contention[kind_of_[device] * model_.num_ops + op];
     if (factor > 1) {
@@ -477,8 +476,8 @@ class Run {
     return from * d_ + (SendsItself(from) ? from : to);
   }
 
-  // Queues the tensor's transfers, one to each other device that reads it, in the order of devices; arrival_[d] is
-  // when it is there.
+  // Queues the tensor's transfers, one to each other device that reads it, in the order of devices; arrival_[d] is when
+  // the tensor arrives there.
   void Send(std::size_t from, std::int64_t end, std::uint32_t tensor, const std::uint32_t* transfer_times,
             std::pair<const std::uint32_t*, const std::uint32_t*> readers) {
     if constexpr (kMany) {

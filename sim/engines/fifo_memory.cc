@@ -37,7 +37,7 @@ void Prepare(const Model& model, MemoryRecord<Key>* memory) {
   for (std::size_t i = 0; i < tensors; ++i) {
     std::memcpy(&memory->tensors[i * (4 + model.lanes()) + 2], &model.read_tensors[i].bytes, sizeof(std::int64_t));
   }
-  // An op's start and end, the start of each transfer, and the end of each tensor at home; and where a change is
+  // An op's start and end, the start of each transfer, and the end of each tensor on its device; and where a change is
   // written before it is known whether it counts.
   memory->changes.resize(2 * model.num_ops + model.max_transfers + tensors + 1);
   memory->buckets.resize(NumBuckets(model) * model.num_devices);
@@ -59,8 +59,8 @@ void FillBuckets(std::span<const Change<Key>> changes, const KeyFormat<Key>& key
   }
 }
 
-// Turns sums into what is in use before a bucket and at most within it; memory.peaks: the most that is in use behind
-// one.
+// Replaces the sums by what is in use before each bucket and the most within it; memory.peaks: the most that is in use
+// after a bucket.
 template <typename Key>
 void BoundBuckets(std::size_t devices, MemoryRecord<Key>& memory) {
   std::fill(memory.in_use.begin(), memory.in_use.end(), 0);

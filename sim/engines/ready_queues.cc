@@ -13,9 +13,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace emplace::HWY_NAMESPACE {
 
-// Moves blocks of kFar entries on until the place is in one. Of that, entry i is max(entry i - 1, min(entry i, the new
-// one)) then. Entries are below 2^63: signed numbers are what AVX2 compares. From the end to the front: what is written
-// has been read.
+// Moves blocks of kFar entries until the block contains the position. Within it, entry i becomes max(entry i - 1,
+// min(entry i, the new one)). Entries are below 2^63, because AVX2 compares signed numbers. Goes from the end to the
+// front, so that every entry is read before it is overwritten.
 void InsertFarOn(std::uint64_t* unsigned_end, std::uint64_t unsigned_entry) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<std::int64_t, kFar> tag;

@@ -341,8 +341,8 @@ void WriteDevices(std::string* out, const Cluster& cluster) {
   }
 }
 
-// Refuses what YAML does not allow in a text (YAML 1.2, 5.1): for yaml-cpp some of it ends the text. And it does not
-// look at comments, of which the first of an experiment is printed.
+// Refuses characters that YAML does not allow (YAML 1.2, 5.1): some of them end the text for yaml-cpp. It does not look
+// at comments either, and the first comment of an experiment is printed.
 void CheckCharacters(std::string_view text) {
   int line = 1;
   std::size_t start = 0;

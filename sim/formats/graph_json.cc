@@ -249,8 +249,8 @@ class OpWriter {
     AppendTimes(out, "device_us", op.queue_times->device_micros, op.queue_times->device_kind_times);
   }
 
-  // The attrs as the reader would keep them: the graph may have been built with its numbers written otherwise. Equal
-  // attrs are parsed once, as long as there are not too many of them.
+  // The attrs as the reader would keep them, because the graph may have been built with numbers in another notation.
+  // Equal attrs are parsed once, unless there are too many of them.
   const std::string& Attrs(std::string_view text) {
     constexpr std::size_t kMost = std::size_t{1} << 16;
     const auto found = attrs_.find(text.data());

@@ -27,8 +27,8 @@ constexpr Row kRingLl = {3.6, {0.47, 1.0, 2.7}, 0.25};
 constexpr Row kTreeSimple = {0, {28, 28, 50}, 0.9};
 constexpr Row kTreeLl = {4.4, {0.52, 1.0, 5.0}, 0.9 / 3.8};
 
-// Low latency (LL) sends a flag with every word. NCCL lets few threads do that, so that it is for small messages: of
-// 8 A100s, messages of 1 MiB take what the simple protocol says.
+// Low latency (LL) sends a flag with every word. NCCL uses few threads for it, so it suits small messages: on 8 A100s,
+// messages of 1 MiB take the time of the simple protocol.
 constexpr double kMostLlBytes = 65536;  // limit per member
 
 std::vector<Pair> RingPairs(std::span<const DeviceId> devices) {

@@ -161,8 +161,8 @@ void FlowNetwork::FillBySearch() {
   }
 }
 
-// A heap of the links with the smallest shares, up to a limit that grows. Shares grow while others' flows get their
-// rates: links over the limit stay there, and an old entry of the heap is too small, never too large.
+// A heap of the links with the smallest shares, up to a limit that grows. Shares grow while flows of other links get
+// their rates: links over the limit stay there, and an outdated entry of the heap is too small, never too large.
 void FlowNetwork::FillByHeap() {
   const auto share_of = [&](LinkIndex link) { return shares_[link].left / shares_[link].open; };
   const std::greater<> smallest_first;

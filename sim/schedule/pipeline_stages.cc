@@ -76,8 +76,8 @@ PipelineRole FirstRole(const PlacedGraph& placed, OpId op, const std::vector<Pip
   return kFinalOp;
 }
 
-// Whether the op adds up gradients, of which `producer` made one: all that it reads is as large as its one output and
-// of the backward pass. A scatter_add reads smaller ones and positions too.
+// Whether the op adds up gradients, one of which `producer` computed: all of its inputs are as large as its one output
+// and belong to the backward pass. A scatter_add also reads positions and smaller gradients.
 bool AddsUp(const Graph& graph, OpId op, OpId producer, const std::vector<PipelineRole>& roles) {
   if (graph.num_outputs(op) != 1 || graph.inputs(op).empty()) return false;
   const Bytes size = graph.tensor(graph.first_output(op)).size;

@@ -315,8 +315,8 @@ MessageContents* AddToMessage(const MessageKey& key, const PipelineRoute& route,
   return &contents;
 }
 
-// Adds what a tensor of a source or of a stage is to its readers. What a stage makes and final ops read is kept where
-// it was made, and one copy is enough.
+// Adds the tensor of a source or of a stage to its readers. Tensors that a stage makes and final ops read are kept
+// where they were made, and one copy is enough.
 void AddTensor(const StagedGraph& staged, const FinalOps& final_ops, TensorId id, Traffic* traffic,
                PipelineModel* model) {
   const Graph& graph = staged.placed.graph;
@@ -425,8 +425,8 @@ void AddMessages(const StagedGraph& staged, const std::map<MessageKey, MessageCo
   }
 }
 
-// The peak of ops that run one after the other in the order of ids. What others read stays until the end, but for
-// gradients, which are added to what the rank holds of them. `given` are there before; `inside` is scratch, by OpId.
+// The peak of ops that run one after the other in the order of ids. Tensors that others read stay until the end, except
+// gradients, which are added to those that the rank holds. `given` exist before; `inside` is scratch, by OpId.
 Bytes WorkingBytes(const StagedGraph& staged, const std::vector<OpId>& ops, std::vector<bool>* inside,
                    const std::vector<TensorId>& given = {}) {
   const Graph& graph = staged.placed.graph;

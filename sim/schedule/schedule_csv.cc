@@ -76,8 +76,8 @@ struct CsvLines {
   bool has_weight = false;
 };
 
-// Before PyTorch 2.6 B was the input's part, and BW the whole backward. A file is of that kind if it has BW or W, but
-// no I.
+// Before PyTorch 2.6, B was the backward pass of the input, and BW the whole backward pass. A file is of that kind if
+// it has BW or W, but no I.
 void RenameOld(CsvLines* lines) {
   if (lines->has_input || !lines->has_weight) return;
   for (std::size_t rank = 0; rank < lines->cells.size(); ++rank) {

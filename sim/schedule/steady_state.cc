@@ -18,7 +18,7 @@ namespace {
 
 using enum ActionKind;
 
-// What `to` waits for: its start in repetition n is at least `delay` after that of `from` in repetition n -
+// What `to` waits for: in repetition n it starts at least `delay` after the start of `from` in repetition n -
 // repetitions.
 struct Wait {
   double delay = 0;
@@ -28,7 +28,7 @@ struct Wait {
 using WaitGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Wait>;
 using Vertex = boost::graph_traits<WaitGraph>::vertex_descriptor;
 
-// The waits of one repetition in the middle of a schedule that is long enough: actions of the micro-batches `first` to
+// The waits of one repetition in the middle of a sufficiently long schedule: actions of the micro-batches `first` to
 // first + period - 1, and their messages.
 class Repetition {
  public:
@@ -224,7 +224,7 @@ void Repetition::AddSources() {
 
 std::optional<SteadyState::Circle> Repetition::LongestCircle(std::size_t phase) const {
   // An action may wait for one of a later micro-batch, but Boost's algorithm does not accept negative repetitions. So
-  // each node counts its repetitions from a number of its own: circles keep their sums.
+  // each node counts its repetitions from an offset of its own, which keeps the sums of cycles.
   std::vector<std::int64_t> offset(nodes_.size(), 0);
   for (bool moved = true; moved;) {
     moved = false;

@@ -100,7 +100,7 @@ TEST_F(CommandHelpTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_THAT(completed("generate nm"), HasSubstr(" nmt "));
   EXPECT_THAT(completed("library sh"), HasSubstr(" show "));
   EXPECT_THAT(completed("inspect g"), HasSubstr(" g.json "));
-  EXPECT_THAT(Emplace("completion fish").out, HasSubstr("-l micro-batches -r"));
+  EXPECT_THAT(Emplace("completion fish").out, AllOf(HasSubstr("-l micro-batches -x"), HasSubstr("-l placement -r")));
   EXPECT_THAT(Emplace("completion zsh").out, HasSubstr("#compdef emplace"));
   ExpectRefused(Emplace("completion tcsh"), "shell: tcsh not in {bash,zsh,fish} (see emplace completion --help)");
 }

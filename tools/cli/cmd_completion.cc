@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -52,8 +53,18 @@ Names ValuesOf(const std::string& command, const std::string& option) {
   return {};
 }
 
-// The first sentence of a help text, up to the hints behind it.
-std::string Short(const std::string& help) { return help.substr(0, help.find_first_of(";:(")); }
+// The first sentence of a help text, without the hints behind it.
+std::string Short(const std::string& help) {
+  const std::string first = help.substr(0, help.find_first_of(";:("));
+  return first.substr(0, first.find_last_not_of(' ') + 1);
+}
+
+// Whether the value of an option may be the path of a file or a folder.
+bool TakesPath(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return std::ranges::any_of(std::initializer_list<const char*>{"FILE", "DIR", "KINETO", "TRACE", "RUNS", "PREFIX"},
+                             [&](const char* path) { return type.find(path) != std::string::npos; });
+}
 
 // A word of a shell, in single quotes.
 std::string Quote(const std::string& text) {
@@ -165,8 +176,8 @@ void PrintFish(std::ostream& out, const CLI::App& program) {
     for (const CLI::Option* const option : part.app->get_options()) {
       for (const std::string& name : option->get_lnames()) {
         const Names values = ValuesOf(part.app->get_name(), "--" + name);
-        const bool takes_value = option->get_expected_max() > 0;
-        out << fmt::format("complete -c emplace -n {} -l {}{}{} -d {}\n", seen, name, takes_value ? " -r" : "",
+        const char* const takes = option->get_expected_max() == 0 ? "" : TakesPath(*option) ? " -r" : " -x";
+        out << fmt::format("complete -c emplace -n {} -l {}{}{} -d {}\n", seen, name, takes,
                            values.empty() ? "" : " -a " + Quote(fmt::format("{}", fmt::join(values, " "))),
                            Quote(Short(option->get_description())));
       }

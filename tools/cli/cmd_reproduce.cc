@@ -165,10 +165,9 @@ struct Comparison {
   experiments::ComparisonDocument (*make)(const ReproduceOptions&);
 };
 constexpr Comparison kComparisons[] = {
-    {"models", "sizes of our models beside the published ones", true, Models},
-    {"calibration", "simulated step times on one device beside the published ones, and where memory runs out", true,
-     Calibration},
-    {"families", "how the graphs of each family are spread (--seed)", false, Families},
+    {"models", "our models' sizes and the published ones", true, Models},
+    {"calibration", "simulated and published step times on one device, and what runs out of memory", true, Calibration},
+    {"families", "statistics of the graphs of each family (--seed)", false, Families},
 };
 
 const Comparison& FindComparison(const std::string& what) {
@@ -213,24 +212,24 @@ int Run(ReproduceOptions options) {
 }  // namespace
 
 Command AddReproduce(CLI::App& app) {
-  std::string names = "What to put side by side: ";
+  std::string names = "What to compare: ";
   for (const Comparison& comparison : kComparisons)
     names += fmt::format("{} ({}), ", comparison.name, comparison.summary);
-  names += fmt::format("or the table of a paper beside our runs of its experiment: {}",
+  names += fmt::format("or the table of a paper with our runs of its experiment: {}",
                        fmt::join(experiments::ReproducedExperimentNames(), ", "));
   CLI::App* const command = app.add_subcommand("reproduce", "Compare our numbers with published ones");
   auto options = std::make_shared<ReproduceOptions>();
   command->add_option("comparison", options->what, names)->required()->type_name("WHAT");
   command
       ->add_option("row", options->row,
-                   "Row of a paper's table, a name of --list (default: all rows, which can take an hour)")
+                   "Row of a paper's table, by its name in --list (default: all rows, which can take an hour)")
       ->type_name("ROW");
   command->add_flag(
       "--list", options->list,
       "List the rows of a paper's table with estimated times, which takes up to a minute, without running anything");
   command
       ->add_option("--from", options->file,
-                   "Use this YAML file instead of the built-in one; an experiment names its table by `published`")
+                   "YAML file to use instead of the built-in one; an experiment's key `published` names its table")
       ->type_name("FILE");
   command
       ->add_option("--seed", options->seeds,

@@ -19,8 +19,8 @@ using torch::indexing::Slice;
 
 constexpr float kLeastNorm = 1e-6F;
 
-// The root of sums of squares, at least kLeastNorm. Clamped before the root, whose derivative at 0 is infinite: rows of
-// zeros would give NaN gradients.
+// The root of sums of squares, at least kLeastNorm. The sum is clamped before the root, whose derivative at 0 is
+// infinite: rows of zeros would otherwise have NaN gradients.
 Array Norm(const Array& squares) { return squares.clamp_min(kLeastNorm * kLeastNorm).sqrt(); }
 
 Array Indices(const std::vector<std::int64_t>& values, torch::Device device) {

@@ -13,8 +13,8 @@
 namespace emplace::agents {
 namespace {
 
-// Number of states of one episode per network pass. Large enough to fill vector registers in a level-by-level sweep.
-// Small enough for a cache if a node has several rows or each round keeps its own.
+// Number of states of an episode in one pass of the network: large enough to fill vector registers in a level-by-level
+// sweep, and small enough for a cache if a node has several rows or each round keeps its own.
 std::size_t ChunkOf(const NetworkOptions& options) { return options.thesis_code ? 1 : options.rounds > 0 ? 2 : 8; }
 
 }  // namespace

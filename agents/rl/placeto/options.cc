@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMany = 1'000'000;
 
-// Appendix A.7 and the authors' code. The entropy weight decreases, as in the appendix, which gives no values (the
+// Appendix A.7 and the authors' code. The entropy weight decreases as in the appendix, which gives no values (the
 // code's default is a constant 1).
 void SetPlacetoProtocol(PlacetoOptions* options) {
   options->start = StartPlacement::kSingleDevice;

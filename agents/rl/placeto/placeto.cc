@@ -111,8 +111,8 @@ EpisodeRecord RecordOf(const PlacetoGraph& graph) {
   return record;
 }
 
-// Moves `group` in the placement of each worker, as the policy's `logits` say. The most likely device where the policy
-// is evaluated, else a device that is drawn.
+// Moves `group` in the placement of each worker according to the policy's `logits`: to the most likely device where the
+// policy is evaluated, else to a sampled device.
 std::vector<Placement> MoveGroup(const Matrix& logits, std::uint32_t group, std::span<const std::uint64_t> seeds,
                                  PlacetoGraph& graph, Rng& rng) {
   std::vector<Placement> moves;

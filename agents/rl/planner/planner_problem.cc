@@ -27,9 +27,8 @@ std::vector<std::uint8_t> UsableDevices(const Observation& seen, const std::vect
   return any ? accelerators : all;
 }
 
-// Chooses each group's device at the start, and for a fixed grouping the groups.
-// Where nodes are groups, their devices are the start's. Else the groups are dealt to the devices in turn, and nodes go
-// to groups of their device.
+// Chooses the initial device of each group and, for a fixed grouping, the groups. Where nodes are groups, their devices
+// are those of the start. Otherwise groups are assigned to the devices in turn, and nodes go to groups of their device.
 void BeginAt(const Placement& start, GrouperKind grouper, std::size_t num_groups, Rng& rng, PlannerProblem* problem) {
   const std::size_t num_devices = problem->usable.size();
   problem->start = start;

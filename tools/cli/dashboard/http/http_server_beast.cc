@@ -86,8 +86,8 @@ class Connections {
  public:
   using Entry = std::list<std::shared_ptr<Connection>>::iterator;
 
-  // Closes one connection if this one would be one too many, of all or of its address: the oldest that has its answer,
-  // else the oldest that has not sent its request. False if there is none.
+  // Closes one connection if this one would exceed the limit of all, or of its address: the oldest that has its answer,
+  // else the oldest that has not sent its request. Returns false if there is none.
   bool MakeRoomFor(const asio::ip::address& address);
   Entry Add(std::shared_ptr<Connection> connection) { return open_.insert(open_.end(), std::move(connection)); }
   void Remove(Entry entry) { open_.erase(entry); }

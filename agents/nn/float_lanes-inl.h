@@ -78,7 +78,7 @@ inline constexpr std::size_t kVectors = kLane / kWidth;
 HWY_INLINE Floats Zero() { return Splat(0.0F); }
 // (x < 0 ? 0 : x); NaN stays NaN. On x86 Max() returns its second argument unless the first is larger.
 HWY_INLINE Floats Relu(Floats x) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
   return hn::Max(Zero(), x);
 #else
   return IfLess(x, Zero(), Zero(), x);

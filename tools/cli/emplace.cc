@@ -160,6 +160,34 @@ std::string InOurWords(const CLI::App& app, const CLI::App* chosen, const CLI::P
   return text;
 }
 
+struct NamedCommand {
+  std::string_view name;
+  Command (*add)(CLI::App& app);
+};
+constexpr NamedCommand kCommands[] = {
+    {"import", AddImport},   {"export", AddExport},   {"generate", AddGenerate},     {"transform", AddTransform},
+    {"dataset", AddDataset}, {"inspect", AddInspect}, {"simulate", AddSimulate},     {"bound", AddBound},
+    {"explain", AddExplain}, {"diff", AddDiff},       {"profile", AddProfile},       {"validate", AddValidate},
+    {"place", AddPlace},     {"compare", AddCompare}, {"sweep", AddSweep},           {"worker", AddWorker},
+    {"submit", AddSubmit},   {"status", AddStatus},   {"dashboard", AddDashboard},   {"trial", AddTrial},
+    {"replay", AddReplay},   {"report", AddReport},   {"reproduce", AddReproduce},   {"library", AddLibrary},
+    {"list", AddList},       {"config", AddConfig},   {"completion", AddCompletion}, {"statistics", AddStatistics},
+};
+
+// Adds the command `name`. If there is no such command, or if it prints the others, adds all: their options take most
+// of the time in which the program starts.
+std::vector<Command> AddCommands(CLI::App& app, std::string_view name) {
+  const bool is_alone =
+      name != "completion" && std::ranges::find(kCommands, name, &NamedCommand::name) != std::end(kCommands);
+  std::vector<Command> added;
+  for (const NamedCommand& command : kCommands) {
+    if (is_alone && command.name != name) continue;
+    added.push_back(command.add(app));
+    EMPLACE_CHECK(added.back().app->get_name() == command.name);
+  }
+  return added;
+}
+
 const CLI::App* running = nullptr;  // the command; null before it runs
 
 int RunProgram(int argc, char** argv) {
@@ -170,12 +198,7 @@ int RunProgram(int argc, char** argv) {
   app.set_version_flag("--version", "emplace " EMPLACE_VERSION);
   app.require_subcommand(1);
   app.footer(kExitStatuses);
-  const std::vector<Command> commands = {
-      AddImport(app),    AddExport(app),  AddGenerate(app),   AddTransform(app), AddDataset(app),   AddInspect(app),
-      AddSimulate(app),  AddBound(app),   AddExplain(app),    AddDiff(app),      AddProfile(app),   AddValidate(app),
-      AddPlace(app),     AddCompare(app), AddSweep(app),      AddWorker(app),    AddSubmit(app),    AddStatus(app),
-      AddDashboard(app), AddTrial(app),   AddReplay(app),     AddReport(app),    AddReproduce(app), AddLibrary(app),
-      AddList(app),      AddConfig(app),  AddCompletion(app), AddStatistics(app)};
+  const std::vector<Command> commands = AddCommands(app, argc > 1 ? argv[1] : "");
   for (CLI::App* const command : WithParts(commands)) {
     const std::string parent = command->get_parent() == &app ? "" : command->get_parent()->get_name() + " ";
     const std::string examples = ExamplesOf(parent + command->get_name());

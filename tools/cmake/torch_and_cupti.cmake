@@ -14,6 +14,10 @@ if(TARGET CUDA::nvtx3 AND NOT TARGET CUDA::nvToolsExt)
 endif()
 
 find_package(Torch REQUIRED)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # clang needs the whole type IValue where LibTorch 1.13 destroys a vector of them, which C++20 made constexpr.
+  set_property(TARGET torch APPEND PROPERTY INTERFACE_COMPILE_OPTIONS "SHELL:-include ATen/core/ivalue.h")
+endif()
 
 # No other library of emplace has this ABI. Without this check, the linker would only list std::string's functions as
 # missing.

@@ -54,12 +54,12 @@ def unpack(path: Path, runs: Path) -> Path:
     experiment, trials = read_packed(path)
     folder = runs / path.name.removesuffix(SUFFIX)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "experiment.json").write_text(compact(_checked(experiment)) + "\n", encoding="utf-8")
+    (folder / "experiment.json").write_text(_checked(experiment) + "\n", encoding="utf-8")
     for trial, timing in trials:
         own = folder / trial["trial"]
         own.mkdir(exist_ok=True)
-        for name, content in (("spec", trial["spec"]), ("timing", _checked(timing)), ("trial", _checked(trial))):
-            (own / f"{name}.json").write_text(compact(content) + "\n", encoding="utf-8")
+        for name, text in (("spec", compact(trial["spec"])), ("timing", _checked(timing)), ("trial", _checked(trial))):
+            (own / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return folder
 
 
@@ -76,8 +76,12 @@ def _as_emplace_writes(found: re.Match[str]) -> str:
 
 def fingerprint(value: Any) -> str:
     """FNV-1a with 64 bits, of the value's JSON and a byte that ends it (sim/base/fingerprint.h)."""
+    return _fingerprint(compact(value))
+
+
+def _fingerprint(text: str) -> str:
     result = 0xCBF29CE484222325
-    for byte in compact(value).encode() + b"\0":
+    for byte in text.encode() + b"\0":
         result = (result ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
     return f"{result:016x}"
 
@@ -93,8 +97,10 @@ def _shortest(number: str) -> str:
     return scientific if len(scientific) < len(fixed) else fixed
 
 
-def _checked(content: Record) -> Record:
-    return {**content, "checksum": fingerprint(content)}
+def _checked(content: Record) -> str:
+    """The content as JSON, with its checksum as the last member."""
+    text = compact(content)
+    return f'{text[:-1]},"checksum":"{_fingerprint(text)}"}}'
 
 
 def _essence(content: Record) -> Record:

@@ -12,11 +12,16 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kMaxSearched = 256;
+constexpr std::size_t kCounted = 4 * kMaxSearched;  // as more of them are known, it stays known for more merges
 
 class Merger {
  public:
   explicit Merger(const Graph& graph)
-      : groups_(graph), graph_size_(graph.num_ops()), seen_in_(graph.num_ops()), before_end_of_(graph.num_ops()) {
+      : groups_(graph),
+        graph_size_(graph.num_ops()),
+        seen_in_(graph.num_ops()),
+        before_end_of_(graph.num_ops()),
+        leads_to_many_until_(graph.num_ops()) {
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       if (groups_.IsGroup(op)) queue_.emplace(groups_.output_bytes(op), op);
     }
@@ -49,6 +54,7 @@ class Merger {
       }
       Forget(*neighbour);
       const std::size_t merged = groups_.Merge(least.second, *neighbour);
+      ++num_merges_;
       queue_.emplace(groups_.output_bytes(merged), merged);
       ReconsiderBeside(merged);
     }
@@ -90,43 +96,77 @@ class Merger {
         group, forward ? GroupGraph::Direction::kSuccessors : GroupGraph::Direction::kPredecessors, accept);
   }
 
-  // Whether a path of more than one edge leads from `from` to `to`, its successor; a search of more than kMaxSearched
-  // groups ends with yes. It also ends where it comes to a group before `to`.
+  // Whether a path of more than one edge leads from `from` to `to`, its successor, or paths to more than kMaxSearched
+  // groups.
   bool OtherPath(std::size_t from, std::size_t to) {
     if (groups_.num_successors(from) == 1 || groups_.num_predecessors(to) == 1) return false;
     if (groups_.num_successors(from) > kMaxSearched) return true;
+    bool found = false;
+    ForEachSuccessor(from, [&](std::size_t group) {
+      found = group != to && LeadsToMany(group);
+      return !found;
+    });
+    return found || Search(from, to);
+  }
+
+  template <typename Visit>
+  void ForEachSuccessor(std::size_t group, Visit visit) const {
+    groups_.ForEach(group, GroupGraph::Direction::kSuccessors,
+                    [&](std::size_t successor, std::int64_t) { return visit(successor); });
+  }
+
+  // Whether the group certainly leads to more than kMaxSearched others, as an earlier search found.
+  bool LeadsToMany(std::size_t group) const { return leads_to_many_until_[group] > num_merges_; }
+
+  // OtherPath() by a depth-first search, which also ends at a group before `to` and at one that leads to many.
+  bool Search(std::size_t from, std::size_t to) {
     ++search_;
-    if (groups_.num_predecessors(to) <= kMaxSearched) {
-      groups_.ForEach(to, GroupGraph::Direction::kPredecessors, [this](std::size_t group, std::int64_t) {
-        before_end_of_[group] = search_;
-        return true;
-      });
-    }
+    MarkBefore(to);
     std::size_t num_seen = 1;
     bool found = false;
+    std::size_t via = from;  // the successor of `from` that the search has come through
     const auto see = [&](std::size_t group) {
       if (seen_in_[group] == search_) return;
       seen_in_[group] = search_;
       ++num_seen;
-      found = before_end_of_[group] == search_ || num_seen > kMaxSearched;
       open_.push_back(group);
+      found = before_end_of_[group] == search_ || LeadsToMany(group);
+      leads_to_many_until_[via] = std::max(leads_to_many_until_[via], leads_to_many_until_[group]);
     };
     seen_in_[from] = search_;
     open_.clear();
-    groups_.ForEach(from, GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
+    ForEachSuccessor(from, [&](std::size_t group) {
       if (group != to) see(group);
       return !found;
     });
-    while (!open_.empty() && !found) {
+    std::size_t num_unsearched = open_.size();  // successors of `from`
+    while (!open_.empty() && !found && num_seen < kCounted) {
       const std::size_t at = open_.back();
       open_.pop_back();
-      groups_.ForEach(at, GroupGraph::Direction::kSuccessors, [&](std::size_t group, std::int64_t) {
+      if (open_.size() < num_unsearched) {
+        --num_unsearched;
+        via = at;
+      }
+      ForEachSuccessor(at, [&](std::size_t group) {
         found = group == to;
         if (!found) see(group);
         return !found;
       });
     }
-    return found;
+    // A merge makes at most one less of the groups that were seen. Two of them may be `from` and `to` of a later
+    // search.
+    if (num_seen > kMaxSearched + 2) {
+      leads_to_many_until_[from] = std::max(leads_to_many_until_[from], num_merges_ + num_seen - kMaxSearched - 2);
+    }
+    return found || num_seen > kMaxSearched;
+  }
+
+  void MarkBefore(std::size_t end) {
+    if (groups_.num_predecessors(end) > kMaxSearched) return;
+    groups_.ForEach(end, GroupGraph::Direction::kPredecessors, [this](std::size_t group, std::int64_t) {
+      before_end_of_[group] = search_;
+      return true;
+    });
   }
 
   // Groups that are joined to nothing have no neighbour to go to: consecutive ones are put together.
@@ -159,6 +199,8 @@ class Merger {
   std::vector<std::uint64_t> seen_in_;        // the last search that came to each group
   std::vector<std::uint64_t> before_end_of_;  // the last search whose end is a successor of each group
   std::uint64_t search_ = 0;
+  std::vector<std::uint64_t> leads_to_many_until_;  // the number of merges up to which this is certain of each group
+  std::uint64_t num_merges_ = 0;
   std::vector<std::size_t> open_;
   std::set<std::pair<std::int64_t, std::size_t>> queue_;        // (output bytes, group)
   std::set<std::pair<std::int64_t, std::size_t>> passed_over_;  // those that found no neighbour

@@ -12,7 +12,7 @@
 #include "sim/base/check.h"
 
 namespace emplace {
-namespace {
+namespace saved_state_test {
 
 enum class Colour : std::uint8_t { kRed, kGreen };
 
@@ -95,5 +95,5 @@ TEST(SavedStateTest, WhatTheListDoesNotAllowIsRefused) {
   EXPECT_THROW(Loaded(saved), InputError);
 }
 
-}  // namespace
+}  // namespace saved_state_test
 }  // namespace emplace

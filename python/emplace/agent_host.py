@@ -172,7 +172,7 @@ def described(error, agent):
     try:
         text = " ".join(shortened(error).split())
     except BaseException as nested:  # pylint: disable=broad-except
-        text = f"its message could not be formatted ({type(nested).__name__})"
+        text = f"its text could not be formatted ({type(nested).__name__})"
     answer = {"error": type(error).__name__ + (": " + text if text else "")}
     if isinstance(error, SyntaxError) and error.filename:
         answer["error"] = f"{type(error).__name__}: {error.msg}"

@@ -12,7 +12,7 @@ namespace emplace {
 namespace {
 
 constexpr std::size_t kMaxSearched = 256;
-constexpr std::size_t kCounted = 4 * kMaxSearched;  // as more of them are known, it stays known for more merges
+constexpr std::size_t kCounted = 2 * kMaxSearched;  // the more are counted, the longer a way stays known
 
 class Merger {
  public:
@@ -21,7 +21,7 @@ class Merger {
         graph_size_(graph.num_ops()),
         seen_in_(graph.num_ops()),
         before_end_of_(graph.num_ops()),
-        leads_to_many_until_(graph.num_ops()) {
+        to_many_(graph.num_ops()) {
     for (std::size_t op = 0; op < graph.num_ops(); ++op) {
       if (groups_.IsGroup(op)) queue_.emplace(groups_.output_bytes(op), op);
     }
@@ -43,6 +43,12 @@ class Merger {
   }
 
  private:
+  // A way from a group to at least kMaxSearched others, through a successor and without a return to the group.
+  struct Way {
+    std::size_t successor = 0;  // an op of it
+    std::uint64_t until = 0;    // the number of merges from which this is no longer certain
+  };
+
   void MergeWhilePossible() {
     while (groups_.num_groups() > target_ && !queue_.empty()) {
       const auto least = *queue_.begin();
@@ -55,6 +61,7 @@ class Merger {
       Forget(*neighbour);
       const std::size_t merged = groups_.Merge(least.second, *neighbour);
       ++num_merges_;
+      to_many_[merged] = {};
       queue_.emplace(groups_.output_bytes(merged), merged);
       ReconsiderBeside(merged);
     }
@@ -101,12 +108,8 @@ class Merger {
   bool OtherPath(std::size_t from, std::size_t to) {
     if (groups_.num_successors(from) == 1 || groups_.num_predecessors(to) == 1) return false;
     if (groups_.num_successors(from) > kMaxSearched) return true;
-    bool found = false;
-    ForEachSuccessor(from, [&](std::size_t group) {
-      found = group != to && LeadsToMany(group);
-      return !found;
-    });
-    return found || Search(from, to);
+    const Way& way = to_many_[from];
+    return (way.until > num_merges_ && groups_.Find(way.successor) != to) || Search(from, to);
   }
 
   template <typename Visit>
@@ -115,23 +118,19 @@ class Merger {
                     [&](std::size_t successor, std::int64_t) { return visit(successor); });
   }
 
-  // Whether the group certainly leads to more than kMaxSearched others, as an earlier search found.
-  bool LeadsToMany(std::size_t group) const { return leads_to_many_until_[group] > num_merges_; }
-
-  // OtherPath() by a depth-first search, which also ends at a group before `to` and at one that leads to many.
+  // OtherPath() by a depth-first search, which also ends at a group before `to`. It does not pass `from` again, to
+  // which a cycle can lead.
   bool Search(std::size_t from, std::size_t to) {
     ++search_;
     MarkBefore(to);
     std::size_t num_seen = 1;
     bool found = false;
-    std::size_t via = from;  // the successor of `from` that the search has come through
     const auto see = [&](std::size_t group) {
       if (seen_in_[group] == search_) return;
       seen_in_[group] = search_;
       ++num_seen;
+      found = before_end_of_[group] == search_;
       open_.push_back(group);
-      found = before_end_of_[group] == search_ || LeadsToMany(group);
-      leads_to_many_until_[via] = std::max(leads_to_many_until_[via], leads_to_many_until_[group]);
     };
     seen_in_[from] = search_;
     open_.clear();
@@ -139,13 +138,16 @@ class Merger {
       if (group != to) see(group);
       return !found;
     });
+    Way way;
     std::size_t num_unsearched = open_.size();  // successors of `from`
+    std::size_t num_seen_before = num_seen;
     while (!open_.empty() && !found && num_seen < kCounted) {
       const std::size_t at = open_.back();
       open_.pop_back();
       if (open_.size() < num_unsearched) {
         --num_unsearched;
-        via = at;
+        way.successor = at;
+        num_seen_before = num_seen;
       }
       ForEachSuccessor(at, [&](std::size_t group) {
         found = group == to;
@@ -153,10 +155,9 @@ class Merger {
         return !found;
       });
     }
-    // A merge makes at most one less of the groups that were seen. Two of them may be `from` and `to` of a later
-    // search.
-    if (num_seen > kMaxSearched + 2) {
-      leads_to_many_until_[from] = std::max(leads_to_many_until_[from], num_merges_ + num_seen - kMaxSearched - 2);
+    if (const std::size_t num_behind = num_seen - num_seen_before; num_behind >= kMaxSearched) {
+      way.until = num_merges_ + num_behind - kMaxSearched + 1;  // each merge makes at most one less of them
+      to_many_[from] = way;
     }
     return found || num_seen > kMaxSearched;
   }
@@ -199,8 +200,8 @@ class Merger {
   std::vector<std::uint64_t> seen_in_;        // the last search that came to each group
   std::vector<std::uint64_t> before_end_of_;  // the last search whose end is a successor of each group
   std::uint64_t search_ = 0;
-  std::vector<std::uint64_t> leads_to_many_until_;  // the number of merges up to which this is certain of each group
   std::uint64_t num_merges_ = 0;
+  std::vector<Way> to_many_;  // as a search found it; forgotten when the group is merged
   std::vector<std::size_t> open_;
   std::set<std::pair<std::int64_t, std::size_t>> queue_;        // (output bytes, group)
   std::set<std::pair<std::int64_t, std::size_t>> passed_over_;  // those that found no neighbour

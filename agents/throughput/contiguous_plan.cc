@@ -221,7 +221,7 @@ class IdealProgram {
     }
   }
 
-  // The states of an ideal from which a split below the bound may still follow and that no other state dominates, with
+  // The states of an ideal from which a split up to the bound may still follow and that no other state dominates, with
   // as small a load on fewer devices.
   void FindAlive(std::size_t ideal) {
     alive_.clear();

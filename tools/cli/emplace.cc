@@ -174,8 +174,8 @@ constexpr NamedCommand kCommands[] = {
     {"list", AddList},       {"config", AddConfig},   {"completion", AddCompletion}, {"statistics", AddStatistics},
 };
 
-// Adds the command `name`. If there is no such command, or if it prints the others, adds all: their options take most
-// of the time in which the program starts.
+// Adds only the command `name`, so that the program starts sooner. If there is no such command, or if it prints the
+// others, adds all.
 std::vector<Command> AddCommands(CLI::App& app, std::string_view name) {
   const bool is_alone =
       name != "completion" && std::ranges::find(kCommands, name, &NamedCommand::name) != std::end(kCommands);

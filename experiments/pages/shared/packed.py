@@ -13,6 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from shared.plan import fingerprint as fingerprint_of_bytes
+
 Record = dict[str, Any]
 
 SUFFIX = ".trials.json.xz"
@@ -76,14 +78,7 @@ def _as_emplace_writes(found: re.Match[str]) -> str:
 
 def fingerprint(value: Any) -> str:
     """FNV-1a with 64 bits, of the value's JSON and a byte that ends it (sim/base/fingerprint.h)."""
-    return _fingerprint(compact(value))
-
-
-def _fingerprint(text: str) -> str:
-    result = 0xCBF29CE484222325
-    for byte in text.encode() + b"\0":
-        result = (result ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return f"{result:016x}"
+    return fingerprint_of_bytes(compact(value).encode())
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -100,7 +95,7 @@ def _shortest(number: str) -> str:
 def _checked(content: Record) -> str:
     """The content as JSON, with its checksum as the last member."""
     text = compact(content)
-    return f'{text[:-1]},"checksum":"{_fingerprint(text)}"}}'
+    return f'{text[:-1]},"checksum":"{fingerprint_of_bytes(text.encode())}"}}'
 
 
 def _essence(content: Record) -> Record:

@@ -12,7 +12,7 @@ def fingerprint(text: bytes) -> str:
     """FNV-1a of 64 bits, with a zero at the end, as of sim/base/fingerprint.h."""
     value = 0xCBF29CE484222325
     for byte in text + b"\0":
-        value = ((value ^ byte) * 0x100000001B3) % (1 << 64)
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
     return f"{value:016x}"
 
 

@@ -122,6 +122,11 @@ class Graph:
         return self._graph.name
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """Additional information about the graph, as its file has it; a new dictionary."""
+        return dict(json.loads(self._graph.metadata or "{}"))
+
+    @property
     def num_ops(self) -> int:
         return self._graph.num_ops
 
@@ -156,6 +161,11 @@ class Graph:
     @property
     def flop(self) -> npt.NDArray[np.float64]:
         """(ops,): a multiply-add is 2."""
+        return self._graph.flop
+
+    @property
+    def op_flop(self) -> npt.NDArray[np.float64]:
+        """(ops,): the same, also of graphs whose `flop` is that of the whole step (emplace.torch)."""
         return self._graph.flop
 
     @property

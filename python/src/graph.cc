@@ -205,6 +205,7 @@ void BindGraph(py::module_& module) {
           },
           py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("name", [](const PlacedGraph& self) { return self.graph.name(); })
+      .def_property_readonly("metadata", [](const PlacedGraph& self) { return self.graph.metadata(); })
       .def_property_readonly("num_ops", [](const PlacedGraph& self) { return self.graph.num_ops(); })
       .def_property_readonly("num_tensors", [](const PlacedGraph& self) { return self.graph.num_tensors(); })
       .def_property_readonly("num_edges",

@@ -255,9 +255,12 @@ AtenCall ReadAtenCall(const Graph& graph, OpId id) {
   if (is_kernel) return call;
   std::vector<AtenTensor> inputs;
   call.has_shapes = true;
+  const Json* const views = Member(attrs, "input_views");
   for (const TensorId input : graph.inputs(id)) {
     call.has_shapes = call.has_shapes && graph.tensor(input).dtype != DType::kNone;
+    const Json& view = At(views, inputs.size());
     inputs.push_back(FromGraph(graph.tensor(input)));
+    if (auto shape = ShapeFrom(At(&view, 0))) inputs.back().shape = std::move(*shape);
   }
   call.has_outputs = true;
   for (std::size_t i = 0; i < graph.num_outputs(id); ++i) {

@@ -33,10 +33,12 @@ struct AtenArgument {
 // An operator's call, as the op of a graph describes it:
 //
 //   from                  operator        arguments                                   results
-//   TorchScript           kind            attr `args`, "%0" being the first input     the op's outputs
+//   TorchScript, capture  kind            attr `args`, "%0" being the first input     the op's outputs
 //   Execution Traces      kind            `input_dims`, `input_types`, `input_values` `output_dims`, `output_types`
 //   Kineto traces         attr `op`       `input_dims`, `input_types`, `input_values` not known
 //   graphs without those  kind            the op's inputs, in their order             the op's outputs
+//
+// Attr `input_views` has, for each input, null or the shape and the strides of the view of it that the operator is given.
 struct AtenCall {
   std::string name;       // "aten::add.Tensor" and "torch.ops.aten.add_.default" are "aten::add"
   bool in_place = false;  // its name ended in "_"

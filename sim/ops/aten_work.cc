@@ -511,6 +511,8 @@ constexpr AtenRule kAtenRules[] = {
     {"_scaled_dot_product_fused_attention_overrideable", OpClass::kAttention, Attention, 1, 0, 0, 5},
     {"_flash_attention_forward", OpClass::kAttention, Attention, 1, 1, 0, 8},
     {"_efficient_attention_forward", OpClass::kAttention, Attention, 1, 1, 0, 9},
+    // Of a captured step: the arguments are gradient, query, key, value, mask, output, row statistics, dropout, causal.
+    {"scaled_dot_product_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 8},
     {"_scaled_dot_product_flash_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 11},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 7},
     {"_scaled_dot_product_efficient_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 11},
@@ -638,6 +640,8 @@ constexpr AtenRule kAtenRules[] = {
     {"_fused_adam _fused_adamw", OpClass::kOptimizer, Fused, 3, 12},
     {"_fused_sgd", OpClass::kOptimizer, Fused, 2, 4},
     {"_fused_adagrad", OpClass::kOptimizer, Fused, 2, 6},
+    // PyTorch has no such operator: a captured step has it for the update of one parameter. Both factors are small.
+    {"_fused_adafactor", OpClass::kOptimizer, Fused, 1, 10},
     {"_foreach_add _foreach_sub _foreach_mul _foreach_div _foreach_neg _foreach_abs _foreach_maximum "
      "_foreach_minimum _foreach_clamp_max _foreach_clamp_min _foreach_reciprocal _foreach_sign _foreach_clamp "
      "_foreach_round _foreach_floor",

@@ -1,0 +1,92 @@
+"""PyTorch in and out: the training graph of a model, and placements as frameworks read them.
+
+    import emplace, emplace.torch as et
+    graph = et.capture(model, kwargs=batch, optimizer="adam")
+    plan = emplace.place(graph, cluster="dgx-h100", grouping="modules")
+    et.device_map(plan)
+
+Needs PyTorch 2.6 or newer. Nothing here runs the model on a GPU unless a function says so.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Mapping
+
+import emplace
+from emplace import InputError, _check
+
+_OLDEST = (2, 6)
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError("emplace.torch needs PyTorch, which is not installed (pip install torch)") from error
+if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < _OLDEST:
+    raise ImportError(f"emplace.torch needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or newer, this is {torch.__version__}")
+
+
+class CapturedGraph(emplace.Graph):
+    """The graph of a captured step. parameters: how many numbers the model's parameters have, tied ones once. flop: of
+    the products of one step, forward and backward; that of each op is in `op_flop`."""
+
+    __slots__ = ()
+
+    @property
+    def parameters(self) -> int:
+        return int(self.metadata["torch"]["parameters"])
+
+    @property
+    def flop(self) -> int:  # type: ignore[override]
+        return int(self.metadata["torch"]["flop"])
+
+
+def capture(model: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None,
+            loss: Callable[[Any], torch.Tensor] | None = None, optimizer: Any = None, *, name: str = "",
+            seconds: float = 600, memory_gib: float = 16) -> CapturedGraph:
+    """The training step of a model, as PyTorch itself would run it: forward, backward and optimizer.
+
+    No op is run and no memory is needed but what the model already has; a model made under torch.device("meta") has
+    none. The capture runs in a process of its own.
+
+    args, kwargs: of one call of the model. loss: a function of the model's output, which gives a tensor of one number;
+    by default the output's `loss`, the output itself if it is one number, or the sum of its float tensors. optimizer:
+    "sgd", "momentum", "adam", "adamw", "adafactor", or an optimizer of torch.optim; None for no updates. name: of the
+    graph, by default the model's class. seconds, memory_gib: limits of the capture.
+
+    Raises InputError with PyTorch's reason if the model cannot be captured.
+    """
+    from emplace.torch import _optimizers, _process
+
+    _check.instance("model", model, torch.nn.Module)
+    if not isinstance(args, (tuple, list)):
+        _check.refuse("args", args, "a tuple of the arguments of one call")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        _check.refuse("kwargs", kwargs, "a dictionary of the keyword arguments of one call")
+    if loss is not None and not callable(loss):
+        _check.refuse("loss", loss, "a function of the model's output")
+    chosen = _optimizers.name_of(optimizer)
+    title = _check.text("name", name) or type(model).__name__
+    text = _process.call(lambda: _captured_text(model, tuple(args), dict(kwargs or {}), loss, chosen, title), "capture",
+                         _check.number("seconds", seconds, 0), _check.number("memory_gib", memory_gib, 0))
+    return CapturedGraph.from_json(text, f"graph of {title}")
+
+
+def _captured_text(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], loss: Any,
+                   optimizer: str | None, name: str) -> str:
+    from emplace.torch import _capture, _graph
+
+    parameters = sum(p.numel() for p in model.parameters())
+    tied = _graph.tied_parameters(model)
+    joint = _capture.joint_graph(model, args, kwargs, loss)
+    writer = _graph.GraphWriter(joint, model)
+    ops = writer.ops(optimizer)
+    keep_whole = sorted(set(getattr(model, "_no_split_modules", None) or []))
+    modules = {path: type(module).__name__ for path, module in _capture.named_modules(model)}
+    described = {"version": torch.__version__, "capture": joint.way, "parameters": parameters,
+                 "flop": sum(op.get("flop", 0) for op in ops), "modules": modules, "keep_whole": keep_whole, "tied": tied,
+                 "state_dict": {name: tensor.numel() * tensor.element_size()
+                                for name, tensor in model.state_dict(keep_vars=True).items()
+                                if isinstance(tensor, torch.Tensor)},
+                 "without_module": writer.without_module}
+    return json.dumps({"schema": "emplace.graph", "version": 1, "name": name, "metadata": {"torch": described}, "ops": ops})

@@ -1,0 +1,84 @@
+"""Attention as one op while a model is captured.
+
+PyTorch chooses the kernel of scaled_dot_product_attention by device: on fake CPU tensors it stays one op except with
+dropout, on the meta device it is always decomposed, and on fake CUDA tensors it fails where gradients are needed. So
+the capture replaces it by a custom operator with a gradient of its own. A device's kernel is chosen when the op runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+FORWARD = "emplace::attention"
+BACKWARD = "emplace::attention_backward"
+
+
+@torch.library.custom_op(FORWARD, mutates_args=())
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Optional[torch.Tensor],
+              dropout: float, is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The output, and the logarithm of each row's sum of exponentials, which the backward pass needs."""
+    raise NotImplementedError("emplace::attention describes a step and does not run")
+
+
+@attention.register_fake
+def _(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Optional[torch.Tensor], dropout: float,
+      is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+    heads = tuple(query.shape[-3:-2])
+    # As the kernels return it: in memory the heads of a row are next to each other.
+    output = query.new_empty((*batch, query.shape[-2], *heads, value.shape[-1]))
+    output = output.transpose(-3, -2) if heads else output
+    return output, query.new_empty((*batch, *heads, query.shape[-2]), dtype=torch.float32)
+
+
+@torch.library.custom_op(BACKWARD, mutates_args=())
+def attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+                       mask: Optional[torch.Tensor], output: torch.Tensor, logsumexp: torch.Tensor, dropout: float,
+                       is_causal: bool, learned_mask: bool) -> list[torch.Tensor]:
+    """The gradients of query, key and value, and that of the mask if it is learned."""
+    raise NotImplementedError("emplace::attention_backward describes a step and does not run")
+
+
+@attention_backward.register_fake
+def _(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+      mask: Optional[torch.Tensor], output: torch.Tensor, logsumexp: torch.Tensor, dropout: float,
+      is_causal: bool, learned_mask: bool) -> list[torch.Tensor]:
+    of = [query, key, value] + ([mask] if mask is not None and learned_mask else [])
+    return [torch.empty_like(tensor) for tensor in of]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+    query, key, value, mask, ctx.dropout, ctx.is_causal = inputs
+    ctx.learned_mask = mask is not None and mask.requires_grad
+    ctx.save_for_backward(query, key, value, mask, *output)
+
+
+def _gradients(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
+    query, key, value, mask, output, logsumexp = ctx.saved_tensors
+    gradients = torch.ops.emplace.attention_backward(gradient, query, key, value, mask, output, logsumexp, ctx.dropout,
+                                                     ctx.is_causal, ctx.learned_mask)
+    return (*gradients, *([] if ctx.learned_mask else [None]), None, None)
+
+
+attention.register_autograd(_gradients, setup_context=_save)
+
+
+class OneOpAttention(TorchFunctionMode):
+    """Calls the custom operator wherever scaled_dot_product_attention is called, under any name."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if function in (torch.nn.functional.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention):
+            return _call(*args, **kwargs)
+        return function(*args, **kwargs)
+
+
+def _call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,
+          dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+          enable_gqa: bool = False) -> torch.Tensor:
+    # The scale changes no work. Grouped queries show in the number of heads.
+    return torch.ops.emplace.attention(query, key, value, attn_mask, float(dropout_p), bool(is_causal))[0]

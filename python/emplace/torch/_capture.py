@@ -1,0 +1,201 @@
+"""A model's training step as PyTorch's own joint graph of the forward and the backward pass."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, Mapping
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from emplace import InputError
+from emplace.torch._attention import OneOpAttention
+
+STEP_PREFIX = "model"  # of every module's path within _Step
+
+
+@dataclass
+class JointGraph:
+    """graph: of ATen operators, forward and backward. inputs: for each placeholder what it is, as (kind, name), kind
+    being "parameter", "buffer", "input" or "gradient" (of the loss). gradients: the node of each parameter's gradient.
+    """
+    graph: torch.fx.Graph
+    module: torch.fx.GraphModule
+    inputs: dict[str, tuple[str, str]]
+    gradients: dict[str, torch.fx.Node]
+    way: str  # how it was captured
+
+
+class _Step(nn.Module):
+    """Calls a model and reduces its output to a loss."""
+
+    def __init__(self, model: nn.Module, loss: Callable[[Any], torch.Tensor] | None) -> None:
+        super().__init__()
+        self.model = model
+        self._loss = loss
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        output = self.model(*args, **kwargs)
+        if self._loss is not None:
+            return self._loss(output)
+        return default_loss(output)
+
+
+def default_loss(output: Any) -> torch.Tensor:
+    """The loss that an output holds: its `loss`, itself if it is one number, else the sum of its float tensors."""
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(own, torch.Tensor):
+        return own.sum() if own.dim() else own
+    if isinstance(output, torch.Tensor) and output.dim() == 0 and output.is_floating_point():
+        return output
+    floats = [tensor for tensor in pytree.tree_leaves(_plain(output))
+              if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.requires_grad]
+    if not floats:
+        raise InputError("model: its output has no float tensor that depends on a parameter (loss= computes one)")
+    total = floats[0].sum()
+    for tensor in floats[1:]:
+        total = total + tensor.sum()
+    return total
+
+
+def _plain(output: Any) -> Any:
+    """Outputs of transformers and other data classes as the dictionaries that they hold."""
+    if isinstance(output, Mapping):
+        return {key: _plain(value) for key, value in output.items()}
+    if isinstance(output, (list, tuple)):
+        return [_plain(value) for value in output]
+    if isinstance(output, torch.Tensor) or not hasattr(output, "__dict__"):
+        return output
+    return {key: _plain(value) for key, value in vars(output).items() if isinstance(value, (torch.Tensor, list, tuple, dict))}
+
+
+def joint_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
+                loss: Callable[[Any], torch.Tensor] | None) -> JointGraph:
+    """Captures a step. Changes the model: for a process of its own. Raises InputError with PyTorch's reason."""
+    args, kwargs = _without_memory(model, args, kwargs)
+    step = _Step(model, loss)
+    with OneOpAttention():
+        exported, way = _export(step, args, kwargs)
+        return _joint(step, exported, way, args, kwargs)
+
+
+def _without_memory(model: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Tensors of other devices than the CPU become fake CPU tensors, which have shapes and no memory.
+
+    Without, captured graphs would depend on the device: operators of the meta device are decomposed differently, and a
+    forked process must not use a GPU.
+    """
+    tensors = [*model.parameters(), *model.buffers(), *pytree.tree_leaves((args, kwargs))]
+    if all(not isinstance(t, torch.Tensor) or t.device.type == "cpu" for t in tensors):
+        return args, kwargs
+    fakes = [t.fake_mode for t in tensors if isinstance(t, FakeTensor)]
+    mode = fakes[0] if fakes else FakeTensorMode(allow_non_fake_inputs=True)
+    made: dict[int, torch.Tensor] = {}
+
+    def fake(tensor: Any) -> Any:
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        if id(tensor) not in made:
+            with mode:
+                new = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            if isinstance(tensor, nn.Parameter):
+                new = nn.Parameter(new, requires_grad=tensor.requires_grad)
+            made[id(tensor)] = new
+        return made[id(tensor)]
+
+    for module in model.modules():
+        for own in (module._parameters, module._buffers):
+            for name, tensor in own.items():
+                if tensor is not None:
+                    own[name] = fake(tensor)
+    return pytree.tree_map(fake, (args, kwargs))
+
+
+def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.fx.GraphModule, str]:
+    """The forward pass, and how it was found."""
+    errors = []
+    for way, strict in (("export", False), ("export, strict", True)):
+        try:
+            return torch.export.export(step, args, kwargs, strict=strict).module(check_guards=False), way
+        except InputError:
+            raise
+        except Exception as error:  # PyTorch raises what it likes
+            errors.append(error)
+    raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
+
+
+def reason(error: BaseException) -> str:
+    """PyTorch's message in one line, without its advice on debugging."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = next((line for line in lines if line), type(error).__name__)
+    name = type(error).__name__
+    return text if name in text else f"{name}: {text}"
+
+
+def _joint(step: _Step, exported: torch.fx.GraphModule, way: str, args: tuple[Any, ...],
+           kwargs: dict[str, Any]) -> JointGraph:
+    from torch._functorch._aot_autograd import descriptors
+    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+
+    names = _input_names(step.model, args, kwargs)
+    try:
+        with contextlib.ExitStack() as stack:
+            joint = aot_export_joint_with_descriptors(stack, exported, args, kwargs)
+    except Exception as error:
+        raise InputError(f"model: PyTorch cannot differentiate it: {reason(error)}") from error
+    module = joint.graph_module
+    inputs: dict[str, tuple[str, str]] = {}
+    gradients: dict[str, torch.fx.Node] = {}
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            inputs[node.name] = _input_kind(node.meta.get("desc"), names, descriptors)
+        elif node.op == "output":
+            results = pytree.tree_leaves(node.args[0])
+            for result, desc in zip(results, node.meta["desc"]):
+                if isinstance(desc, descriptors.GradAOTOutput) and isinstance(desc.grad_of, descriptors.ParamAOTInput):
+                    if isinstance(result, torch.fx.Node):
+                        gradients[strip(desc.grad_of.target)] = result
+    return JointGraph(module.graph, module, inputs, gradients, way)
+
+
+def _input_kind(desc: Any, names: list[str], descriptors: Any) -> tuple[str, str]:
+    if isinstance(desc, descriptors.ParamAOTInput):
+        return "parameter", strip(desc.target)
+    if isinstance(desc, descriptors.BufferAOTInput):
+        return "buffer", strip(desc.target)
+    if isinstance(desc, descriptors.TangentAOTInput):
+        return "gradient", "loss"
+    if isinstance(desc, descriptors.PlainAOTInput) and desc.idx < len(names):
+        return "input", names[desc.idx]
+    return "input", str(desc)
+
+
+def strip(path: str) -> str:
+    """A module's or a tensor's path within the model."""
+    if path == STEP_PREFIX:
+        return ""
+    return path[len(STEP_PREFIX) + 1:] if path.startswith(STEP_PREFIX + ".") else path
+
+
+def _input_names(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The name of each leaf of the arguments: that of the parameter of `forward`, and its place in it."""
+    try:
+        parameters = [p.name for p in inspect.signature(model.forward).parameters.values()
+                      if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        parameters = []
+    parameters += [f"input{i}" for i in range(len(parameters), len(args))]
+    names = []
+    for name, value in (*zip(parameters, args), *kwargs.items()):
+        leaves, _ = pytree.tree_flatten(value)
+        names += [name] if len(leaves) == 1 else [f"{name}.{i}" for i in range(len(leaves))]
+    return names
+
+
+def named_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """All modules but the model itself, each once, by path."""
+    return ((path, module) for path, module in model.named_modules() if path)

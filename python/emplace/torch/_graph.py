@@ -1,0 +1,359 @@
+"""From PyTorch's joint graph to the ops of a graph.json."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import flop_registry
+
+from emplace.torch import _attention, _capture, _optimizers
+from emplace.torch._capture import JointGraph
+
+DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.float16: "f16",
+          torch.bfloat16: "bf16", torch.int32: "i32", torch.float32: "f32", torch.int64: "i64", torch.float64: "f64"}
+_MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2,
+                   torch.channels_last_3d: 3}
+# Operators of no schema that says so: they hand on the memory of their first argument.
+_VIEWS = {"aten::_unsafe_view", "aten::detach", "aten::alias", "aten::lift_fresh"}
+# What graphs call the operators of _attention.py.
+_KINDS = {_attention.FORWARD: "aten::scaled_dot_product_attention",
+          _attention.BACKWARD: "aten::scaled_dot_product_attention_backward"}
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """A tensor of the graph: output `index` of an op."""
+    op: str
+    index: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class GraphWriter:
+    """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
+    shape and strides in attr `input_views`."""
+
+    def __init__(self, joint: JointGraph, model: nn.Module) -> None:
+        self._joint = joint
+        self._ops: list[dict[str, Any]] = []
+        self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
+        self._layers: dict[str, str] = {}  # of each op
+        self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
+        self._owner = {path: module for path, module in model.named_modules()}
+        self._without_module: dict[str, int] = {}
+        self._last_backward = ""
+
+    def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
+        for node in self._joint.graph.nodes:
+            if node.op == "placeholder":
+                self._add_placeholder(node)
+            elif node.op == "get_attr":
+                self._add_constant(node)
+            elif node.op == "call_function":
+                self._add_call(node)
+        self._add_updates(optimizer)
+        return self._ops
+
+    @property
+    def without_module(self) -> dict[str, int]:
+        """How many ops of each kind PyTorch names no module for. They have the layer of their first input."""
+        return dict(sorted(self._without_module.items()))
+
+    # ---- Sources
+
+    def _add_placeholder(self, node: torch.fx.Node) -> None:
+        kind, name = self._joint.inputs[node.name]
+        value = node.meta.get("val")
+        name = self._names.get(name, name)
+        if not isinstance(value, torch.Tensor):
+            self._values[node] = None
+        elif kind in ("parameter", "buffer"):
+            if name not in self._layers:
+                self._add_variable(name, value, {} if kind == "parameter" else {"buffer": True})
+            self._values[node] = self._memory(name, 0, value)
+        else:
+            name = "loss/gradient" if kind == "gradient" else name
+            self._emit({"name": name, "kind": "input", "outputs": [output_of(value)],
+                        "pass": "backward" if kind == "gradient" else "forward"})
+            self._values[node] = self._memory(name, 0, value)
+
+    def _add_variable(self, name: str, value: torch.Tensor, attrs: dict[str, Any]) -> None:
+        owner = name.rpartition(".")[0]
+        op = {"name": name, "kind": "variable", "outputs": [output_of(value)], "pass": "forward", "layer": owner}
+        if attrs:
+            op["attrs"] = attrs
+        self._emit(op)
+
+    def _add_constant(self, node: torch.fx.Node) -> None:
+        value = node.meta.get("val")
+        if value is None:
+            value = getattr(self._joint.module, str(node.target), None)
+        if not isinstance(value, torch.Tensor):
+            self._values[node] = None
+            return
+        name = f"constant/{node.name}"
+        self._emit({"name": name, "kind": "variable", "outputs": [output_of(value)], "pass": "forward",
+                    "attrs": {"constant": True}})
+        self._values[node] = self._memory(name, 0, value)
+
+    # ---- Calls
+
+    def _add_call(self, node: torch.fx.Node) -> None:
+        if getattr(node.target, "__name__", "") == "getitem" and not isinstance(node.target, torch._ops.OpOverload):
+            of = self._values.get(node.args[0])
+            self._values[node] = of[node.args[1]] if isinstance(of, (list, tuple)) else None
+            return
+        value = node.meta.get("val")
+        tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        if not tensors:  # an assertion, or arithmetic on sizes
+            self._values[node] = None
+            return
+        source = self._viewed(node)
+        if source is not None:
+            self._values[node] = [source] * len(value) if isinstance(value, (list, tuple)) else source
+            return
+        self._emit_call(node, value)
+
+    def _viewed(self, node: torch.fx.Node) -> _Memory | None:
+        """The memory that a view's result lies in."""
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return None
+        schema = node.target._schema
+        aliases = [result.alias_info for result in schema.returns]
+        is_view = bool(aliases) and all(info is not None and not info.is_write for info in aliases)
+        if not is_view and schema.name not in _VIEWS:
+            return None
+        if schema.name == "aten::_reshape_copy":
+            return None
+        first = node.args[0] if node.args else None
+        memory = self._values.get(first) if isinstance(first, torch.fx.Node) else None
+        return memory if isinstance(memory, _Memory) else None
+
+    def _emit_call(self, node: torch.fx.Node, value: Any) -> None:
+        inputs: list[str] = []
+        views: list[Any] = []
+        kind = kind_of(node.target)
+        args = [self._argument(arg, inputs, views) for arg in node.args]
+        kwargs = {key: self._argument(arg, inputs, views) for key, arg in node.kwargs.items()}
+        attrs: dict[str, Any] = {"args": args}
+        if kwargs:
+            attrs["kwargs"] = kwargs
+        if any(view is not None for view in views):
+            attrs["input_views"] = views
+        place = source_line(node)
+        if place:
+            attrs["source"] = place
+        layer = self._layer_of(node)
+        if layer is None:
+            self._without_module[kind] = self._without_module.get(kind, 0) + 1
+            layer = next((self._layers[name.partition(":")[0]] for name in inputs
+                          if self._layers.get(name.partition(":")[0])), "")
+        is_backward = node.meta.get("partitioner_tag") == "is_backward"
+        name = f"{layer}/{node.name}" if layer else node.name
+        op: dict[str, Any] = {"name": name, "kind": kind, "inputs": inputs, "outputs": [], "attrs": attrs,
+                              "pass": "backward" if is_backward else "forward", "layer": layer}
+        flop = flop_of(node)
+        if flop:
+            op["flop"] = flop
+        leaves = list(value) if isinstance(value, (list, tuple)) else [value]
+        memories: list[Any] = []
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                memories.append(self._memory(name, len(op["outputs"]), leaf))
+                op["outputs"].append(output_of(leaf))
+            else:
+                memories.append(None)
+        self._emit(op)
+        self._values[node] = memories if isinstance(value, (list, tuple)) else memories[0]
+        if is_backward:
+            self._last_backward = name
+
+    def _argument(self, arg: Any, inputs: list[str], views: list[Any]) -> Any:
+        """An argument as attr `args` has it (docs/profiling.md); tensors are added to the inputs."""
+        if isinstance(arg, torch.fx.Node):
+            memory = self._values.get(arg)
+            value = arg.meta.get("val")
+            if isinstance(memory, _Memory) and isinstance(value, torch.Tensor):
+                inputs.append(f"{memory.op}:{memory.index}")
+                shape, strides = sizes(value.shape), sizes(value.stride())
+                same = shape == memory.shape and strides == memory.strides
+                views.append(None if same else [list(shape), list(strides)])
+                return f"%{len(inputs) - 1}"
+            return int(value) if isinstance(value, (int, torch.SymInt)) else None
+        if isinstance(arg, (list, tuple)):
+            return [self._argument(each, inputs, views) for each in arg]
+        return constant(arg)
+
+    def _layer_of(self, node: torch.fx.Node) -> str | None:
+        stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+        return module_path(stack) if stack else None
+
+    # ---- The end of the step
+
+    def _add_updates(self, optimizer: str | None) -> None:
+        """An update of each parameter with a gradient, after the whole backward pass as optimizers are called.
+
+        What is not updated is held to the end of the step as well, by an op of no cost that reads it.
+        """
+        after = [self._last_backward] if self._last_backward else []
+        gradients = {self._names.get(name, name): self._values.get(node)
+                     for name, node in self._joint.gradients.items()}
+        for variable in [op for op in self._ops if op["kind"] == "variable"]:
+            name = variable["name"]
+            gradient = gradients.get(name)
+            common = {"pass": "update", "layer": variable.get("layer", ""), "colocate_with": name,
+                      "control_inputs": after}
+            if isinstance(gradient, _Memory) and optimizer is not None:
+                shape = variable["outputs"][0]["shape"]
+                for state in _optimizers.states(optimizer, shape, variable["outputs"][0].get("dtype", "f32")):
+                    self._emit({"name": f"{name}/{state.name}", "kind": "variable", "outputs": [state.output],
+                                "pass": "update", "layer": common["layer"], "colocate_with": name,
+                                "attrs": {"optimizer_state": True}})
+                self._emit(_optimizers.update(optimizer, variable, f"{gradient.op}:{gradient.index}") | common)
+            else:
+                held = [f"{name}:0"] + ([f"{gradient.op}:{gradient.index}"] if isinstance(gradient, _Memory) else [])
+                self._emit({"name": f"{name}/held", "kind": "aten::detach", "inputs": held} | common)
+
+    # ---- Helpers
+
+    def _emit(self, op: dict[str, Any]) -> None:
+        self._layers[op["name"]] = op.get("layer", "")
+        self._ops.append(op)
+
+    @staticmethod
+    def _memory(op: str, index: int, value: torch.Tensor) -> _Memory:
+        return _Memory(op, index, sizes(value.shape), sizes(value.stride()))
+
+
+def tied_parameters(model: nn.Module) -> dict[str, list[str]]:
+    """For each parameter or buffer with several names its first name and the others."""
+    first: dict[int, str] = {}
+    others: dict[str, list[str]] = {}
+    everything: Iterator[tuple[str, torch.Tensor]] = (
+        pair for named in (model.named_parameters, model.named_buffers) for pair in named(remove_duplicate=False))
+    for name, tensor in everything:
+        known = first.setdefault(id(tensor), name)
+        if known != name:
+            others.setdefault(known, []).append(name)
+    return others
+
+
+def sizes(values: Any) -> tuple[int, ...]:
+    """Sizes or strides as numbers; a size that only the run decides counts with PyTorch's hint."""
+    return tuple(value if type(value) is int else _hint(value) for value in values)
+
+
+def _hint(size: Any) -> int:
+    try:
+        return int(size)
+    except Exception:  # a size that depends on data
+        hint = getattr(getattr(size, "node", None), "hint", None)
+        return int(hint) if hint is not None else 1
+
+
+def output_of(value: torch.Tensor) -> dict[str, Any]:
+    shape = list(sizes(value.shape))
+    dtype = DTYPES.get(value.dtype)
+    if dtype is not None:
+        return {"dtype": dtype, "shape": shape}
+    return {"bytes": math.prod(shape) * value.dtype.itemsize}
+
+
+def kind_of(target: Any) -> str:
+    """ "aten::add.Tensor", as TorchScript names operators."""
+    if isinstance(target, torch._ops.OpOverload):
+        name = target._schema.name
+        if name in _KINDS:
+            return _KINDS[name]
+        return name + (f".{target._schema.overload_name}" if target._schema.overload_name else "")
+    namespace = getattr(target, "namespace", None) or "torch"
+    name = getattr(target, "_name", None) or getattr(target, "__name__", "") or "call"
+    return f"{namespace}::{re.sub('[^A-Za-z0-9_.]', '_', str(name))}"
+
+
+def constant(value: Any) -> Any:
+    """A value as attr `args` has it."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return {"str": value} if isinstance(value, str) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
+    if isinstance(value, torch.SymInt):
+        return _hint(value)
+    if isinstance(value, torch.dtype):
+        return {"dtype": DTYPES.get(value, str(value).removeprefix("torch."))}
+    if isinstance(value, torch.device):
+        return {"device": True}
+    if isinstance(value, torch.layout):
+        return {"layout": 0}
+    if isinstance(value, torch.memory_format):
+        return {"memory_format": _MEMORY_FORMATS.get(value, 0)}
+    return {"str": str(value)}
+
+
+_STRICT_PATH = re.compile(r"^L\['self'\]\.?|^L__self__\.?|^_export_root\.?")
+
+
+def module_path(stack: dict[str, tuple[str, Any]]) -> str | None:
+    """The path of the innermost module of nn_module_stack; None if that is the step around the model."""
+    path = _STRICT_PATH.sub("", next(reversed(stack.values()))[0])
+    path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", path).replace("slice(None, ", "")
+    path = re.sub(r"@\d+$", "", path)  # a module that is called several times
+    if not path:
+        return None
+    return _capture.strip(path)
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def source_line(node: torch.fx.Node) -> str:
+    """ "file.py:12" of the innermost frame outside of PyTorch, of the forward call for a backward op."""
+    trace = node.meta.get("stack_trace") or node.meta.get("fwd_stack_trace") or ""
+    frames = _FRAME.findall(trace)
+    for file, line in reversed(frames):
+        if "/torch/" not in file and not file.startswith("<") and not file.endswith("emplace/torch/_capture.py"):
+            return f"{os.path.basename(os.path.dirname(file))}/{os.path.basename(file)}:{line}"
+    return ""
+
+
+def flop_of(node: torch.fx.Node) -> int:
+    """FLOP of a product as torch.utils.flop_counter counts it; 0 for other operators.
+
+    Two are counted by their definition, since PyTorch's counter is wrong: gradients of grouped convolutions, of which
+    each is as much work as the forward convolution, and attention with grouped queries.
+    """
+    target = node.target
+    value = node.meta.get("val")
+    args, kwargs = pytree.tree_map_only(torch.fx.Node, lambda arg: arg.meta.get("val"), (list(node.args), dict(node.kwargs)))
+    if not isinstance(target, torch._ops.OpOverload):
+        return 0
+    name = target._schema.name
+    if name == _attention.FORWARD:
+        return attention_flop(*args[:3], products_of_keys=1, products_of_values=1)
+    if name == _attention.BACKWARD:
+        return attention_flop(*args[1:4], products_of_keys=3, products_of_values=2)
+    if name == "aten::convolution_backward":
+        return _convolution_flop(*args[:3], transposed=args[7]) * sum(map(bool, args[10][:2]))
+    count = flop_registry.get(target._overloadpacket)
+    return int(count(*args, **kwargs, out_val=value)) if count else 0
+
+
+def attention_flop(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, products_of_keys: int,
+                   products_of_values: int) -> int:
+    """2 FLOP for each pair of a query and a key, each head and each product, with the sizes of a key or a value."""
+    pairs = math.prod(sizes(query.shape[:-1])) * sizes(key.shape)[-2]
+    return 2 * pairs * (products_of_keys * sizes(query.shape)[-1] + products_of_values * sizes(value.shape)[-1])
+
+
+def _convolution_flop(gradient: torch.Tensor, given: torch.Tensor, weight: torch.Tensor, transposed: bool) -> int:
+    """Of one product of a convolution: each element of the weight meets each place of the result, of a transposed one
+    each place of what it is given. weight: [out, in / groups, ...], of a transposed one [in, out / groups, ...]."""
+    places = sizes((given if transposed else gradient).shape)
+    return 2 * places[0] * math.prod(places[2:]) * math.prod(sizes(weight.shape))

@@ -28,6 +28,15 @@ Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options);
 // The same for several numbers of groups, which fall; merges once.
 std::vector<Grouping> MergeAndColocateToEach(const Graph& graph, std::span<const std::size_t> max_groups);
 
+// Groups that a framework which places modules, such as Accelerate, can move: an op's layer is its module's path. A module
+// stays whole if it has no modules, if its own ops join results of its modules with what it was given (a residual
+// connection), or if the graph's metadata says so of its class. An own op of a module that can be divided joins the
+// groups of its inputs. Modules that share a weight are one group; forward and backward ops of a module are.
+// Throws InputError(graph name) if no op has a layer.
+Grouping GroupByModule(const Graph& graph, const GroupingOptions& options);
+// The same, with one group for each numbered block: all modules below "model.layers.3", the first number of the path.
+Grouping GroupByBlock(const Graph& graph, const GroupingOptions& options);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_GROUPERS_GROUPERS_H_

@@ -6,7 +6,7 @@
 namespace emplace {
 
 std::span<const GrouperEntry> AllGroupers() {
-  static constexpr std::array<GrouperEntry, 3> kGroupers = {{
+  static constexpr std::array<GrouperEntry, 6> kGroupers = {{
       {"identity", "One group per op; ops tied by colocate_with share one.", "emplace",
        [](const Graph& graph, const GroupingOptions&) { return ColocationClasses(graph); }},
       {"merge_and_colocate",
@@ -14,6 +14,11 @@ std::span<const GrouperEntry> AllGroupers() {
        "Addanki et al. 2019 (Placeto), A.6", MergeAndColocate},
       {"colocation", "Merges a group into the only group that reads its data, until nothing changes.",
        "Mirhoseini et al. 2017 (ColocRL); Jeon et al. 2020 (Baechi)", GroupByColocation},
+      {"modules", "Whole modules, as frameworks move them: an op's layer is the path of its module.", "emplace",
+       GroupByModule},
+      {"layers", "As modules, with one group for each numbered block, such as model.layers.3.", "emplace", GroupByBlock},
+      {"ops", "Another name of identity, beside modules and layers.", "emplace",
+       [](const Graph& graph, const GroupingOptions&) { return ColocationClasses(graph); }},
   }};
   return kGroupers;
 }

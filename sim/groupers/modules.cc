@@ -1,0 +1,223 @@
+// Groups that a framework can move: whole modules. An op's module is its layer, a path such as "model.layers.3.mlp".
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/base/check.h"
+#include "sim/groupers/groupers.h"
+#include "sim/op_kinds.h"
+
+namespace emplace {
+namespace {
+
+using Json = nlohmann::json;
+
+bool IsSeparator(char c) { return c == '.' || c == '/'; }
+
+// The modules of a graph as a tree. Module 0 is the whole model, with the empty path.
+class ModuleTree {
+ public:
+  struct Module {
+    std::string_view path;
+    std::size_t parent = 0;
+    std::size_t depth = 0;
+    bool is_leaf = true;
+    bool is_whole = false;  // it can only be moved as a whole
+  };
+
+  explicit ModuleTree(const Graph& graph) {
+    modules_.push_back({});
+    by_path_.emplace("", 0);
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) of_op_.push_back(Add(graph.op(MakeId<OpId>(i)).layer));
+  }
+
+  std::size_t size() const { return modules_.size(); }
+  Module& operator[](std::size_t module) { return modules_[module]; }
+  std::size_t of(OpId op) const { return of_op_[Index(op)]; }
+
+  bool IsWithin(std::size_t module, std::size_t ancestor) const {
+    while (modules_[module].depth > modules_[ancestor].depth) module = modules_[module].parent;
+    return module == ancestor;
+  }
+
+  // The outermost whole module around a module; none: size().
+  std::size_t WholeAround(std::size_t module) const {
+    std::size_t found = size();
+    for (;; module = modules_[module].parent) {
+      if (modules_[module].is_whole) found = module;
+      if (module == 0) return found;
+    }
+  }
+
+ private:
+  std::size_t Add(std::string_view path) {
+    if (const auto known = by_path_.find(path); known != by_path_.end()) return known->second;
+    std::size_t cut = path.size();
+    while (cut > 0 && !IsSeparator(path[cut - 1])) --cut;
+    const std::size_t parent = Add(path.substr(0, cut == 0 ? 0 : cut - 1));
+    modules_[parent].is_leaf = false;
+    modules_.push_back({.path = path, .parent = parent, .depth = modules_[parent].depth + 1});
+    by_path_.emplace(path, modules_.size() - 1);
+    return modules_.size() - 1;
+  }
+
+  std::vector<Module> modules_;
+  std::unordered_map<std::string_view, std::size_t> by_path_;
+  std::vector<std::size_t> of_op_;
+};
+
+bool IsSource(const Graph& graph, OpId op) { return IsSourceKind(graph.op(op).kind); }
+
+bool IsForward(const Graph& graph, OpId op) {
+  return graph.op(op).pass == Pass::kForward || graph.op(op).pass == Pass::kNone;
+}
+
+template <typename Function>
+void ForEachProducer(const Graph& graph, OpId op, Function function) {
+  for (const TensorId input : graph.inputs(op)) function(graph.tensor(input).producer);
+}
+
+// A module whose own ops join a result of one of its modules with what the module was given, as around a residual
+// connection, runs on one device: its modules' results must be where its input is. Modules without modules do so too.
+void FindWholeModules(const Graph& graph, ModuleTree* tree) {
+  enum : unsigned { kOfItsModules = 1, kGiven = 2 };
+  std::vector<unsigned> origins(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const auto op = MakeId<OpId>(i);
+    if (IsSource(graph, op) || !IsForward(graph, op)) continue;
+    const std::size_t module = tree->of(op);
+    ForEachProducer(graph, op, [&](OpId producer) {
+      if (IsSource(graph, producer)) return;
+      const std::size_t other = tree->of(producer);
+      origins[i] |= other == module ? origins[Index(producer)] : tree->IsWithin(other, module) ? kOfItsModules : kGiven;
+    });
+    if (origins[i] == (kOfItsModules | kGiven) && module != 0) (*tree)[module].is_whole = true;
+  }
+  for (std::size_t module = 1; module < tree->size(); ++module) {
+    (*tree)[module].is_whole = (*tree)[module].is_whole || (*tree)[module].is_leaf;
+  }
+}
+
+// What the metadata of a captured graph says of classes: those that the model's author keeps whole, and so all modules
+// of a class of which one must be whole.
+void KeepClassesWhole(const Graph& graph, ModuleTree* tree) {
+  const Json metadata = Json::parse(graph.metadata(), nullptr, /*allow_exceptions=*/false);
+  if (!metadata.is_object() || !metadata.contains("torch") || !metadata["torch"].is_object()) return;
+  const Json& torch = metadata["torch"];
+  const Json classes = torch.value("modules", Json::object());
+  if (!classes.is_object()) return;
+  const auto class_of = [&](std::size_t module) {
+    const auto found = classes.find(std::string((*tree)[module].path));
+    return found != classes.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  std::set<std::string> whole;
+  for (const Json& name : torch.value("keep_whole", Json::array())) {
+    if (name.is_string()) whole.insert(name.get<std::string>());
+  }
+  for (std::size_t module = 1; module < tree->size(); ++module) {
+    if ((*tree)[module].is_whole && !(*tree)[module].is_leaf) whole.insert(class_of(module));
+  }
+  whole.erase("");
+  for (std::size_t module = 1; module < tree->size(); ++module) {
+    if (whole.count(class_of(module)) > 0) (*tree)[module].is_whole = true;
+  }
+}
+
+// Sets of labels that become one.
+class Labels {
+ public:
+  explicit Labels(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+  std::size_t Of(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(std::size_t a, std::size_t b) { parent_[std::max(Of(a), Of(b))] = std::min(Of(a), Of(b)); }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+// "model.layers.3" of "model.layers.3.mlp.experts.7"; nothing where no part of the path is a number.
+std::string_view NumberedBlock(std::string_view path) {
+  for (std::size_t begin = 0; begin < path.size();) {
+    std::size_t end = begin;
+    while (end < path.size() && !IsSeparator(path[end])) ++end;
+    const std::string_view part = path.substr(begin, end - begin);
+    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) return path.substr(0, end);
+    begin = end + 1;
+  }
+  return {};
+}
+
+Grouping GroupWholeModules(const Graph& graph, bool by_block) {
+  ModuleTree tree(graph);
+  if (tree.size() == 1) {
+    throw InputError(graph.name(), "no op has a layer, so there are no modules to move (a graph whose ops have layers)");
+  }
+  FindWholeModules(graph, &tree);
+  KeepClassesWhole(graph, &tree);
+
+  const std::size_t num_ops = graph.num_ops();
+  Labels labels(num_ops + tree.size());  // of the ops, then of the modules
+  std::vector<bool> is_free(num_ops);    // an own op of a module that can be divided
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const std::size_t whole = tree.WholeAround(tree.of(MakeId<OpId>(i)));
+    is_free[i] = whole == tree.size();
+    if (!is_free[i]) labels.Join(i, num_ops + whole);
+  }
+  // A framework runs such an op where its inputs are: they have to be in one place. One of the backward pass follows its
+  // first gradient.
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const auto op = MakeId<OpId>(i);
+    if (!is_free[i] || IsSource(graph, op)) continue;
+    bool follows = false;
+    ForEachProducer(graph, op, [&](OpId producer) {
+      if (IsSource(graph, producer) || (follows && !IsForward(graph, op))) return;
+      labels.Join(i, Index(producer));
+      follows = true;
+    });
+  }
+  // Weights are where they are read, by all modules that share them. Data goes to its first reader, and so does what
+  // is computed from data alone.
+  for (std::size_t i = num_ops; i-- > 0;) {
+    const auto op = MakeId<OpId>(i);
+    const bool is_weight = graph.op(op).kind == "variable" && !graph.op(op).layer.empty();
+    if (!is_free[i] && !is_weight) continue;
+    const bool from_data = labels.Of(i) == i;
+    if (!is_weight && !from_data) continue;
+    bool first = true;
+    for (std::size_t output = 0; output < graph.num_outputs(op); ++output) {
+      for (const OpId reader : graph.consumers(MakeId<TensorId>(Index(graph.first_output(op)) + output))) {
+        if (is_weight ? IsForward(graph, reader) : first) labels.Join(i, Index(reader));
+        first = false;
+      }
+    }
+  }
+  if (by_block) {
+    std::unordered_map<std::string_view, std::size_t> blocks;
+    for (std::size_t i = 0; i < num_ops; ++i) {
+      const std::string_view block = NumberedBlock(graph.op(MakeId<OpId>(i)).layer);
+      if (block.empty()) continue;
+      labels.Join(i, blocks.try_emplace(block, i).first->second);
+    }
+  }
+  std::vector<std::size_t> of_ops(num_ops);
+  for (std::size_t i = 0; i < num_ops; ++i) of_ops[i] = labels.Of(i);
+  return Grouping(graph, of_ops);
+}
+
+}  // namespace
+
+Grouping GroupByModule(const Graph& graph, const GroupingOptions&) { return GroupWholeModules(graph, false); }
+
+Grouping GroupByBlock(const Graph& graph, const GroupingOptions&) { return GroupWholeModules(graph, true); }
+
+}  // namespace emplace

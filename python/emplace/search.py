@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from emplace import _check, _core
-from emplace.graph import Grouping
+from emplace.cluster import Cluster, Costs
+from emplace.graph import Graph, Grouping
 from emplace.simulator import Simulator, as_placements
 
 # Agents that load LibTorch, into a process that may have PyTorch's own.
@@ -28,7 +29,7 @@ class SearchResult:
     (devices,). trace: evaluations so far and the best step time in us, at each improvement. fitting: evaluations whose
     placement fits. overflow_bytes: if nothing fits, by how much the nearest is over. episodes: of learning agents,
     rows of evaluations, last step time, best step time (us), entropy; of more than 256 episodes only some. policy:
-    what a learning agent learned.
+    what a learning agent learned. simulator: of the problem.
     """
     agent: str
     seed: int
@@ -44,17 +45,21 @@ class SearchResult:
     note: str
     episodes: list[tuple[int, float, float, float]] = field(repr=False)
     policy: bytes = field(repr=False)
+    simulator: Simulator | None = field(default=None, repr=False, compare=False)
 
 
 # What may be given by keyword, as the program's options are made of the same list.
 _SETTINGS = {row["keyword"]: row for row in _core.search_settings()}
 
 
-def place(simulator: Simulator, agent: str | type = "multilevel_search", settings: Mapping[str, Any] | None = None, *,
+def place(simulator: Simulator | Graph, agent: str | type = "multilevel_search",
+          settings: Mapping[str, Any] | None = None, *, cluster: Cluster | str | None = None, costs: Costs | str = "",
           grouping: Grouping | str = "", start: npt.ArrayLike | str | None = None,
           checkpoint: str | os.PathLike[str] = "", policy: str | os.PathLike[str] = "", **options: Any) -> SearchResult:
     """Searches for a placement with a short step time; the options are those of `emplace place`.
 
+    simulator: of the problem; or its graph, with `cluster` (one, or its file or shipped name) and `costs` (as of a
+    Simulator).
     agent: a name of emplace.names("agents"), or an agent in Python: a class that can be imported, or "module:Class"
     (see docs/python.md). settings: its options. grouping: a Grouping, or the name of a grouper; "" is the agent's own
     choice. start: a placement of ops to start from, or the name of one. checkpoint: a file to resume from and to save
@@ -63,7 +68,7 @@ def place(simulator: Simulator, agent: str | type = "multilevel_search", setting
     The same arguments give the same result, whatever the number of threads. Ctrl-C ends the search with
     KeyboardInterrupt. Raises InputError on a wrong value, and on two that do not go together.
     """
-    _check.instance("simulator", simulator, Simulator)
+    simulator = _simulator_of(simulator, cluster, costs)
     name = _agent_name("agent", agent)
     if name in _WITH_LIBTORCH and "torch" in sys.modules:
         raise _core.InputError(f"agent: {name} needs LibTorch, of which this process already has PyTorch's "
@@ -83,7 +88,20 @@ def place(simulator: Simulator, agent: str | type = "multilevel_search", setting
                        _check.path("policy", policy, may_be_empty=True))
     found = core.pop("found")
     core["peak_bytes"] = np.array(core["peak_bytes"], np.int64) if found else None
-    return SearchResult(agent=name, seed=options.get("seed", 1), **core)
+    return SearchResult(agent=name, seed=options.get("seed", 1), simulator=simulator, **core)
+
+
+def _simulator_of(problem: Simulator | Graph, cluster: Cluster | str | None, costs: Costs | str) -> Simulator:
+    if isinstance(problem, Simulator):
+        if cluster is not None or costs != "":
+            given = "costs" if cluster is None else "cluster"
+            raise _core.InputError(f"{given}: the simulator has one already (a graph instead of the simulator)")
+        return problem
+    if not isinstance(problem, Graph):
+        _check.refuse("simulator", problem, "a Simulator, or a Graph with cluster=")
+    if cluster is None:
+        raise _core.InputError("cluster: is missing (where the graph is placed)")
+    return Simulator(problem, cluster if isinstance(cluster, Cluster) else Cluster(_check.text("cluster", cluster)), costs)
 
 
 def _is_default(keyword: str, value: Any) -> bool:

@@ -74,6 +74,7 @@ void BindCluster(py::module_& module);
 void BindSimulator(py::module_& module);
 void BindSearch(py::module_& module);
 void BindDatasets(py::module_& module);
+void BindExporting(py::module_& module);
 void BindVectorEnv(py::module_& module);
 
 }  // namespace emplace::python

@@ -34,5 +34,6 @@ PYBIND11_MODULE(_core, module) {
   emplace::python::BindSimulator(module);
   emplace::python::BindSearch(module);
   emplace::python::BindDatasets(module);
+  emplace::python::BindExporting(module);
   emplace::python::BindVectorEnv(module);
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sim/graph.h"
@@ -28,14 +29,23 @@ Grouping MergeAndColocate(const Graph& graph, const GroupingOptions& options);
 // The same for several numbers of groups, which fall; merges once.
 std::vector<Grouping> MergeAndColocateToEach(const Graph& graph, std::span<const std::size_t> max_groups);
 
-// Groups that a framework which places modules, such as Accelerate, can move: an op's layer is its module's path. A module
-// stays whole if it has no modules, if its own ops join results of its modules with what it was given (a residual
+// What a framework that places modules, such as Accelerate, can move. An op's layer is the path of its module.
+struct WholeModules {
+  Grouping grouping;
+  // Indexed by OpId: the path of the outermost module around the op that can only be moved as a whole; empty for the own
+  // ops of modules that can be divided, which run where their inputs are.
+  std::vector<std::string_view> module_of_op;
+};
+// A module stays whole if it has no modules, if its own ops join results of its modules with what it was given (a residual
 // connection), or if the graph's metadata says so of its class. An own op of a module that can be divided joins the
-// groups of its inputs. Modules that share a weight are one group; forward and backward ops of a module are.
-// Throws InputError(graph name) if no op has a layer.
-Grouping GroupByModule(const Graph& graph, const GroupingOptions& options);
-// The same, with one group for each numbered block: all modules below "model.layers.3", the first number of the path.
-Grouping GroupByBlock(const Graph& graph, const GroupingOptions& options);
+// groups of its inputs. Modules that share a weight are one group, and so are the forward and backward ops of a module.
+// Valid as long as the graph is. Throws InputError(graph name) if no op has a layer.
+WholeModules FindWholeModules(const Graph& graph);
+// The same groups, with one for each numbered block: all modules below "model.layers.3", the first number of the path.
+Grouping GroupByBlock(const Graph& graph);
+
+// "model.layers.3" of "model.layers.3.mlp.experts.7"; empty where no part of the path is a number.
+std::string_view NumberedBlock(std::string_view path);
 
 }  // namespace emplace
 

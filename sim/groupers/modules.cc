@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -86,7 +87,7 @@ void ForEachProducer(const Graph& graph, OpId op, Function function) {
 
 // A module whose own ops join a result of one of its modules with what the module was given, as around a residual
 // connection, runs on one device: its modules' results must be where its input is. Modules without modules do so too.
-void FindWholeModules(const Graph& graph, ModuleTree* tree) {
+void MarkWholeModules(const Graph& graph, ModuleTree* tree) {
   enum : unsigned { kOfItsModules = 1, kGiven = 2 };
   std::vector<unsigned> origins(graph.num_ops());
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -144,34 +145,25 @@ class Labels {
   std::vector<std::size_t> parent_;
 };
 
-// "model.layers.3" of "model.layers.3.mlp.experts.7"; nothing where no part of the path is a number.
-std::string_view NumberedBlock(std::string_view path) {
-  for (std::size_t begin = 0; begin < path.size();) {
-    std::size_t end = begin;
-    while (end < path.size() && !IsSeparator(path[end])) ++end;
-    const std::string_view part = path.substr(begin, end - begin);
-    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) return path.substr(0, end);
-    begin = end + 1;
-  }
-  return {};
-}
-
-Grouping GroupWholeModules(const Graph& graph, bool by_block) {
+// Each op's label; `module_of_op` as in WholeModules.
+std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_view>* module_of_op) {
   ModuleTree tree(graph);
   if (tree.size() == 1) {
     throw InputError(graph.name(), "no op has a layer, so there are no modules to move (a graph whose ops have layers)");
   }
-  FindWholeModules(graph, &tree);
+  MarkWholeModules(graph, &tree);
   KeepClassesWhole(graph, &tree);
 
   const std::size_t num_ops = graph.num_ops();
   Labels labels(num_ops + tree.size());  // of the ops, then of the modules
   std::vector<bool> is_free(num_ops);    // an own op of a module that can be divided
+  module_of_op->assign(num_ops, {});
   for (std::size_t i = 0; i < num_ops; ++i) {
     const std::size_t whole = tree.WholeAround(tree.of(MakeId<OpId>(i)));
     is_free[i] = whole == tree.size();
-    if (!is_free[i]) labels.Join(i, num_ops + whole);
+    if (is_free[i]) continue;
+    labels.Join(i, num_ops + whole);
+    (*module_of_op)[i] = tree[whole].path;
   }
   // A framework runs such an op where its inputs are: they have to be in one place. One of the backward pass follows its
   // first gradient.
@@ -185,39 +177,81 @@ Grouping GroupWholeModules(const Graph& graph, bool by_block) {
       follows = true;
     });
   }
-  // Weights are where they are read, by all modules that share them. Data goes to its first reader, and so does what
-  // is computed from data alone.
-  for (std::size_t i = num_ops; i-- > 0;) {
+  // Weights are where they are read, by all modules that share them.
+  const auto for_each_reader = [&](std::size_t i, const auto& visit) {
     const auto op = MakeId<OpId>(i);
-    const bool is_weight = graph.op(op).kind == "variable" && !graph.op(op).layer.empty();
-    if (!is_free[i] && !is_weight) continue;
-    const bool from_data = labels.Of(i) == i;
-    if (!is_weight && !from_data) continue;
-    bool first = true;
     for (std::size_t output = 0; output < graph.num_outputs(op); ++output) {
-      for (const OpId reader : graph.consumers(MakeId<TensorId>(Index(graph.first_output(op)) + output))) {
-        if (is_weight ? IsForward(graph, reader) : first) labels.Join(i, Index(reader));
-        first = false;
-      }
+      for (const OpId reader : graph.consumers(MakeId<TensorId>(Index(graph.first_output(op)) + output))) visit(reader);
     }
+  };
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const Op& op = graph.op(MakeId<OpId>(i));
+    if (op.kind != "variable" || op.layer.empty()) continue;
+    for_each_reader(i, [&](OpId reader) {
+      if (IsForward(graph, reader)) labels.Join(i, Index(reader));
+    });
   }
-  if (by_block) {
-    std::unordered_map<std::string_view, std::size_t> blocks;
-    for (std::size_t i = 0; i < num_ops; ++i) {
-      const std::string_view block = NumberedBlock(graph.op(MakeId<OpId>(i)).layer);
-      if (block.empty()) continue;
-      labels.Join(i, blocks.try_emplace(block, i).first->second);
-    }
+  // Data, and what is computed from data alone, goes to the first module that reads it; what no module reads stays with
+  // the first one that runs.
+  std::vector<bool> has_module(num_ops + tree.size());
+  std::size_t first_module = num_ops;
+  for (const OpId op : graph.file_order()) {
+    const std::size_t i = Index(op);
+    if (is_free[i]) continue;
+    has_module[labels.Of(i)] = true;
+    if (first_module == num_ops && !IsSource(graph, op)) first_module = i;
   }
+  const auto join_module = [&](std::size_t i, std::size_t of_module) {
+    if (has_module[labels.Of(i)] || of_module == num_ops || !has_module[labels.Of(of_module)]) return;
+    labels.Join(i, of_module);
+    has_module[labels.Of(i)] = true;
+  };
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    if (is_free[i]) for_each_reader(i, [&](OpId reader) { join_module(i, Index(reader)); });
+  }
+  for (std::size_t i = num_ops; i-- > 0;) {
+    if (is_free[i]) for_each_reader(i, [&](OpId reader) { join_module(i, Index(reader)); });
+  }
+  for (std::size_t i = 0; i < num_ops; ++i) join_module(i, first_module);
   std::vector<std::size_t> of_ops(num_ops);
   for (std::size_t i = 0; i < num_ops; ++i) of_ops[i] = labels.Of(i);
-  return Grouping(graph, of_ops);
+  return of_ops;
 }
 
 }  // namespace
 
-Grouping GroupByModule(const Graph& graph, const GroupingOptions&) { return GroupWholeModules(graph, false); }
+// "model.layers.3" of "model.layers.3.mlp.experts.7"; nothing where no part of the path is a number.
+std::string_view NumberedBlock(std::string_view path) {
+  for (std::size_t begin = 0; begin < path.size();) {
+    std::size_t end = begin;
+    while (end < path.size() && !IsSeparator(path[end])) ++end;
+    const std::string_view part = path.substr(begin, end - begin);
+    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) return path.substr(0, end);
+    begin = end + 1;
+  }
+  return {};
+}
 
-Grouping GroupByBlock(const Graph& graph, const GroupingOptions&) { return GroupWholeModules(graph, true); }
+WholeModules FindWholeModules(const Graph& graph) {
+  std::vector<std::string_view> module_of_op;
+  const std::vector<std::size_t> labels = LabelsOf(graph, &module_of_op);
+  return {Grouping(graph, labels), std::move(module_of_op)};
+}
+
+Grouping GroupByBlock(const Graph& graph) {
+  std::vector<std::string_view> module_of_op;
+  const std::vector<std::size_t> labels = LabelsOf(graph, &module_of_op);
+  Labels joined(graph.num_ops());
+  std::unordered_map<std::string_view, std::size_t> blocks;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    joined.Join(i, labels[i]);
+    const std::string_view block = NumberedBlock(graph.op(MakeId<OpId>(i)).layer);
+    if (!block.empty()) joined.Join(i, blocks.try_emplace(block, i).first->second);
+  }
+  std::vector<std::size_t> of_ops(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) of_ops[i] = joined.Of(i);
+  return Grouping(graph, of_ops);
+}
 
 }  // namespace emplace

@@ -15,8 +15,9 @@ std::span<const GrouperEntry> AllGroupers() {
       {"colocation", "Merges a group into the only group that reads its data, until nothing changes.",
        "Mirhoseini et al. 2017 (ColocRL); Jeon et al. 2020 (Baechi)", GroupByColocation},
       {"modules", "Whole modules, as frameworks move them: an op's layer is the path of its module.", "emplace",
-       GroupByModule},
-      {"layers", "As modules, with one group for each numbered block, such as model.layers.3.", "emplace", GroupByBlock},
+       [](const Graph& graph, const GroupingOptions&) { return FindWholeModules(graph).grouping; }},
+      {"layers", "As modules, with one group for each numbered block, such as model.layers.3.", "emplace",
+       [](const Graph& graph, const GroupingOptions&) { return GroupByBlock(graph); }},
       {"ops", "Another name of identity, beside modules and layers.", "emplace",
        [](const Graph& graph, const GroupingOptions&) { return ColocationClasses(graph); }},
   }};

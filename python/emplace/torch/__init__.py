@@ -90,3 +90,66 @@ def _captured_text(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
                                 if isinstance(tensor, torch.Tensor)},
                  "without_module": writer.without_module}
     return json.dumps({"schema": "emplace.graph", "version": 1, "name": name, "metadata": {"torch": described}, "ops": ops})
+
+
+def plan(placement: emplace.SearchResult, *, micro_batches: int = 1, schedule: str = "1f1b") -> dict[str, Any]:
+    """A found placement whose devices are the stages of a pipeline as an emplace.plan, which may be edited.
+
+    Raises InputError where devices take turns, so that one would have several stages.
+    """
+    graph, cluster, devices = _found(placement)
+    text = emplace._core.plan_text(graph._graph, cluster._cluster, devices, _check.integer("micro_batches", micro_batches, 1),
+                                   _check.text("schedule", schedule))
+    return dict(json.loads(text))
+
+
+def device_map(placement: emplace.SearchResult) -> dict[str, int | str]:
+    """A found placement as Accelerate takes it: the device of each module, as few modules as say it.
+
+    Raises InputError where a module is divided that frameworks keep whole (place(..., grouping="modules")).
+    """
+    graph, cluster, devices = _found(placement)
+    return dict(json.loads(emplace._core.framework_text("device-map", graph._graph, cluster._cluster, devices, "")))
+
+
+def stages(source: emplace.SearchResult | Mapping[str, Any]) -> list[list[str]]:
+    """The modules of each stage of a placement or a plan, in the order in which they run."""
+    return list(json.loads(_plan_target("stages", source)))
+
+
+def split_spec(source: emplace.SearchResult | Mapping[str, Any]) -> dict[str, Any]:
+    """The argument `split_spec` of torch.distributed.pipelining.pipeline: the module at which each stage begins."""
+    from torch.distributed.pipelining import SplitPoint
+
+    return {path: SplitPoint.BEGINNING for path in json.loads(_plan_target("split-spec", source))}
+
+
+def placement_of(graph: emplace.Graph, cluster: emplace.Cluster, artefact: Any) -> Any:
+    """The placement, int16 (ops,), that a device map, a split_spec, a list of stages or a plan says."""
+    _check.instance("graph", graph, emplace.Graph)
+    _check.instance("cluster", cluster, emplace.Cluster)
+    if isinstance(artefact, list):
+        target = "stages"
+    elif not isinstance(artefact, Mapping):
+        _check.refuse("artefact", artefact, "a device map, a split_spec, a list of stages or a plan")
+    elif artefact.get("schema") == "emplace.plan":
+        target = "plan"
+    else:
+        target = "split-spec" if all(getattr(value, "name", value) == "BEGINNING" for value in artefact.values()) \
+            else "device-map"
+    text = json.dumps(artefact, default=lambda value: getattr(value, "name", str(value)))
+    return emplace._core.read_framework_placement(target, text, target, graph._graph, cluster._cluster)
+
+
+def _found(placement: emplace.SearchResult) -> tuple[emplace.Graph, emplace.Cluster, Any]:
+    _check.instance("placement", placement, emplace.SearchResult)
+    if placement.placement is None or placement.simulator is None:
+        raise InputError("placement: nothing that fits was found")
+    return placement.simulator.graph, placement.simulator.cluster, placement.placement
+
+
+def _plan_target(target: str, source: emplace.SearchResult | Mapping[str, Any]) -> str:
+    chosen = plan(source) if isinstance(source, emplace.SearchResult) else source
+    if not isinstance(chosen, Mapping):
+        _check.refuse("source", source, "a SearchResult of emplace.place, or a plan")
+    return emplace._core.framework_text(target, None, None, None, json.dumps(dict(chosen)))

@@ -1,0 +1,73 @@
+#ifndef EMPLACE_DATASETS_PARALLEL_PLAN_H_
+#define EMPLACE_DATASETS_PARALLEL_PLAN_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sim/base/json_struct.h"
+
+namespace emplace::datasets {
+
+// How a network is trained on many devices, in the words of those who do it: `emplace.plan`, version 1. A placement says
+// where each op runs; a plan says into how many parts what is divided.
+struct ParallelPlan {
+  std::string network;  // a preset's or a graph's name
+  OptionMap set;        // the network's options
+
+  std::int64_t dp = 1;    // data parallel
+  std::int64_t tp = 1;    // tensor parallel
+  std::int64_t pp = 1;    // pipeline parallel
+  std::int64_t vpp = 1;   // stages of each pipeline rank
+  std::int64_t cp = 1;    // context parallel
+  std::int64_t ep = 1;    // expert parallel
+  std::int64_t etp = 1;   // tensor parallel within experts
+  std::int64_t zero = 0;  // ZeRO's stage, 0 to 3
+
+  std::int64_t micro_batch = 1;        // sequences
+  std::int64_t grad_accumulation = 1;  // micro-batches of a step
+  bool sequence_parallel = false;
+  JsonValue recompute = ToJson("none");  // none, selective, full, or a number of layers
+  std::string schedule = "1f1b";
+
+  // The stages in the order of the model, pp * vpp of them or none: each a list of paths of modules, or of the numbers of
+  // layers.
+  std::vector<std::vector<JsonValue>> stages;
+  // From the degree whose ranks are next to each other to the one whose ranks are farthest apart. Empty: tp, cp, dp, pp.
+  std::vector<std::string> rank_order;
+
+  static void Fields(auto& visit, auto& self) {
+    visit("network", self.network, {.optional = true});
+    visit("set", self.set, {.optional = true});
+    constexpr FieldRule kDegree = {.optional = true, .most = 1 << 20};
+    visit("dp", self.dp, kDegree);
+    visit("tp", self.tp, kDegree);
+    visit("pp", self.pp, kDegree);
+    visit("vpp", self.vpp, kDegree);
+    visit("cp", self.cp, kDegree);
+    visit("ep", self.ep, kDegree);
+    visit("etp", self.etp, kDegree);
+    visit("zero", self.zero, {.optional = true, .allowed = "an integer from 0 to 3", .most = 3});
+    visit("micro_batch", self.micro_batch, {.optional = true, .most = 1 << 20});
+    visit("grad_accumulation", self.grad_accumulation, {.optional = true, .most = 1 << 20});
+    visit("sequence_parallel", self.sequence_parallel, {.optional = true});
+    visit("recompute", self.recompute, {.optional = true});
+    visit("schedule", self.schedule, {.optional = true});
+    visit("stages", self.stages, {.optional = true});
+    visit("rank_order", self.rank_order, {.optional = true});
+  }
+
+  std::int64_t devices() const { return dp * tp * pp * cp; }
+  // As `emplace list schedules` has it: "interleaved:2".
+  std::string schedule_name() const;
+};
+
+// Reads plan.json. Throws InputError, its place beginning with `file`, on what is not a plan, and where its values do not
+// go together.
+ParallelPlan ReadPlan(std::istream& in, const std::string& file);
+void WritePlan(std::ostream& out, const ParallelPlan& plan);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_PARALLEL_PLAN_H_

@@ -49,7 +49,7 @@ std::vector<std::string> DeviceTexts(const PlacedCluster& self, Text text) {
 
 // -1: no limit.
 py::array_t<std::int64_t> MemoryBytes(const PlacedCluster& self) {
-  py::array_t<std::int64_t> memory(static_cast<py::ssize_t>(self.cluster.num_devices()));
+  auto memory = NewArray<std::int64_t>(self.cluster.num_devices());
   for (std::size_t d = 0; d < self.cluster.num_devices(); ++d) {
     const auto& limit = self.cluster.devices()[d].memory;
     memory.mutable_at(d) = limit ? limit->count : -1;
@@ -58,7 +58,7 @@ py::array_t<std::int64_t> MemoryBytes(const PlacedCluster& self) {
 }
 
 py::array_t<bool> IsCpu(const PlacedCluster& self) {
-  py::array_t<bool> cpus(static_cast<py::ssize_t>(self.cluster.num_devices()));
+  auto cpus = NewArray<bool>(self.cluster.num_devices());
   for (std::size_t d = 0; d < self.cluster.num_devices(); ++d) cpus.mutable_at(d) = self.cluster.devices()[d].is_cpu;
   return cpus;
 }

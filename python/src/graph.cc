@@ -155,7 +155,7 @@ Grouping GroupingOfLabels(const PlacedGraph& graph, const Integers& labels) {
 }
 
 py::array_t<std::uint32_t> GroupOfOps(const Grouping& self) {
-  py::array_t<std::uint32_t> groups(static_cast<py::ssize_t>(self.num_ops()));
+  auto groups = NewArray<std::uint32_t>(self.num_ops());
   for (std::size_t i = 0; i < self.num_ops(); ++i) {
     groups.mutable_at(i) = static_cast<std::uint32_t>(self.group_of(MakeId<OpId>(i)));
   }

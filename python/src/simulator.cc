@@ -111,7 +111,7 @@ std::string ReportText(const NamedSimulator& self, const PlacementArray& placeme
 // A column of the rows of a timeline.
 template <typename T, typename Row, typename Field>
 py::array_t<T> Column(const std::vector<Row>& rows, Field field) {
-  py::array_t<T> column(static_cast<py::ssize_t>(rows.size()));
+  auto column = NewArray<T>(rows.size());
   T* next = column.mutable_data();
   for (const Row& row : rows) *next++ = static_cast<T>(field(row));
   return column;
@@ -178,7 +178,7 @@ void SavePlacementFile(const NamedSimulator& self, const PlacementArray& placeme
 }  // namespace
 
 py::array_t<std::int16_t> PlacementToArray(const Placement& placement) {
-  py::array_t<std::int16_t> devices(static_cast<py::ssize_t>(placement.num_ops()));
+  auto devices = NewArray<std::int16_t>(placement.num_ops());
   std::int16_t* next = devices.mutable_data();
   for (const DeviceId device : placement.devices()) *next++ = static_cast<std::int16_t>(Index(device));
   return devices;

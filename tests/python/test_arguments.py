@@ -137,6 +137,8 @@ class ArgumentsTest(Case):
                     for member, one in inspect.getmembers(thing, callable):
                         if member.startswith("_") or name == "Timeline" or not hasattr(one, "__code__"):
                             continue
+                        if not one.__module__.startswith("emplace"):
+                            continue  # of Gymnasium's class
                         if len(inspect.signature(one).parameters) > (0 if inspect.ismethod(one) else 1):
                             self.assertIn(f"{name}.{member}", seen | {
                                 "Graph.from_networkx", "PlacementEnv.step", "PlacementEnv.restore", "VectorEnv.restore",

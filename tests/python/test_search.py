@@ -78,7 +78,7 @@ class PlaceTest(Case):
         search = ("import emplace; from testing import *; s = emplace.Simulator(fork(), small_cluster()); "
                   "print('begins', flush=True); emplace.place(s, 'annealing', evaluations=10**9)")
         process = subprocess.Popen([sys.executable, "-c", search], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True)
+                                   text=True, cwd=os.path.dirname(os.path.abspath(__file__)))
         self.assertEqual(process.stdout.readline(), "begins\n")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)

@@ -33,7 +33,7 @@ PlacedGraph ReadGraphText(const std::string& text, const std::string& name) {
 template <typename T, typename Member>
 py::array OpField(const py::object& self, Member member) {
   const Graph& graph = self.cast<const PlacedGraph&>().graph;
-  if (graph.num_ops() == 0) return py::array_t<T>(std::vector<py::ssize_t>{0});
+  if (graph.num_ops() == 0) return NewArray<T>({0});
   const Op& first = graph.op(OpId{});
   return View<T>(self, member(first), graph.num_ops(), sizeof(Op));
 }
@@ -41,7 +41,7 @@ py::array OpField(const py::object& self, Member member) {
 template <typename T, typename Member>
 py::array TensorField(const py::object& self, Member member) {
   const Graph& graph = self.cast<const PlacedGraph&>().graph;
-  if (graph.num_tensors() == 0) return py::array_t<T>(std::vector<py::ssize_t>{0});
+  if (graph.num_tensors() == 0) return NewArray<T>({0});
   return View<T>(self, member(graph.tensor(TensorId{})), graph.num_tensors(), sizeof(Tensor));
 }
 
@@ -155,7 +155,7 @@ Grouping GroupingOfLabels(const PlacedGraph& graph, const Integers& labels) {
 }
 
 py::array_t<std::uint32_t> GroupOfOps(const Grouping& self) {
-  py::array_t<std::uint32_t> groups(static_cast<py::ssize_t>(self.num_ops()));
+  auto groups = NewArray<std::uint32_t>({static_cast<py::ssize_t>(self.num_ops())});
   for (std::size_t i = 0; i < self.num_ops(); ++i) {
     groups.mutable_at(i) = static_cast<std::uint32_t>(self.group_of(MakeId<OpId>(i)));
   }

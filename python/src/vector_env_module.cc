@@ -49,7 +49,7 @@ std::unique_ptr<VectorEnv> MakeVectorEnv(const py::object& simulator, const Grou
 // A read-only view of a vector of the environments, which keeps them alive.
 template <typename T>
 py::array Shaped(const py::object& owner, const T* data, const std::vector<py::ssize_t>& shape) {
-  py::array array(py::dtype::of<T>(), shape, {}, data, owner);
+  py::array_t<T> array(shape, data, owner);
   array.attr("setflags")(py::arg("write") = false);
   return array;
 }

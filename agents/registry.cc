@@ -150,7 +150,8 @@ std::span<const AgentEntry> AllAgents() {
        .source = "Mirhoseini et al. 2018 (Hierarchical Planner)",
        .make = MakeHierarchicalAgent,
        .default_evaluations = 4000,
-       .reward = "sqrt"},
+       .reward = "sqrt",
+       .needs_torch = true},
       {.name = "coloc_rl",
        .summary = "A sequence-to-sequence network that places the groups one after the other.",
        .source = "Mirhoseini et al. 2017 (ColocRL); Addanki et al. 2019 (Placeto), A.7 (its RNN)",
@@ -158,7 +159,8 @@ std::span<const AgentEntry> AllAgents() {
        .grouping = "colocation",
        .max_ops = 2000,
        .default_evaluations = 4000,
-       .reward = "sqrt"},
+       .reward = "sqrt",
+       .needs_torch = true},
       {.name = "post",
        .summary = "A distribution for each group, updated by proximal policy optimisation and cross-entropy.",
        .source = "Gao et al. 2018 (Post)",
@@ -170,7 +172,8 @@ std::span<const AgentEntry> AllAgents() {
        .source = "Zhou et al. 2020 (SGDP)",
        .make = MakeSgdpAgent,
        .default_evaluations = 800,
-       .reward = "sqrt"},
+       .reward = "sqrt",
+       .needs_torch = true},
   };
   return kAgents;
 }

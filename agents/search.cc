@@ -632,6 +632,14 @@ std::string RewardWarning(const GraphResult& result) {
   return "";
 }
 
+bool NeedsLibTorch(const SearchSettings& settings) {
+  const auto autograd = settings.agent_options.find("autograd");
+  const bool has_torch_networks = std::ranges::any_of(
+      AllAgents(), [&](const AgentEntry& entry) { return entry.needs_torch && entry.name == settings.agent; });
+  return has_torch_networks || settings.torch_device != "cpu" ||
+         (autograd != settings.agent_options.end() && autograd->second == "true");
+}
+
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress) {
   EMPLACE_CHECK(spec.names_are_resolved || (spec.start.empty() && spec.incumbent.empty()));
   if (spec.schedule.empty() || spec.pipeline) return Search(spec, FindAgent(spec.agent)).Run(on_progress);

@@ -88,6 +88,9 @@ struct SearchInterrupted : std::exception {
   const char* what() const noexcept override { return "the search was interrupted"; }
 };
 
+// Whether a search with these settings loads LibTorch: for the agent's networks, or to compute gradients.
+bool NeedsLibTorch(const SearchSettings& settings);
+
 struct SearchProgress {
   std::size_t evaluations = 0;  // total over all graphs
   std::size_t budget = 0;

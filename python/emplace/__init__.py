@@ -11,7 +11,13 @@ A graph, a cluster and op times give a simulator, which evaluates placements fro
 Bad input raises InputError, a ValueError, with the same line that the program prints.
 """
 
-from emplace._core import InputError, version as __version__
+try:
+    from emplace._core import InputError, version as __version__
+except ModuleNotFoundError as _error:
+    if _error.name != "emplace._core":
+        raise
+    raise ImportError(f"emplace in {__path__[0]} is not built: it lacks the module _core of this Python (run `pip install .` "
+                      "in the clone, or build it with CMake and set PYTHONPATH=build/release/python)") from None
 from emplace.cluster import Cluster, Costs
 from emplace.datasets import (FamilyMember, Imported, LibraryInstance, family, generate, import_files, improvement_table, library,
                               names, transform)

@@ -5,20 +5,16 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-import sys
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from emplace import _check, _core
+from emplace import _check, _core, _process
 from emplace.cluster import Cluster, Costs
 from emplace.graph import Graph, Grouping
 from emplace.simulator import Simulator, as_placements
-
-# Agents that load LibTorch, into a process that may have PyTorch's own.
-_WITH_LIBTORCH = ("hierarchical", "coloc_rl", "sgdp")
 
 
 @dataclass(frozen=True)
@@ -65,14 +61,12 @@ def place(simulator: Simulator | Graph, agent: str | type = "multilevel_search",
     choice. start: a placement of ops to start from, or the name of one. checkpoint: a file to resume from and to save
     to. policy: a file with a learned policy to apply.
 
+    A search that needs LibTorch runs in a process of its own, because this one may have PyTorch's.
     The same arguments give the same result, whatever the number of threads. Ctrl-C ends the search with
     KeyboardInterrupt. Raises InputError on a wrong value, and on two that do not go together.
     """
     simulator = _simulator_of(simulator, cluster, costs)
     name = _agent_name("agent", agent)
-    if name in _WITH_LIBTORCH and "torch" in sys.modules:
-        raise _core.InputError(f"agent: {name} needs LibTorch, of which this process already has PyTorch's "
-                               "(run `emplace place`, or do not import torch)")
     if not isinstance(grouping, (Grouping, str)):
         _check.refuse("grouping", grouping, "a Grouping, or the name of a grouper")
     by_name = {"agent": name, "settings": _check.settings("settings", settings), **options}
@@ -80,12 +74,12 @@ def place(simulator: Simulator | Graph, agent: str | type = "multilevel_search",
         by_name["grouping"] = grouping
     if isinstance(start, str):
         by_name["start"] = start
-    core = _core.place(simulator._simulator, {key: _checked(key, value) for key, value in by_name.items()
-                                              if not _is_default(key, value)},
-                       grouping._grouping if isinstance(grouping, Grouping) else None,
-                       None if start is None or isinstance(start, str) else as_placements(start, "start"),
-                       _check.path("checkpoint", checkpoint, may_be_empty=True),
-                       _check.path("policy", policy, may_be_empty=True))
+    checked = {key: _checked(key, value) for key, value in by_name.items() if not _is_default(key, value)}
+    run = _process.place if _core.needs_libtorch(checked) else _core.place
+    core = run(simulator._simulator, checked, grouping.group_of_op if isinstance(grouping, Grouping) else None,
+               None if start is None or isinstance(start, str) else as_placements(start, "start"),
+               _check.path("checkpoint", checkpoint, may_be_empty=True),
+               _check.path("policy", policy, may_be_empty=True))
     found = core.pop("found")
     core["peak_bytes"] = np.array(core["peak_bytes"], np.int64) if found else None
     return SearchResult(agent=name, seed=options.get("seed", 1), simulator=simulator, **core)

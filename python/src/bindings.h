@@ -56,6 +56,13 @@ py::array View(const py::object& owner, const T* data, std::size_t size, std::si
   return array;
 }
 
+// An array with strides of its own. pybind11 before 2.12 computes those of other arrays from a field of dtypes that
+// numpy 2 has moved: they would be 0.
+template <typename T>
+py::array_t<T> NewArray(std::vector<py::ssize_t> shape) {
+  return py::array_t<T>(std::move(shape));
+}
+
 // What the caller passed as `out`, if it is a writable, C-contiguous array of that shape and type; throws InputError
 // otherwise. A new array if it is None.
 template <typename T>
@@ -66,7 +73,7 @@ py::array CheckedOutput(const py::object& out, const py::dtype& dtype, const std
 
 template <typename T>
 py::array_t<T> OutputArray(const py::object& out, const std::vector<py::ssize_t>& shape, const char* name) {
-  if (out.is_none()) return py::array_t<T>(shape);
+  if (out.is_none()) return NewArray<T>(shape);
   return py::array_t<T>(CheckedOutput(out, py::dtype::of<T>(), shape, name));
 }
 

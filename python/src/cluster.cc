@@ -67,7 +67,7 @@ py::array_t<bool> IsCpu(const PlacedCluster& self) {
 template <typename Number>
 py::array_t<double> LinkNumbers(const PlacedCluster& self, Number number) {
   const auto devices = static_cast<py::ssize_t>(self.cluster.num_devices());
-  py::array_t<double> numbers({devices, devices});
+  auto numbers = NewArray<double>({devices, devices});
   for (py::ssize_t from = 0; from < devices; ++from) {
     for (py::ssize_t to = 0; to < devices; ++to) {
       const Link& link = self.cluster.link(MakeId<DeviceId>(static_cast<std::size_t>(from)),
@@ -89,7 +89,7 @@ NamedCosts MakeNamedCosts(const PlacedGraph& graph, const PlacedCluster& cluster
 
 py::array_t<double> MicrosOfOps(const NamedCosts& self, const PlacedCluster& cluster) {
   const std::size_t devices = cluster.cluster.num_devices();
-  py::array_t<double> micros({self.table.num_ops(), devices});
+  auto micros = NewArray<double>({static_cast<py::ssize_t>(self.table.num_ops()), static_cast<py::ssize_t>(devices)});
   double* next = micros.mutable_data();
   for (std::size_t op = 0; op < self.table.num_ops(); ++op) {
     for (std::size_t d = 0; d < devices; ++d) *next++ = self.table.Micros(MakeId<OpId>(op), MakeId<DeviceId>(d));

@@ -33,7 +33,7 @@ PlacedGraph ReadGraphText(const std::string& text, const std::string& name) {
 template <typename T, typename Member>
 py::array OpField(const py::object& self, Member member) {
   const Graph& graph = self.cast<const PlacedGraph&>().graph;
-  if (graph.num_ops() == 0) return py::array_t<T>(std::vector<py::ssize_t>{0});
+  if (graph.num_ops() == 0) return NewArray<T>({0});
   const Op& first = graph.op(OpId{});
   return View<T>(self, member(first), graph.num_ops(), sizeof(Op));
 }
@@ -41,7 +41,7 @@ py::array OpField(const py::object& self, Member member) {
 template <typename T, typename Member>
 py::array TensorField(const py::object& self, Member member) {
   const Graph& graph = self.cast<const PlacedGraph&>().graph;
-  if (graph.num_tensors() == 0) return py::array_t<T>(std::vector<py::ssize_t>{0});
+  if (graph.num_tensors() == 0) return NewArray<T>({0});
   return View<T>(self, member(graph.tensor(TensorId{})), graph.num_tensors(), sizeof(Tensor));
 }
 

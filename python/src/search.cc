@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "agents/agent.h"
 #include "agents/named_placement.h"
@@ -21,6 +22,7 @@ namespace {
 
 using agents::SearchSettings;
 using agents::Setting;
+using LabelArray = py::array_t<std::uint32_t, py::array::c_style>;
 
 // Sets a setting to a value that search.py has checked.
 struct ValueSetter {
@@ -139,11 +141,19 @@ py::dict ResultColumns(const agents::SearchResult& result) {
   return columns;
 }
 
-py::dict Place(const py::object& simulator, const py::dict& settings, const Grouping* grouping,
+Grouping GroupingOf(const Graph& graph, const LabelArray& labels) {
+  if (labels.ndim() != 1 || static_cast<std::size_t>(labels.size()) != graph.num_ops()) {
+    throw InputError("grouping", "is of another graph (a grouping of the simulator's)");
+  }
+  return Grouping(graph, std::vector<std::size_t>(labels.data(), labels.data() + labels.size()));
+}
+
+// grouping: the group of each op.
+py::dict Place(const py::object& simulator, const py::dict& settings, const std::optional<LabelArray>& grouping,
                const std::optional<PlacementArray>& start, const std::string& checkpoint, const std::string& policy) {
   const std::shared_ptr<const BatchEvaluator> evaluator = EvaluatorOf(simulator);
   agents::SearchSpec spec = MakeSpec(*evaluator, SettingsOf(settings));
-  if (grouping != nullptr) spec.problem.given_grouping = *grouping;
+  if (grouping) spec.problem.given_grouping = GroupingOf(evaluator->graph(), *grouping);
   if (start) spec.given_start = StartOf(*evaluator, *start, spec.agent);
   spec.checkpoint = checkpoint;
   spec.policy = policy;
@@ -167,6 +177,9 @@ py::dict Place(const py::object& simulator, const py::dict& settings, const Grou
 void BindSearch(py::module_& module) {
   module.def("place", &Place, py::arg("simulator"), py::arg("settings"), py::arg("grouping"), py::arg("start"),
              py::arg("checkpoint"), py::arg("policy"));
+  module.def(
+      "needs_libtorch", [](const py::dict& settings) { return agents::NeedsLibTorch(SettingsOf(settings)); },
+      py::arg("settings"));
   module.def("search_settings", &SearchSettingRows);
   module.def("agent_defaults", [](const std::string& agent) {
     const agents::AgentEntry& entry = agents::FindAgent(agent);

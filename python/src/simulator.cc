@@ -3,10 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agents/bounds/lower_bound.h"
@@ -16,6 +21,8 @@
 #include "sim/base/file_io.h"
 #include "sim/base/registry.h"
 #include "sim/draw/timeline_svg.h"
+#include "sim/formats/cluster_yaml.h"
+#include "sim/formats/graph_json.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "sim/timeline.h"
@@ -175,6 +182,105 @@ void SavePlacementFile(const NamedSimulator& self, const PlacementArray& placeme
             [&](std::ostream& out) { WritePlacement(out, one, self.evaluator().graph(), self.evaluator().cluster()); });
 }
 
+// A table's times by op and device kind, as a cost model of which the same table can be made.
+struct TableModel : CostModel {
+  std::vector<std::string> kinds;
+  std::vector<double> micros;      // [kinds][ops]; NaN: none
+  std::vector<double> host;        // the same; empty: no issue lanes
+  std::vector<double> contention;  // the same; empty: 1 everywhere
+  std::size_t num_ops = 0;
+
+  std::size_t At(OpId op, std::string_view kind) const {
+    const auto found = std::ranges::find(kinds, kind);
+    if (found == kinds.end() || Index(op) >= num_ops)
+      throw InputError("simulator", "has no times of " + std::string(kind));
+    return static_cast<std::size_t>(found - kinds.begin()) * num_ops + Index(op);
+  }
+  std::optional<double> OpMicros(const Graph&, OpId op, const Cluster&, std::string_view kind) const override {
+    const double time = micros.at(At(op, kind));
+    return std::isnan(time) ? std::nullopt : std::optional(time);
+  }
+  QueueMicros TwoQueues(const Graph&, OpId op, std::string_view kind) const override {
+    if (host.empty()) return {};
+    const auto time = [&](const std::vector<double>& times) {
+      const double one = times.at(At(op, kind));
+      return std::isnan(one) ? std::nullopt : std::optional(one);
+    };
+    return {.host = time(host), .device = time(micros)};
+  }
+  double Contention(const Graph&, OpId op, std::string_view kind) const override {
+    return contention.empty() ? 1 : contention.at(At(op, kind));
+  }
+  std::string WhyNoTime(const Graph&, OpId) const override { return "the simulator has none"; }
+};
+
+TableModel ModelOf(const BatchEvaluator& evaluator) {
+  const CostTable& costs = evaluator.costs();
+  TableModel model;
+  model.num_ops = costs.num_ops();
+  model.kinds.resize(costs.num_kinds());
+  for (std::size_t d = 0; d < evaluator.cluster().num_devices(); ++d) {
+    model.kinds[costs.KindIndex(MakeId<DeviceId>(d))] = evaluator.cluster().devices()[d].kind;
+  }
+  for (std::size_t kind = 0; kind < costs.num_kinds(); ++kind) {
+    for (std::size_t i = 0; i < costs.num_ops(); ++i) {
+      const OpId op = MakeId<OpId>(i);
+      model.micros.push_back(costs.KindMicros(op, kind));
+      if (costs.has_issue_lanes()) model.host.push_back(costs.HostMicros(op, kind));
+      if (costs.has_contention()) model.contention.push_back(costs.KindContention(op, kind));
+    }
+  }
+  return model;
+}
+
+py::bytes BytesOf(const std::vector<double>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
+}
+
+std::vector<double> DoublesOf(const py::handle& bytes) {
+  const auto text = bytes.cast<std::string_view>();
+  std::vector<double> values(text.size() / sizeof(double));
+  std::memcpy(values.data(), text.data(), values.size() * sizeof(double));
+  return values;
+}
+
+// All that a simulator is made of, for another process (python/emplace/_process.py).
+py::tuple StateOf(const NamedSimulator& self) {
+  const BatchEvaluator& evaluator = self.evaluator();
+  std::ostringstream graph;
+  WriteGraph(graph, evaluator.graph());
+  std::ostringstream cluster;
+  WriteCluster(cluster, evaluator.cluster());
+  const TableModel model = ModelOf(evaluator);
+  const SimOptions& options = evaluator.simulator().options();
+  return py::make_tuple(py::bytes(std::move(graph).str()), py::bytes(std::move(cluster).str()),
+                        evaluator.cluster().names_cpu(), model.kinds, BytesOf(model.micros), BytesOf(model.host),
+                        BytesOf(model.contention), options.engine, options.collectives, self.costs);
+}
+
+std::unique_ptr<NamedSimulator> OfState(const py::tuple& state) {
+  std::istringstream graph_text(state[0].cast<std::string>());
+  std::istringstream cluster_text(state[1].cast<std::string>());
+  Graph graph = ReadGraph(graph_text, "graph");
+  Cluster cluster = ReadCluster(cluster_text, "cluster");
+  if (state[2].cast<bool>()) {
+    std::vector<std::string> names;
+    for (const Device& device : cluster.devices()) names.push_back(device.name);
+    cluster = cluster.Keep(names);
+  }
+  TableModel model;
+  model.kinds = state[3].cast<std::vector<std::string>>();
+  model.micros = DoublesOf(state[4]);
+  model.host = DoublesOf(state[5]);
+  model.contention = DoublesOf(state[6]);
+  model.num_ops = graph.num_ops();
+  CostTable costs(graph, cluster, model);
+  const SimOptions options{.engine = state[7].cast<std::string>(), .collectives = state[8].cast<std::string>()};
+  return std::make_unique<NamedSimulator>(NamedSimulator{
+      .shared = std::make_shared<const BatchEvaluator>(std::move(graph), std::move(cluster), std::move(costs), options),
+      .costs = state[9].cast<std::string>()});
+}
+
 }  // namespace
 
 py::array_t<std::int16_t> PlacementToArray(const Placement& placement) {
@@ -192,6 +298,7 @@ void BindSimulator(py::module_& module) {
   py::class_<NamedSimulator>(module, "Simulator")
       .def(py::init(&MakeNamedSimulator), py::arg("graph"), py::arg("cluster"), py::arg("costs"), py::kw_only(),
            py::arg("engine") = "fifo", py::arg("collectives") = "model", py::call_guard<py::gil_scoped_release>())
+      .def(py::pickle(&StateOf, &OfState))
       .def("evaluate", &Evaluate, py::arg("placements"), py::arg("grouping") = nullptr, py::arg("peak_memory") = true,
            py::arg("threads") = 0, py::arg("step_out") = py::none(), py::arg("peak_out") = py::none())
       .def("report_text", &ReportText, py::arg("placement"))

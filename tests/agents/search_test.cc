@@ -52,6 +52,25 @@ TEST(SearchTest, TheSameSpecGivesTheSameResultOnAnyNumberOfThreads) {
   }
 }
 
+TEST(SearchTest, LibTorchIsNeededForSomeNetworksAndWhereItComputesGradients) {
+  agents::SearchSettings settings;
+  for (const char* const agent : {"hierarchical", "coloc_rl", "sgdp"}) {
+    settings.agent = agent;
+    EXPECT_TRUE(agents::NeedsLibTorch(settings)) << agent;
+  }
+  for (const char* const agent : {"placeto", "post", "heft", "module:Class", "nobody"}) {
+    settings.agent = agent;
+    EXPECT_FALSE(agents::NeedsLibTorch(settings)) << agent;
+  }
+  settings.agent_options["autograd"] = "false";
+  EXPECT_FALSE(agents::NeedsLibTorch(settings));
+  settings.agent_options["autograd"] = "true";
+  EXPECT_TRUE(agents::NeedsLibTorch(settings));
+  settings.agent_options.clear();
+  settings.torch_device = "cuda";
+  EXPECT_TRUE(agents::NeedsLibTorch(settings));
+}
+
 TEST(SearchTest, ASearchThatIsStoppedGoesOnFromItsCheckpointToTheSameResult) {
   for (const char* const agent : {"random", "annealing", "local_search", "random_walk"}) {
     agents::SearchSpec spec = SomeSearch(agent, /*num_ops=*/300);

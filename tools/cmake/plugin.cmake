@@ -8,6 +8,13 @@ function(emplace_plugin name prefix loader)
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)  # to libraries that are not the system's
   set_source_files_properties(${loader} PROPERTIES COMPILE_DEFINITIONS
     "${prefix}_FILE=\"$<TARGET_FILE_NAME:${name}>\";${prefix}_PATH=\"$<TARGET_FILE:${name}>\"")
+endfunction()
+
+# emplace_absent_plugin(NAME PREFIX LOADER): the same where the library is not built, for messages.
+function(emplace_absent_plugin name prefix loader)
+  set_source_files_properties(${loader} PROPERTIES COMPILE_DEFINITIONS
+    "${prefix}_FILE=\"${CMAKE_SHARED_MODULE_PREFIX}${name}${CMAKE_SHARED_MODULE_SUFFIX}\";${prefix}_PATH=\"\"")
 endfunction()

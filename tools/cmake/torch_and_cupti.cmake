@@ -1,5 +1,26 @@
-# Finds LibTorch (TORCH_INCLUDE_DIRS, TORCH_LIBRARIES) and, if installed, CUPTI (target CUDA::cupti): either Debian's
-# and the CUDA toolkit's, or those of a pip-installed PyTorch 2, whose folders CMAKE_PREFIX_PATH names.
+# Finds LibTorch (TORCH_INCLUDE_DIRS, TORCH_LIBRARIES) and, if installed, CUPTI (target CUDA::cupti). The first LibTorch
+# of these is used: that in the folder EMPLACE_TORCH, if it is one; those in CMAKE_PREFIX_PATH; that in the package torch
+# of the Python that emplace is built for; that of the system. CUPTI is the CUDA toolkit's, or pip's in CMAKE_PREFIX_PATH.
+set(torch_folders ${CMAKE_PREFIX_PATH})
+if(IS_DIRECTORY "${EMPLACE_TORCH}")
+  set(torch_folders ${EMPLACE_TORCH})
+elseif(EMPLACE_TORCH MATCHES "/")
+  message(FATAL_ERROR "EMPLACE_TORCH is ${EMPLACE_TORCH}, which is no folder (ON, OFF, or the folder of a torch package)")
+elseif(EMPLACE_PYTHON_PROGRAM)
+  execute_process(COMMAND ${EMPLACE_PYTHON_PROGRAM} -c
+    "import importlib.util; found = importlib.util.find_spec('torch'); print(*found.submodule_search_locations if found else '')"
+    OUTPUT_VARIABLE torch_package OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  list(APPEND torch_folders ${torch_package})
+endif()
+# Not in the cache, so that another folder takes effect in a build folder that has been configured before.
+unset(EMPLACE_TORCH_CONFIG CACHE)
+find_path(EMPLACE_TORCH_CONFIG TorchConfig.cmake HINTS ${torch_folders}
+  PATH_SUFFIXES share/cmake/Torch Torch lib/cmake/Torch cmake/Torch NO_DEFAULT_PATH)
+if(EMPLACE_TORCH_CONFIG)
+  set(Torch_DIR ${EMPLACE_TORCH_CONFIG} CACHE PATH "" FORCE)
+elseif(IS_DIRECTORY "${EMPLACE_TORCH}")
+  message(FATAL_ERROR "EMPLACE_TORCH: ${EMPLACE_TORCH} has no share/cmake/Torch/TorchConfig.cmake (the folder of a torch package)")
+endif()
 
 # Needed only for CUPTI, which times the kernels of CUDA devices. It comes before LibTorch, whose files name its
 # targets.
@@ -13,7 +34,21 @@ if(TARGET CUDA::nvtx3 AND NOT TARGET CUDA::nvToolsExt)
   target_link_libraries(CUDA::nvToolsExt INTERFACE CUDA::nvtx3)
 endif()
 
-find_package(Torch REQUIRED)
+# LibTorch's own files look for its libraries on the system first. Where two are installed, both would be linked.
+foreach(library c10_LIBRARY kineto_LIBRARY TORCH_LIBRARY)
+  unset(${library} CACHE)
+endforeach()
+set(prefix_path ${CMAKE_PREFIX_PATH})
+if(EMPLACE_TORCH_CONFIG)
+  get_filename_component(torch_prefix ${EMPLACE_TORCH_CONFIG}/../../.. ABSOLUTE)
+  list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
+endif()
+find_package(Torch QUIET)
+set(CMAKE_PREFIX_PATH ${prefix_path})
+if(NOT Torch_FOUND)
+  list(APPEND EMPLACE_MISSING libtorch-dev)  # tools/cmake/dependencies.cmake
+  return()
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # clang needs the whole type IValue where LibTorch 1.13 destroys a vector of them, which C++20 made constexpr.
   set_property(TARGET torch APPEND PROPERTY INTERFACE_COMPILE_OPTIONS "SHELL:-include ATen/core/ivalue.h")

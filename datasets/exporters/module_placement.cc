@@ -111,8 +111,9 @@ void CheckWhole(const Graph& graph, const Cluster& cluster, const Placement& pla
 
 class ShortestPaths {
  public:
-  ShortestPaths(const Graph& graph, Model* model, const Placement& placement)
-      : graph_(graph), model_(*model), placement_(placement) {}
+  // by_block: modules that have numbered blocks are divided into these even where they are on one device.
+  ShortestPaths(const Graph& graph, Model* model, const Placement& placement, bool by_block)
+      : graph_(graph), model_(*model), placement_(placement), by_block_(by_block) {}
 
   std::vector<ModuleDevice> Find() {
     Visit("");
@@ -122,7 +123,7 @@ class ShortestPaths {
  private:
   void Visit(const std::string& path) {
     const Module& module = model_[path];
-    if (module.devices.size() == 1) {
+    if (module.devices.size() == 1 && !(by_block_ && HasBlocks(path))) {
       found_.push_back({path, *module.devices.begin()});
       return;
     }
@@ -148,9 +149,18 @@ class ShortestPaths {
     }
   }
 
+  bool HasBlocks(const std::string& path) const {
+    if (!NumberedBlock(path).empty()) return false;
+    const std::vector<std::string>& children = model_[path].children;
+    return std::any_of(children.begin(), children.end(), [&](const std::string& child) {
+      return path.empty() || !NumberedBlock(child).empty() || HasBlocks(child);
+    });
+  }
+
   const Graph& graph_;
   Model& model_;
   const Placement& placement_;
+  bool by_block_;
   std::vector<ModuleDevice> found_;
 };
 
@@ -174,7 +184,7 @@ std::vector<ModuleDevice> ModuleDevices(const Graph& graph, const Cluster& clust
   CheckWhole(graph, cluster, placement, whole);
   Model model(graph);
   SetDevices(graph, placement, whole, &model);
-  return ShortestPaths(graph, &model, placement).Find();
+  return ShortestPaths(graph, &model, placement, /*by_block=*/false).Find();
 }
 
 Placement PlaceModules(const Graph& graph, const Cluster& cluster, std::span<const ModuleDevice> modules) {
@@ -233,7 +243,7 @@ std::vector<ModuleStage> ModuleStages(const Graph& graph, const Cluster& cluster
     }
   }
   std::vector<std::pair<std::size_t, ModuleDevice>> paths;
-  for (ModuleDevice& path : ShortestPaths(graph, &model, placement).Find()) {
+  for (ModuleDevice& path : ShortestPaths(graph, &model, placement, /*by_block=*/true).Find()) {
     std::size_t at = position.size();  // what runs nothing comes last
     for (const auto& [module, place] : position) {
       if (path.path.empty() || module == path.path || module.starts_with(path.path + ".")) at = std::min(at, place);

@@ -31,7 +31,7 @@ Placement PlaceModules(const Graph& graph, const Cluster& cluster, std::span<con
 // A part of a model that runs as one stage of a pipeline.
 struct ModuleStage {
   DeviceId device = {};
-  std::vector<std::string> modules;  // the fewest paths, in the order in which they run
+  std::vector<std::string> modules;  // numbered blocks and the modules around them, in the order in which they run
   std::string first;                 // the path of the first module that runs in it
 };
 

@@ -131,6 +131,24 @@ void KeepClassesWhole(const Graph& graph, ModuleTree* tree) {
   }
 }
 
+// Whether each op of the forward pass depends on data, buffers and constants alone, as masks and rotary embeddings do.
+std::vector<bool> DependsOnDataAlone(const Graph& graph) {
+  std::vector<bool> from_data(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const auto id = MakeId<OpId>(i);
+    const Op& op = graph.op(id);
+    if (!IsForward(graph, id)) continue;
+    if (op.kind == "variable") {
+      const Json attrs = op.attrs.empty() ? Json() : Json::parse(op.attrs, nullptr, /*allow_exceptions=*/false);
+      from_data[i] = attrs.is_object() && (attrs.contains("buffer") || attrs.contains("constant"));
+      continue;
+    }
+    from_data[i] = true;
+    ForEachProducer(graph, id, [&](OpId producer) { from_data[i] = from_data[i] && from_data[Index(producer)]; });
+  }
+  return from_data;
+}
+
 // Sets of labels that become one.
 class Labels {
  public:
@@ -189,6 +207,22 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
     if (op.kind != "variable" || op.layer.empty()) continue;
     for_each_reader(i, [&](OpId reader) {
       if (IsForward(graph, reader)) labels.Join(i, Index(reader));
+    });
+  }
+  // A module that computes from data alone is with the first module that reads what it computes.
+  const std::vector<bool> from_data = DependsOnDataAlone(graph);
+  std::vector<bool> is_data_module(tree.size(), true);
+  for (std::size_t i = 0; i < num_ops; ++i) {
+    const std::size_t whole = tree.WholeAround(tree.of(MakeId<OpId>(i)));
+    if (whole < tree.size() && !from_data[i] && IsForward(graph, MakeId<OpId>(i))) is_data_module[whole] = false;
+  }
+  for (const OpId op : graph.file_order()) {
+    if (from_data[Index(op)] || is_free[Index(op)] || !IsForward(graph, op) || IsSource(graph, op)) continue;
+    ForEachProducer(graph, op, [&](OpId producer) {
+      const std::size_t whole = tree.WholeAround(tree.of(producer));
+      if (whole == tree.size() || !is_data_module[whole]) return;
+      labels.Join(Index(op), Index(producer));
+      is_data_module[whole] = false;  // the first reader has it
     });
   }
   // Data, and what is computed from data alone, goes to the first module that reads it; what no module reads stays with

@@ -38,7 +38,7 @@ class _Memory:
 
 class GraphWriter:
     """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
-    shape and strides in attr `input_views`."""
+    shape, strides and offset in attr `input_views`."""
 
     def __init__(self, joint: JointGraph, model: nn.Module) -> None:
         self._joint = joint
@@ -183,8 +183,9 @@ class GraphWriter:
             if isinstance(memory, _Memory) and isinstance(value, torch.Tensor):
                 inputs.append(f"{memory.op}:{memory.index}")
                 shape, strides = sizes(value.shape), sizes(value.stride())
-                same = shape == memory.shape and strides == memory.strides
-                views.append(None if same else [list(shape), list(strides)])
+                offset = _hint(value.storage_offset())
+                same = shape == memory.shape and strides == memory.strides and offset == 0
+                views.append(None if same else [list(shape), list(strides), offset])
                 return f"%{len(inputs) - 1}"
             return int(value) if isinstance(value, (int, torch.SymInt)) else None
         if isinstance(arg, (list, tuple)):
@@ -251,6 +252,8 @@ def sizes(values: Any) -> tuple[int, ...]:
 
 
 def _hint(size: Any) -> int:
+    if type(size) is int:
+        return size
     try:
         return int(size)
     except Exception:  # a size that depends on data

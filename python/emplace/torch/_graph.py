@@ -45,10 +45,12 @@ class GraphWriter:
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
         self._layers: dict[str, str] = {}  # of each op
+        self._passes: dict[str, str] = {}  # of each op that computes
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
         self._owner = {path: module for path, module in model.named_modules()}
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
+        self._last_call = ""
 
     def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
         for node in self._joint.graph.nodes:
@@ -170,10 +172,19 @@ class GraphWriter:
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
+        if self._last_call and not self._waits(inputs, is_backward):
+            op["control_inputs"] = [self._last_call]
         self._emit(op)
         self._values[node] = memories if isinstance(value, (list, tuple)) else memories[0]
+        self._last_call = name
         if is_backward:
             self._last_backward = name
+
+    def _waits(self, inputs: list[str], is_backward: bool) -> bool:
+        """Whether the inputs keep an op from running long before its turn, as a program does not, and from holding its
+        results until then: one is computed in the step, for a backward op in the backward pass."""
+        producers = (self._passes.get(name.rpartition(":")[0]) for name in inputs)
+        return any(found == "backward" or (found == "forward" and not is_backward) for found in producers)
 
     def _argument(self, arg: Any, inputs: list[str], views: list[Any]) -> Any:
         """An argument as attr `args` has it (docs/profiling.md); tensors are added to the inputs."""
@@ -226,6 +237,8 @@ class GraphWriter:
 
     def _emit(self, op: dict[str, Any]) -> None:
         self._layers[op["name"]] = op.get("layer", "")
+        if op["kind"] not in ("variable", "input"):
+            self._passes[op["name"]] = op["pass"]
         self._ops.append(op)
 
     @staticmethod

@@ -75,11 +75,11 @@ def _plain(output: Any) -> Any:
 
 
 def joint_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
-                loss: Callable[[Any], torch.Tensor] | None) -> JointGraph:
+                loss: Callable[[Any], torch.Tensor] | None, on_cpu: bool = False) -> JointGraph:
     """Captures a step. Changes the model: for a process of its own. Raises InputError with PyTorch's reason."""
     args, kwargs = _without_memory(model, args, kwargs)
     step = _Step(model, loss)
-    with OneOpAttention():
+    with OneOpAttention(on_cpu):
         exported, way = _export(step, args, kwargs)
         return _joint(step, exported, way, args, kwargs)
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import flop_registry
 
-from emplace.torch import _attention, _capture, _optimizers
+from emplace.torch import _attention, _capture, _on_cpu, _optimizers
 from emplace.torch._capture import JointGraph
 
 DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.float16: "f16",
@@ -21,7 +21,8 @@ DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: 
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2,
                    torch.channels_last_3d: 3}
 # Operators of no schema that says so: they hand on the memory of their first argument.
-_VIEWS = {"aten::_unsafe_view", "aten::detach", "aten::alias", "aten::lift_fresh"}
+_VIEWS = {"aten::_unsafe_view", "aten::detach", "aten::alias", "aten::lift_fresh",
+          "aten::lift_fresh_copy"}
 # What graphs call the operators of _attention.py.
 _KINDS = {_attention.FORWARD: "aten::scaled_dot_product_attention",
           _attention.BACKWARD: "aten::scaled_dot_product_attention_backward"}
@@ -40,8 +41,9 @@ class GraphWriter:
     """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
     shape, strides and offset in attr `input_views`."""
 
-    def __init__(self, joint: JointGraph, model: nn.Module) -> None:
+    def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False) -> None:
         self._joint = joint
+        self._on_cpu = on_cpu
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
         self._layers: dict[str, str] = {}  # of each op
@@ -174,6 +176,8 @@ class GraphWriter:
                 memories.append(None)
         if self._last_call and not self._waits(inputs, is_backward):
             op["control_inputs"] = [self._last_call]
+        if self._on_cpu:
+            _on_cpu.adapt(op, node)
         self._emit(op)
         self._values[node] = memories if isinstance(value, (list, tuple)) else memories[0]
         self._last_call = name

@@ -41,8 +41,10 @@ class GraphWriter:
     """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
     shape, strides and offset in attr `input_views`."""
 
-    def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False) -> None:
+    def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False,
+                 program_order: bool = False) -> None:
         self._joint = joint
+        self._program_order = program_order
         self._on_cpu = on_cpu
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
@@ -174,7 +176,7 @@ class GraphWriter:
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
-        if self._last_call and not self._waits(inputs, is_backward):
+        if self._last_call and (self._program_order or not self._waits(inputs, is_backward)):
             op["control_inputs"] = [self._last_call]
         if self._on_cpu:
             _on_cpu.adapt(op, node)

@@ -153,3 +153,24 @@ def _plan_target(target: str, source: emplace.SearchResult | Mapping[str, Any]) 
     if not isinstance(chosen, Mapping):
         _check.refuse("source", source, "a SearchResult of emplace.place, or a plan")
     return emplace._core.framework_text(target, None, None, None, json.dumps(dict(chosen)))
+
+
+def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, seed: int = 1,
+            path: str | None = None) -> dict[str, Any]:
+    """Measures each op of a captured graph on this machine, in the order of the step, with tensors of its own shapes.
+
+    device: cpu, with as many threads as torch.get_num_threads() says, or cuda. repeats: steps that are measured. path: a
+    profile.json to write, for Costs(..., profile=path). Returns its content. The kind of device in it is "this-cpu" or
+    "this-gpu".
+    """
+    from emplace.torch import _profile
+
+    _check.instance("graph", graph, emplace.Graph)
+    if torch.device(device).type not in _profile.KINDS:
+        _check.refuse("device", device, "cpu or cuda")
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device: is {device!r}, and PyTorch finds no GPU here (cpu)")
+    measured = _profile.measure(graph, device, _check.integer("repeats", repeats, 1, 10**6), _check.integer("seed", seed, 0))
+    if path is not None:
+        _profile.write(measured, _check.path("path", path))
+    return measured

@@ -82,9 +82,14 @@ class Simulator:
             _check.refuse("peak_bytes", peak_bytes, f"(batch, {len(limits)}): a number for each device")
         return np.all((peak_bytes <= limits) | (limits < 0), axis=-1)
 
-    def report(self, placement: npt.ArrayLike) -> dict[str, Any]:
-        """What `emplace simulate --json` prints of one placement: step_time_us, lower_bound_us, a row per device, .."""
-        return json.loads(self._simulator.report_text(as_placements(placement, "placement")))
+    def report(self, placement: npt.ArrayLike, *, schedule: str = "", micro_batches: int = 1) -> dict[str, Any]:
+        """What `emplace simulate --json` prints of one placement: step_time_us, lower_bound_us, a row per device, ..
+
+        schedule: of emplace.names("schedules"), such as "1f1b", for a placement whose devices are the stages of a
+        pipeline; the graph is then one micro-batch.
+        """
+        return json.loads(self._simulator.report_text(as_placements(placement, "placement"), _check.text("schedule", schedule),
+                                                      _check.integer("micro_batches", micro_batches, 1, 2**20)))
 
     def timeline(self, placement: npt.ArrayLike) -> Timeline:
         """When each op ran and what was sent, for one placement."""

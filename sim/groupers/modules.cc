@@ -179,6 +179,7 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
   for (std::size_t i = 0; i < num_ops; ++i) {
     const std::size_t whole = tree.WholeAround(tree.of(MakeId<OpId>(i)));
     is_free[i] = whole == tree.size();
+    labels.Join(i, Index(graph.colocation_class(MakeId<OpId>(i))));
     if (is_free[i]) continue;
     labels.Join(i, num_ops + whole);
     (*module_of_op)[i] = tree[whole].path;

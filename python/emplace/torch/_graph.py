@@ -46,7 +46,7 @@ class GraphWriter:
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
         self._layers: dict[str, str] = {}  # of each op
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
-        self._owner = {path: module for path, module in model.named_modules()}
+        self._state = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
 
@@ -72,8 +72,14 @@ class GraphWriter:
         kind, name = self._joint.inputs[node.name]
         value = node.meta.get("val")
         name = self._names.get(name, name)
+        if kind == "buffer" and name not in self._state:
+            name = f"constant/{name}"
         if not isinstance(value, torch.Tensor):
             self._values[node] = None
+        elif name.startswith("constant/"):
+            self._emit({"name": name, "kind": "variable", "outputs": [output_of(value)], "pass": "forward",
+                        "attrs": {"constant": True}})
+            self._values[node] = self._memory(name, 0, value)
         elif kind in ("parameter", "buffer"):
             if name not in self._layers:
                 self._add_variable(name, value, {} if kind == "parameter" else {"buffer": True})

@@ -45,6 +45,7 @@ class GraphWriter:
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
         self._layers: dict[str, str] = {}  # of each op
+        self._position: dict[str, int] = {}
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
         self._state = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         self._without_module: dict[str, int] = {}
@@ -63,7 +64,7 @@ class GraphWriter:
 
     @property
     def without_module(self) -> dict[str, int]:
-        """How many ops of each kind PyTorch names no module for. They have the layer of their first input."""
+        """How many ops of each kind PyTorch names no module for. They have the layer of the last of their inputs to be made."""
         return dict(sorted(self._without_module.items()))
 
     # ---- Sources
@@ -159,8 +160,9 @@ class GraphWriter:
         layer = self._layer_of(node)
         if layer is None:
             self._without_module[kind] = self._without_module.get(kind, 0) + 1
-            layer = next((self._layers[name.partition(":")[0]] for name in inputs
-                          if self._layers.get(name.partition(":")[0])), "")
+            # A sum of gradients belongs where the last of them was made, which is the first in the forward pass.
+            makers = [name.partition(":")[0] for name in inputs]
+            layer = self._layers[max(makers, key=self._position.__getitem__)] if makers else ""
         is_backward = node.meta.get("partitioner_tag") == "is_backward"
         name = f"{layer}/{node.name}" if layer else node.name
         op: dict[str, Any] = {"name": name, "kind": kind, "inputs": inputs, "outputs": [], "attrs": attrs,
@@ -232,6 +234,7 @@ class GraphWriter:
 
     def _emit(self, op: dict[str, Any]) -> None:
         self._layers[op["name"]] = op.get("layer", "")
+        self._position[op["name"]] = len(self._ops)
         self._ops.append(op)
 
     @staticmethod

@@ -231,7 +231,7 @@ def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], stages: li
         for op, device, size in zip(graph.op_names, placement, _parameter_bytes(graph)):
             sizes[int(device)] += size
         total += messages["all_reduce"](max(sizes)) / 1e3
-    return total, [device["peak_memory_bytes"] for device in report["devices"]]
+    return total, [device["peak_bytes"] for device in report["devices"]]
 
 
 def _simulator(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> emplace.Simulator:

@@ -322,6 +322,7 @@ def module_path(stack: dict[str, tuple[str, Any]]) -> str | None:
     return _capture.strip(path)
 
 
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -330,7 +331,7 @@ def source_line(node: torch.fx.Node) -> str:
     trace = node.meta.get("stack_trace") or node.meta.get("fwd_stack_trace") or ""
     frames = _FRAME.findall(trace)
     for file, line in reversed(frames):
-        if "/torch/" not in file and not file.startswith("<") and not file.endswith("emplace/torch/_capture.py"):
+        if not file.startswith((_TORCH, "<")) and not file.endswith("emplace/torch/_capture.py"):
             return f"{os.path.basename(os.path.dirname(file))}/{os.path.basename(file)}:{line}"
     return ""
 

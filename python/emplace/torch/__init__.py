@@ -213,9 +213,8 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
         forward = capture(model, step.args, step.kwargs, loss=step.loss, seconds=seconds)
         text = json.dumps(dict(chosen, stages=[]))
         described = json.loads(emplace._core.framework_text("fsdp", forward._graph, None, None, text))
-    split = [stage[0] for stage in chosen["stages"][1:]]
-    ranks = _validate.run_plan(step, chosen, split, described, steps, warm_up, threads, seconds)
-    simulated_ms, peaks = _validate.simulate(step, chosen, chosen["stages"], described, threads, max(5, steps), seconds)
+    ranks = _validate.run_plan(step, chosen, described, steps, warm_up, threads, seconds)
+    simulated_ms, peaks = _validate.simulate(step, chosen, described, threads, max(5, steps), seconds)
     times = [max(rank["times"][i] for rank in ranks) for i in range(steps)]
     losses = [each for each in (rank["losses"] for rank in ranks) if each[0] is not None][-1]
     return _validate.Validation(plan=chosen, measured_ms=float(statistics.median(times)), simulated_ms=simulated_ms,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Callable, Mapping
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.utils import _pytree as pytree
 
 from emplace import InputError
-from emplace.torch import _capture
+from emplace.torch._stages import Flat, split
 
 Loss = Callable[[Any], torch.Tensor]
 
@@ -98,67 +96,31 @@ all_reduce.register_autograd(lambda ctx, gradient: gradient)
 reduce_gradient.register_autograd(lambda ctx, gradient: torch.ops.emplace.all_reduce(gradient))
 
 
-class _Structure:
-    """How an output is put together from its tensors. Copies of a module share it."""
-    spec: Any = None
-    leaves: list[Any] = []  # None in place of the tensors
-
-    def __deepcopy__(self, memo: Any) -> _Structure:
-        return self
-
-
-class _Flat(nn.Module):
-    """Takes the tensors of a call's arguments and returns those of its output, each one after the other, since stages
-    exchange nothing else. `whole` puts the output together again."""
-
-    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        super().__init__()
-        self.model = model
-        self._given, self._call = pytree.tree_flatten((args, kwargs))
-        self._output = _Structure()
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        next_tensor = iter(tensors)
-        args, kwargs = pytree.tree_unflatten(
-            [next(next_tensor) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._given], self._call)
-        leaves, self._output.spec = pytree.tree_flatten(self.model(*args, **kwargs))
-        self._output.leaves = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
-        results = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
-        return results if len(results) > 1 else results[0]
-
-    def whole(self, tensors: Any) -> Any:
-        given = iter(tensors if isinstance(tensors, (list, tuple)) else [tensors])
-        return pytree.tree_unflatten([next(given) if leaf is None else leaf[0] for leaf in self._output.leaves],
-                                     self._output.spec)
-
-
-def pipeline_step(model: nn.Module, plan: Mapping[str, Any], split: list[str], args: tuple[Any, ...], kwargs: dict[str, Any],
-                  loss: Loss, mesh: DeviceMesh) -> tuple[nn.Module, Callable[[], float | None]]:
+def pipeline_step(model: nn.Module, plan: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], loss: Loss,
+                  mesh: DeviceMesh) -> tuple[nn.Module, Callable[[], float | None]]:
     """The rank's part of a model, and a function that runs a step of all micro-batches and returns the mean loss on the
     last stage's rank. args, kwargs: of one micro-batch."""
-    from torch.distributed.pipelining import ScheduleGPipe, Schedule1F1B, SplitPoint, pipeline
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
     schedules = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
     if plan["schedule"] not in schedules or plan["vpp"] > 1:
         raise InputError(f"plan: schedule: is {plan['schedule']!r}, which is not run here ({', '.join(schedules)})")
-    flat = _Flat(model, args, kwargs)
-    inputs = tuple(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
-    pipe = pipeline(flat, inputs, split_spec={f"model.{path}": SplitPoint.BEGINNING for path in split})
-    group = mesh["pp"].get_group()
+    flat = Flat(model, args, kwargs)
     rank = mesh["pp"].get_local_rank()
-    stage = pipe.build_stage(rank, torch.device("cpu"), group)
+    part = split(flat, plan["stages"])[rank]
+    stage = PipelineStage(part, rank, plan["pp"], torch.device("cpu"), group=mesh["pp"].get_group())
     count = plan["grad_accumulation"]
     losses: list[torch.Tensor] = []
     schedule = schedules[plan["schedule"]](stage, count, loss_fn=lambda output, _: loss(flat.whole(output)))
-    batch = tuple(torch.cat([each] * count) for each in inputs)
+    batch = tuple(torch.cat([each] * count) for each in flat.inputs)
     target = torch.zeros(count)
 
     def step() -> float | None:
         losses.clear()
-        if rank == 0 and plan["pp"] > 1:
+        if rank == 0:
             schedule.step(*batch)
         else:
             schedule.step(target=target, losses=losses)
         return torch.stack([each.detach() for each in losses]).mean().item() if losses else None
 
-    return stage.submod, step
+    return part, step

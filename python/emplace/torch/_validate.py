@@ -69,7 +69,7 @@ def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
 
 # ---- Measuring
 
-def run_plan(step: Step, plan: Mapping[str, Any], split: list[str], described: Mapping[str, Any], steps: int, warm_up: int,
+def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
              threads: Sequence[int] | None, seconds: float) -> list[dict[str, Any]]:
     """Runs the plan for real. What each process saw: times, losses, growth."""
 
@@ -77,7 +77,7 @@ def run_plan(step: Step, plan: Mapping[str, Any], split: list[str], described: M
         mesh = _parallel.mesh_of(plan)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if plan["pp"] > 1:
-            part, run_step = _parallel.pipeline_step(step.model, plan, split, step.args, step.kwargs, step.loss, mesh)
+            part, run_step = _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh)
         else:
             part, run_step = _plain_step(step, plan, described, mesh)
         optimizer = optimizer_of(step.optimizer, part.parameters())
@@ -190,8 +190,8 @@ def measure_ops(graph: emplace.Graph, processes: int, repeats: int, threads: Seq
 
 # ---- Simulating
 
-def simulate(step: Step, plan: Mapping[str, Any], split_stages: list[list[str]], described: Mapping[str, Any],
-             threads: Sequence[int] | None, repeats: int, seconds: float) -> tuple[float, list[int]]:
+def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], threads: Sequence[int] | None,
+             repeats: int, seconds: float) -> tuple[float, list[int]]:
     """The step in ms and each device's peak in bytes, from op times and message times that are measured here."""
     import emplace.torch as et
 
@@ -205,7 +205,7 @@ def simulate(step: Step, plan: Mapping[str, Any], split_stages: list[list[str]],
     profiles = measure_ops(graph, processes, repeats, threads, seconds)
     _set_message_times(graph, profiles, messages)
     if plan["pp"] > 1:
-        return _simulate_pipeline(graph, plan, split_stages, profiles, messages)
+        return _simulate_pipeline(graph, plan, profiles, messages)
     simulator = _simulator(graph, profiles[:1], messages)
     step_ns, peak = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
     update_ms = _update_ms(graph, profiles[0])
@@ -216,14 +216,14 @@ def simulate(step: Step, plan: Mapping[str, Any], split_stages: list[list[str]],
     return total, [int(each) for each in peak[0]] * processes
 
 
-def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], stages: list[list[str]],
-                       profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> tuple[float, list[int]]:
+def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: list[dict[str, Any]],
+                       messages: Mapping[str, Line]) -> tuple[float, list[int]]:
     import emplace.torch as et
 
     ranks = plan["pp"]
     stride = plan["dp"] * plan["tp"]
     simulator = _simulator(graph, [profiles[rank * stride] for rank in range(ranks)], messages)
-    placement = et.placement_of(graph, simulator.cluster, stages)
+    placement = et.placement_of(graph, simulator.cluster, plan["stages"])
     report = simulator.report(placement, schedule=plan["schedule"], micro_batches=plan["grad_accumulation"])
     total = report["step_time_us"] / 1e3
     if plan["dp"] > 1:  # the gradients of the largest stage, at the end

@@ -20,13 +20,12 @@
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/registry.h"
-#include "sim/formats/result_json.h"
-#include "sim/schedule/schedule_evaluator.h"
 #include "sim/draw/timeline_svg.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
+#include "sim/schedule/schedule_evaluator.h"
 #include "sim/timeline.h"
 
 namespace emplace::python {
@@ -110,9 +109,10 @@ std::string ReportText(const NamedSimulator& self, const PlacementArray& placeme
   const Placement one = OnePlacement(self, placement);
   const py::gil_scoped_release released;
   if (!schedule.empty()) {
-    const ScheduledStep step = SimulatePlacedSchedule(
-        evaluator.graph(), evaluator.cluster(), evaluator.costs(), one,
-        {.name = schedule, .micro_batches = micro_batches}, {.graph = "graph", .placement = "placement", .schedule = "schedule"});
+    const ScheduledStep step =
+        SimulatePlacedSchedule(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one,
+                               {.name = schedule, .micro_batches = micro_batches},
+                               {.graph = "graph", .placement = "placement", .schedule = "schedule"});
     StepReport report = MakeScheduleReport(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one, schedule,
                                            step.schedule, step.pipeline, step.result);
     report.costs = self.costs;

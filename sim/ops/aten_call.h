@@ -38,8 +38,8 @@ struct AtenArgument {
 //   Kineto traces         attr `op`       `input_dims`, `input_types`, `input_values` not known
 //   graphs without those  kind            the op's inputs, in their order             the op's outputs
 //
-// Attr `input_views` has, for each input, null or the shape, the strides and the offset (in elements) of the view of it that
-// the operator is given.
+// Attr `input_views` has, for each input, null or the shape, the strides and the offset (in elements) of the view of it
+// that the operator is given.
 struct AtenCall {
   std::string name;       // "aten::add.Tensor" and "torch.ops.aten.add_.default" are "aten::add"
   bool in_place = false;  // its name ended in "_"

@@ -125,6 +125,11 @@ def split_spec(source: emplace.SearchResult | Mapping[str, Any]) -> dict[str, An
     return {path: SplitPoint.BEGINNING for path in json.loads(_plan_target("split-spec", source))}
 
 
+def schedule_csv(source: emplace.SearchResult | Mapping[str, Any]) -> str:
+    """The actions of each rank, as `_load_csv` of PyTorch's schedules reads them (format "compute_only")."""
+    return _plan_target("schedule-csv", source)
+
+
 def placement_of(graph: emplace.Graph, cluster: emplace.Cluster, artefact: Any) -> Any:
     """The placement, int16 (ops,), that a device map, a split_spec, a list of stages or a plan says."""
     _check.instance("graph", graph, emplace.Graph)
@@ -150,10 +155,11 @@ def _found(placement: emplace.SearchResult) -> tuple[emplace.Graph, emplace.Clus
 
 
 def _plan_target(target: str, source: emplace.SearchResult | Mapping[str, Any]) -> str:
-    chosen = plan(source) if isinstance(source, emplace.SearchResult) else source
-    if not isinstance(chosen, Mapping):
-        _check.refuse("source", source, "a SearchResult of emplace.place, or a plan")
-    return emplace._core.framework_text(target, None, None, None, json.dumps(dict(chosen)))
+    chosen = json.dumps(_checked_plan(source))
+    if isinstance(source, emplace.SearchResult):
+        graph, cluster, _ = _found(source)
+        return emplace._core.framework_text(target, graph._graph, cluster._cluster, None, chosen)
+    return emplace._core.framework_text(target, None, None, None, chosen)
 
 
 def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, seed: int = 1,

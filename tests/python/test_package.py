@@ -54,6 +54,24 @@ class StubTest(Case):
                             self.assertTrue(function.__doc__, f"{name}.{member}")
 
 
+class TypeTest(Case):
+    """mypy, of the package as it is built, and of the stubs against the module."""
+
+    def test_types(self):
+        made = subprocess.run([os.path.join(ROOT, "tools/python_environment"), "typing"], capture_output=True, text=True,
+                              check=False)
+        if made.returncode == 77:
+            self.skipTest(made.stderr)
+        package = os.path.dirname(os.path.dirname(emplace.__file__))
+        with tempfile.TemporaryDirectory() as folder:
+            allowed = os.path.join(folder, "allowed")
+            with open(allowed, "w", encoding="utf-8") as file:  # pybind11's metaclass, and a class without __init__
+                file.write("emplace\\._core\\.(Cluster|Costs|Graph|Grouping|Simulator|VectorEnv)\nemplace\\._core\\.Graph\\.__init__\n")
+            for command in (("mypy", "--config-file", os.path.join(ROOT, "pyproject.toml"), "--cache-dir", folder),
+                            ("mypy.stubtest", "--ignore-unused-allowlist", "--allowlist", allowed, "emplace._core")):
+                run(made.stdout.strip(), "-m", *command, cwd=package, PYTHONPATH=package, MYPYPATH=package)
+
+
 class WheelTest(Case):
     def test_wheel(self):
         made = subprocess.run([os.path.join(ROOT, "tools/python_environment"), "wheel"], capture_output=True, text=True,

@@ -95,4 +95,4 @@ class Dict(Space):
 def batch_space(space: Dict, count: int) -> Dict:
     """The space of `count` observations of boxes, stacked along the first axis."""
     return Dict({key: Box(box.bounds[0], box.bounds[1], (count, *box.shape), box.dtype)
-                 for key, box in space.spaces.items()})
+                 for key, box in space.spaces.items() if isinstance(box, Box)})

@@ -42,7 +42,7 @@ try:
     from gymnasium.vector import AutoresetMode
 except ImportError:
 
-    class AutoresetMode(enum.Enum):
+    class AutoresetMode(enum.Enum):  # type: ignore[no-redef]
         """The treatment of an environment whose episode has ended, with the names of Gymnasium 1.1."""
         NEXT_STEP = "NextStep"
         SAME_STEP = "SameStep"
@@ -54,7 +54,7 @@ _MODES = {AutoresetMode.NEXT_STEP: "next_step", AutoresetMode.SAME_STEP: "same_s
 
 
 def _make_core(simulator: Simulator, grouping: Grouping | None, whole: bool, start: str, reward: str,
-               memory_penalty: float, num_envs: int, mode: AutoresetMode, threads: int) -> Any:
+               memory_penalty: float, num_envs: int, mode: AutoresetMode, threads: int) -> _core.VectorEnv:
     _check.instance("simulator", simulator, Simulator)
     grouping = (Grouping(simulator.graph, "merge_and_colocate") if grouping is None
                 else _check.instance("grouping", grouping, Grouping))
@@ -78,7 +78,7 @@ def _snapshot(value: Any) -> bytes:
     return bytes(value)
 
 
-def _observation_space(core: Any, whole: bool) -> Any:
+def _observation_space(core: _core.VectorEnv, whole: bool) -> Any:
     groups, devices = core.num_groups, core.num_devices
     mask_shape = (groups, devices) if whole else (devices,)
     return spaces.Dict({
@@ -88,7 +88,7 @@ def _observation_space(core: Any, whole: bool) -> Any:
     })
 
 
-class PlacementEnv(_EnvBase):
+class PlacementEnv(_EnvBase):  # type: ignore[misc, valid-type]
     """One placement problem.
 
     An action is the device of the next group, in topological order; with whole=True the devices of all groups, and an
@@ -122,7 +122,8 @@ class PlacementEnv(_EnvBase):
     @property
     def placement(self) -> npt.NDArray[np.int16]:
         """(groups,): the current devices."""
-        return self._core.placements[0].copy()
+        placement: npt.NDArray[np.int16] = self._core.placements[0].copy()
+        return placement
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode. Without a seed, the random number generator continues."""
@@ -179,7 +180,7 @@ class PlacementEnv(_EnvBase):
         return {"step_ns": int(self._core.step_ns[0]), "fits": bool(self._core.fits[0])}
 
 
-class VectorEnv(_VectorBase):
+class VectorEnv(_VectorBase):  # type: ignore[misc]
     """Many environments of one problem, which step together in C++, on several threads.
 
     Options as for PlacementEnv. autoreset_mode: an AutoresetMode. With SAME_STEP the observation that ended an episode

@@ -202,7 +202,8 @@ class Graph:
         starts, consumers = self.consumers
         if len(starts) == 0:
             return np.zeros((2, 0), np.int64)
-        producers = np.repeat(np.arange(self.num_ops, dtype=np.int64), np.diff(starts.astype(np.int64)))
+        first = starts.astype(np.int64)
+        producers = np.repeat(np.arange(self.num_ops, dtype=np.int64), first[1:] - first[:-1])
         return np.stack([producers, consumers.astype(np.int64)])
 
     def find_op(self, name: str) -> int:

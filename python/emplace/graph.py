@@ -261,6 +261,9 @@ class Grouping:
             _check.refuse("placements", groups, f"(batch, {self.num_groups}): a device for each group")
         return np.ascontiguousarray(groups.astype(np.int16)[..., self.group_of_op])
 
+    def __deepcopy__(self, memo: Any) -> Grouping:
+        return self  # it cannot change
+
     def __repr__(self) -> str:
         return f"Grouping({self.num_groups} groups of {self._grouping.num_ops} ops)"
 

@@ -110,6 +110,9 @@ class Simulator:
         """Writes a placement.json."""
         self._simulator.save_placement(as_placements(placement, "placement"), _check.path("path", path))
 
+    def __deepcopy__(self, memo: Any) -> Simulator:
+        return self  # it cannot change; Gymnasium copies the arguments of environments
+
     def __repr__(self) -> str:
         return f"Simulator({self.graph!r}, {self.cluster!r}, {self.costs.text!r}, engine={self.engine!r})"
 

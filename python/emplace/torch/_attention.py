@@ -73,13 +73,22 @@ attention.register_autograd(_gradients, setup_context=_save)
 
 
 class OneOpAttention(TorchFunctionMode):
-    """Calls the custom operator wherever scaled_dot_product_attention is called, under any name."""
+    """Calls the custom operator wherever scaled_dot_product_attention is called, under any name.
+
+    on_cpu: not with dropout, for which CPUs have no kernel: then it is the ops that PyTorch decomposes it to.
+    """
+
+    def __init__(self, on_cpu: bool) -> None:
+        super().__init__()
+        self._on_cpu = on_cpu
 
     def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if function in (torch.nn.functional.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention):
-            return _call(*args, **kwargs)
+            dropout = kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0)
+            if not (self._on_cpu and dropout):
+                return _call(*args, **kwargs)
         return function(*args, **kwargs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping
 
@@ -74,11 +75,11 @@ def _plain(output: Any) -> Any:
 
 
 def joint_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
-                loss: Callable[[Any], torch.Tensor] | None) -> JointGraph:
+                loss: Callable[[Any], torch.Tensor] | None, on_cpu: bool = False) -> JointGraph:
     """Captures a step. Changes the model: for a process of its own. Raises InputError with PyTorch's reason."""
     args, kwargs = _without_memory(model, args, kwargs)
     step = _Step(model, loss)
-    with OneOpAttention():
+    with OneOpAttention(on_cpu):
         exported, way = _export(step, args, kwargs)
         return _joint(step, exported, way, args, kwargs)
 
@@ -118,14 +119,41 @@ def _without_memory(model: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
 def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.fx.GraphModule, str]:
     """The forward pass, and how it was found."""
     errors = []
-    for way, strict in (("export", False), ("export, strict", True)):
+    for way, strict, unnoticed in (("export", False, True), ("export", False, False), ("export, strict", True, False)):
         try:
-            return torch.export.export(step, args, kwargs, strict=strict).module(check_guards=False), way
+            with _unnoticed(kwargs) if unnoticed else contextlib.nullcontext():
+                return torch.export.export(step, args, kwargs, strict=strict).module(check_guards=False), way
         except InputError:
             raise
         except Exception as error:  # PyTorch raises what it likes
             errors.append(error)
     raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
+
+
+@contextlib.contextmanager
+def _unnoticed(kwargs: dict[str, Any]) -> Iterator[None]:
+    """Only PyTorch's own modules learn that an export is going on.
+
+    Models that ask do other work than in a step: those of transformers then write out causal masks and repeat the keys
+    of grouped queries. They also look for packed sequences in position_ids, which has no values here; those that the
+    model computes itself hold none.
+    """
+    def asked(function: Callable[[], bool]) -> Callable[[], bool]:
+        return lambda: function() and sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch"
+
+    replaced: list[tuple[Any, str, Any]] = [(torch.compiler, name, asked(getattr(torch.compiler, name)))
+                                            for name in ("is_compiling", "is_exporting") if hasattr(torch.compiler, name)]
+    masks = sys.modules.get("transformers.masking_utils")
+    if hasattr(masks, "find_packed_sequence_indices") and kwargs.get("position_ids") is None:
+        replaced.append((masks, "find_packed_sequence_indices", lambda position_ids: None))
+    own = [(place, name, getattr(place, name)) for place, name, _ in replaced]
+    for place, name, function in replaced:
+        setattr(place, name, function)
+    try:
+        yield
+    finally:
+        for place, name, function in own:
+            setattr(place, name, function)
 
 
 def reason(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import flop_registry
 
-from emplace.torch import _attention, _capture, _optimizers
+from emplace.torch import _attention, _capture, _on_cpu, _optimizers
 from emplace.torch._capture import JointGraph
 
 DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.float16: "f16",
@@ -21,7 +21,8 @@ DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: 
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2,
                    torch.channels_last_3d: 3}
 # Operators of no schema that says so: they hand on the memory of their first argument.
-_VIEWS = {"aten::_unsafe_view", "aten::detach", "aten::alias", "aten::lift_fresh"}
+_VIEWS = {"aten::_unsafe_view", "aten::detach", "aten::alias", "aten::lift_fresh",
+          "aten::lift_fresh_copy"}
 # What graphs call the operators of _attention.py.
 _KINDS = {_attention.FORWARD: "aten::scaled_dot_product_attention",
           _attention.BACKWARD: "aten::scaled_dot_product_attention_backward"}
@@ -40,16 +41,19 @@ class GraphWriter:
     """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
     shape, strides and offset in attr `input_views`."""
 
-    def __init__(self, joint: JointGraph, model: nn.Module) -> None:
+    def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False) -> None:
         self._joint = joint
+        self._on_cpu = on_cpu
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
         self._layers: dict[str, str] = {}  # of each op
         self._position: dict[str, int] = {}
+        self._passes: dict[str, str] = {}  # of each op that computes
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
         self._state = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
+        self._last_call = ""
 
     def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
         for node in self._joint.graph.nodes:
@@ -178,10 +182,21 @@ class GraphWriter:
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
+        if self._last_call and not self._waits(inputs, is_backward):
+            op["control_inputs"] = [self._last_call]
+        if self._on_cpu:
+            _on_cpu.adapt(op, node)
         self._emit(op)
         self._values[node] = memories if isinstance(value, (list, tuple)) else memories[0]
+        self._last_call = name
         if is_backward:
             self._last_backward = name
+
+    def _waits(self, inputs: list[str], is_backward: bool) -> bool:
+        """Whether the inputs keep an op from running long before its turn, as a program does not, and from holding its
+        results until then: one is computed in the step, for a backward op in the backward pass."""
+        producers = (self._passes.get(name.rpartition(":")[0]) for name in inputs)
+        return any(found == "backward" or (found == "forward" and not is_backward) for found in producers)
 
     def _argument(self, arg: Any, inputs: list[str], views: list[Any]) -> Any:
         """An argument as attr `args` has it (docs/profiling.md); tensors are added to the inputs."""
@@ -235,6 +250,8 @@ class GraphWriter:
     def _emit(self, op: dict[str, Any]) -> None:
         self._layers[op["name"]] = op.get("layer", "")
         self._position[op["name"]] = len(self._ops)
+        if op["kind"] not in ("variable", "input"):
+            self._passes[op["name"]] = op["pass"]
         self._ops.append(op)
 
     @staticmethod

@@ -65,6 +65,18 @@ Value NetworkBuilder::Variable(std::string_view name, Shape shape, bool trainabl
   return Add(std::move(node), {{.dtype = precision_, .shape = std::move(shape)}}).front();
 }
 
+void NetworkBuilder::TieGradient(Value gradient, Value variable) {
+  const Node& owner = nodes_[producer(variable)];
+  for (Value value = gradient;;) {
+    Node& node = nodes_[producer(value)];
+    if (node.kind == "variable" || node.kind == "input" || !node.colocate_with.empty()) return;
+    node.colocate_with = owner.name;
+    if (node.layer.empty()) node.layer = owner.layer;
+    if (node.kind != "reshape") return;
+    value = node.inputs.front();
+  }
+}
+
 Graph NetworkBuilder::Build() const {
   std::vector<OpSpec> specs;
   specs.reserve(nodes_.size());

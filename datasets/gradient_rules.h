@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ class Backward {
   const Shape& ShapeOf(Value value) const { return net_.shape(value); }
   DType TypeOf(Value value) const { return net_.dtype(value); }
   const NetworkBuilder::Node& op() const { return op_; }
+  // Whether anything that the loss depends on reads output i.
+  bool has_dy(std::size_t i) const { return output_gradients_[i].exists(); }
   // The gradient of output i: zeros if nothing depends on it.
   Value dy(std::size_t i) {
     if (output_gradients_[i].exists()) return output_gradients_[i];
@@ -59,9 +62,9 @@ class Backward {
   }
   // An op as a framework calls it.
   std::vector<Value> EmitCall(std::string_view kind, std::string attrs, double flop, std::vector<Value> inputs,
-                              std::vector<NetworkBuilder::Output> outputs) {
+                              std::vector<NetworkBuilder::Output> outputs, std::string_view suffix = {}) {
     NetworkBuilder::Node node;
-    node.name = fmt::format("gradients/{}/{}", op_.name, kind.substr(kind.rfind(':') + 1));
+    node.name = fmt::format("gradients/{}/{}", op_.name, suffix.empty() ? kind.substr(kind.rfind(':') + 1) : suffix);
     node.kind = kind;
     node.attrs = std::move(attrs);
     node.layer = op_.layer;
@@ -114,11 +117,22 @@ struct GradientRule {
 //   sums with a number, casts            dy, cast
 //   expand                               `broadcast_grad`
 //   convolutions                         aten::convolution_backward, both gradients in one op
+//   attention                            its backward operator: three gradients of dy, q, k, v, output and row statistics
+//   grouped products                     a grouped product for each factor
 //   norms                                dx by `mul_grad`, of scale and offset by `bias_add_grad`
-//   indexing                             `slice_grad` where the result is smaller than the input, else `broadcast_grad`
+//   flip, roll, repeat                   `slice_grad` where the result is smaller than the input, else `broadcast_grad`
+//   all others                           one op for all inputs, NAME_backward: it reads dy and what PyTorch saves
 //
 // Their costs are close to those of PyTorch's kernels: they read and write the same tensors. Their FLOP may differ.
 std::span<const GradientRule> AtenGradientRules();
+
+// The tensors that PyTorch saves for the gradient of an operator, "x0 x2 y1" being arguments 0 and 2 and result 1; "-"
+// if it has no gradient, "0" if that is zero everywhere. nullopt if no table says. Source: derivatives.yaml of PyTorch;
+// operators that PyTorch composes of others save what those do.
+std::optional<std::string_view> AtenSavedTensors(std::string_view name);
+
+// The rule of operators without one of their own. What no table lists saves its inputs.
+void AddAtenBackward(Backward& b);
 
 }  // namespace emplace::datasets
 

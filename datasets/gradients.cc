@@ -175,17 +175,22 @@ constexpr GradientRule kRules[] = {
      }},
 };
 
+// Without the overload, and without the "_" of an operator that works in place.
+std::string_view PlainKind(std::string_view kind) {
+  if (!IsForeignKind(kind)) return kind;
+  kind = kind.substr(0, kind.find('.'));
+  if (kind.ends_with('_') && !kind.ends_with("__")) kind.remove_suffix(1);
+  return kind;
+}
+
 const GradientRule* FindGradientRule(std::string_view kind) {
-  std::string_view name = kind;
-  if (IsForeignKind(kind)) {
-    name = kind.substr(0, kind.find('.'));
-    if (name.ends_with('_')) name.remove_suffix(1);  // in place
-  }
+  static constexpr GradientRule kDefault = {"", AddAtenBackward};
+  const std::string_view name = PlainKind(kind);
   for (const std::span<const GradientRule> rules : {std::span<const GradientRule>(kRules), AtenGradientRules()}) {
     const auto rule = std::find_if(rules.begin(), rules.end(), [name](const auto& row) { return row.kind == name; });
     if (rule != rules.end()) return &*rule;
   }
-  return nullptr;
+  return IsForeignKind(kind) ? &kDefault : nullptr;
 }
 
 Value JoinNode(NetworkBuilder& net, const Node& producer, std::string name, std::string_view kind, std::string attrs,
@@ -248,6 +253,11 @@ Gradient Join(NetworkBuilder& net, Value value, const std::vector<Gradient>& par
 }  // namespace
 
 bool HasGradientRule(std::string_view kind) { return FindGradientRule(kind) != nullptr; }
+
+bool HasOwnGradientRule(std::string_view kind) {
+  const GradientRule* const rule = FindGradientRule(kind);
+  return rule != nullptr && (rule->add != AddAtenBackward || AtenSavedTensors(PlainKind(kind)).has_value());
+}
 
 std::vector<VariableGradient> AddGradients(NetworkBuilder& net, Value loss) {
   EMPLACE_CHECK(net.shape(loss).empty() && net.trained(loss));

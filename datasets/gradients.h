@@ -20,8 +20,11 @@ struct VariableGradient {
   Gradient gradient;
 };
 
-// Whether AddGradients() knows the kind: what it finds none for must not lie between variables and loss.
+// Whether AddGradients() knows the kind: what it finds none for must not lie between variables and loss. All kinds with
+// a namespace have a rule; if no table lists them, it is that one op reads all inputs.
 bool HasGradientRule(std::string_view kind);
+// Whether a table lists the kind.
+bool HasOwnGradientRule(std::string_view kind);
 
 // Adds the backward ops of everything between the trainable variables and `loss`, a scalar, by reverse-mode
 // differentiation: forward ops from the last to the first, each by the rule of its kind; where a tensor is read more

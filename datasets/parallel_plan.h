@@ -10,8 +10,8 @@
 
 namespace emplace::datasets {
 
-// How a network is trained on many devices, in the words of those who do it: `emplace.plan`, version 1. A placement says
-// where each op runs; a plan says into how many parts what is divided.
+// How a network is trained on many devices, in the words of those who do it: `emplace.plan`, version 1. A placement
+// says where each op runs; a plan says into how many parts what is divided.
 struct ParallelPlan {
   std::string network;  // a preset's or a graph's name
   OptionMap set;        // the network's options
@@ -31,10 +31,11 @@ struct ParallelPlan {
   JsonValue recompute = ToJson("none");  // none, selective, full, or a number of layers
   std::string schedule = "1f1b";
 
-  // The stages in the order of the model, pp * vpp of them or none: each a list of paths of modules, or of the numbers of
-  // layers.
+  // The stages in the order of the model, pp * vpp of them or none: each a list of paths of modules, or of the numbers
+  // of layers.
   std::vector<std::vector<JsonValue>> stages;
-  // From the degree whose ranks are next to each other to the one whose ranks are farthest apart. Empty: tp, cp, dp, pp.
+  // From the degree whose ranks are next to each other to the one whose ranks are farthest apart. Empty: tp, cp, dp,
+  // pp.
   std::vector<std::string> rank_order;
 
   static void Fields(auto& visit, auto& self) {
@@ -63,8 +64,8 @@ struct ParallelPlan {
   std::string schedule_name() const;
 };
 
-// Reads plan.json. Throws InputError, its place beginning with `file`, on what is not a plan, and where its values do not
-// go together.
+// Reads plan.json. Throws InputError, its place beginning with `file`, on what is not a plan, and where its values do
+// not go together.
 ParallelPlan ReadPlan(std::istream& in, const std::string& file);
 void WritePlan(std::ostream& out, const ParallelPlan& plan);
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "datasets/gradients.h"
 #include "sim/base/check.h"
 
 namespace emplace::datasets {
@@ -127,11 +126,20 @@ void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options) {
   }
 }
 
-Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options,
-                         std::vector<Value>* unreached) {
+Graph BuildUpdatedGraph(NetworkBuilder& net, const std::vector<VariableGradient>& gradients,
+                        const TrainingOptions& options) {
   const auto optimizer = std::find_if(kOptimizers.begin(), kOptimizers.end(),
                                       [&options](const Optimizer& row) { return row.name == options.optimizer; });
   EMPLACE_CHECK(optimizer != kOptimizers.end());
+  for (const VariableGradient& entry : gradients) {
+    const std::string update = Update(net, entry, *optimizer, options.f32_masters);
+    if (options.average_variables) AverageVariable(net, entry.variable, update);
+  }
+  return net.Build();
+}
+
+Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions& options,
+                         std::vector<Value>* unreached) {
   std::vector<Value> trainable;
   for (const Node& node : net.nodes()) {
     if (node.trainable) trainable.push_back(node.outputs.front());
@@ -150,11 +158,7 @@ Graph BuildTrainingGraph(NetworkBuilder& net, Value loss, const TrainingOptions&
     }
   }
   if (options.clip_gradients) ClipGradients(net, loss, gradients);
-  for (const VariableGradient& entry : gradients) {
-    const std::string update = Update(net, entry, *optimizer, options.f32_masters);
-    if (options.average_variables) AverageVariable(net, entry.variable, update);
-  }
-  return net.Build();
+  return BuildUpdatedGraph(net, gradients, options);
 }
 
 }  // namespace emplace::datasets

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "datasets/builder.h"
+#include "datasets/gradients.h"
 #include "sim/base/options.h"
 
 namespace emplace::datasets {
@@ -29,6 +30,10 @@ const std::vector<std::string_view>& OptimizerNames();
 DType ReadPrecision(OptionReader& reader);
 // Declares "optimizer", and "clip_gradients" and "average_variables" for networks whose defaults in *options have them.
 void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options);
+
+// Adds the update ops of variables whose gradients the network has already, and builds the graph.
+Graph BuildUpdatedGraph(NetworkBuilder& net, const std::vector<VariableGradient>& gradients,
+                        const TrainingOptions& options);
 
 // Adds the backward ops of `loss` and the update op of each trainable variable, and builds the graph of one training
 // step. An update is colocated with its variable, holds the optimiser's state as persistent bytes, and belongs to the

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "datasets/exporters/module_placement.h"
@@ -19,6 +20,9 @@
 #include "sim/base/registry.h"
 #include "sim/device_catalog.h"
 #include "sim/groupers/groupers.h"
+#include "sim/op_kinds.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_csv.h"
 
 namespace emplace::datasets {
 namespace {
@@ -64,7 +68,8 @@ std::size_t AcceleratorNumber(const Cluster& cluster, DeviceId device) {
 DeviceId AcceleratorOf(const Cluster& cluster, std::size_t number, const std::string& place) {
   const std::vector<DeviceId> all = Accelerators(cluster);
   if (number >= all.size()) {
-    throw InputError(place, fmt::format("is on accelerator {} (cluster {} has {})", number, Quoted(cluster.name()), all.size()));
+    throw InputError(
+        place, fmt::format("is on accelerator {} (cluster {} has {})", number, Quoted(cluster.name()), all.size()));
   }
   return all[number];
 }
@@ -107,7 +112,8 @@ DeviceId DeviceOfEntry(const JsonNode& node, const Cluster& cluster) {
 
 // ---- Pipelines
 
-// Each stage's paths of modules; without stages in the plan, blocks divided evenly with what runs before and after them.
+// Each stage's paths of modules; without stages in the plan, blocks divided evenly with what runs before and after
+// them.
 std::vector<std::vector<std::string>> PathsOfStages(const ParallelPlan& plan, std::string_view format) {
   std::vector<std::vector<std::string>> paths;
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
@@ -115,7 +121,8 @@ std::vector<std::vector<std::string>> PathsOfStages(const ParallelPlan& plan, st
     for (const JsonValue& part : plan.stages[i]) {
       const auto* const path = part.As<std::string>();
       if (path == nullptr) {
-        throw InputError(fmt::format("stages[{}]", i), fmt::format("has numbers of layers ({} needs paths of modules)", format));
+        throw InputError(fmt::format("stages[{}]", i),
+                         fmt::format("has numbers of layers ({} needs paths of modules)", format));
       }
       paths.back().push_back(*path);
     }
@@ -126,9 +133,35 @@ std::vector<std::vector<std::string>> PathsOfStages(const ParallelPlan& plan, st
 
 std::string Stages(const FrameworkInput& input) { return Pretty(Json(PathsOfStages(*input.plan, "stages"))); }
 
-std::string SplitSpec(const FrameworkInput& input) {
+// pipeline() of PyTorch sends what a stage computes to the next stage only, and refuses gradients of anything else.
+void CheckNeighbours(const FrameworkInput& input) {
+  const Graph& graph = *input.graph;
+  const auto ranks = static_cast<std::size_t>(input.plan->pp);
+  const auto stages = PathsOfStages(*input.plan, "split-spec");
+  std::vector<ModuleDevice> modules;  // "devices" are stages here
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const std::string& path : stages[s]) modules.push_back({path, MakeId<DeviceId>(s)});
+  }
+  if (ranks < 3) return;
+  const Placement stage_of = PlaceModules(graph, *input.cluster, modules);
+  for (const OpId id : graph.file_order()) {
+    if (graph.op(id).pass != Pass::kForward) continue;
+    for (const TensorId tensor : graph.inputs(id)) {
+      const OpId producer = graph.tensor(tensor).producer;
+      if (IsSourceKind(graph.op(producer).kind) || Index(stage_of[id]) <= Index(stage_of[producer]) + 1) continue;
+      throw InputError(
+          std::string(graph.op(id).layer),
+          fmt::format("is in stage {} and reads {} of stage {}, but pipeline() of PyTorch sends values to the "
+                      "next stage only (--to stages, for stages made by hand)",
+                      Index(stage_of[id]), Quoted(graph.op(producer).name), Index(stage_of[producer])));
+    }
+  }
+}
+
+std::string SplitSpecText(const FrameworkInput& input) {
   Json spec = Json::object();
   const auto stages = PathsOfStages(*input.plan, "split-spec");
+  if (input.graph != nullptr && input.cluster != nullptr) CheckNeighbours(input);
   for (std::size_t i = 1; i < stages.size(); ++i) spec[stages[i].front()] = "BEGINNING";
   return Pretty(spec);
 }
@@ -142,6 +175,18 @@ Placement PlaceStages(const Graph& graph, const Cluster& cluster, const std::vec
     }
   }
   return PlaceModules(graph, cluster, modules);
+}
+
+// The actions of each rank, as _load_csv of PyTorch's schedules reads them.
+std::string ScheduleCsv(const FrameworkInput& input) {
+  const ParallelPlan& plan = *input.plan;
+  const ScheduleName name = ParseScheduleName(plan.schedule_name(), "schedule");
+  std::ostringstream text;
+  WithLocation("schedule", [&] {
+    WriteScheduleCsv(
+        text, MakeSchedule(name, static_cast<std::size_t>(plan.pp), static_cast<std::size_t>(plan.grad_accumulation)));
+  });
+  return std::move(text).str();
 }
 
 // ---- Layers
@@ -163,7 +208,8 @@ std::vector<std::int64_t> EvenLayers(const ParallelPlan& plan, const Graph* grap
   const std::int64_t stages = plan.pp * plan.vpp;
   const auto layers = static_cast<std::int64_t>(blocks.size());
   if (layers < stages) {
-    throw InputError("stages", fmt::format("is missing, and the graph has {} numbered layers for {} stages", layers, stages));
+    throw InputError("stages",
+                     fmt::format("is missing, and the graph has {} numbered layers for {} stages", layers, stages));
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
   for (std::int64_t i = 0; i < layers % stages; ++i) ++counts[static_cast<std::size_t>(i)];
@@ -235,8 +281,7 @@ std::string Megatron(const FrameworkInput& input) {
 
 std::string DeepSpeed(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
-  RequireOne("DeepSpeed's configuration",
-             {{"pp", plan.pp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
+  RequireOne("DeepSpeed's configuration", {{"pp", plan.pp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
   if (RecomputeText(plan) != "none") {
     CannotSay("recompute", RecomputeText(plan), "DeepSpeed's configuration", "none: the model's code switches it on");
   }
@@ -328,12 +373,10 @@ std::string Fsdp(const FrameworkInput& input) {
     if (!block.empty() && seen.insert(block).second) shard.push_back(block);
   }
   shard.push_back("");  // the model itself, last
-  Json json = {{"mesh", {{"dp", plan.dp}, {"tp", plan.tp}}},
-               {"fully_shard", plan.zero == 0 ? Json::array() : std::move(shard)},
-               {"reshard_after_forward", plan.zero == 3},
-               {"micro_batch", plan.micro_batch},
-               {"grad_accumulation", plan.grad_accumulation},
-               {"sequence_parallel", plan.sequence_parallel}};
+  Json json = {
+      {"mesh", {{"dp", plan.dp}, {"tp", plan.tp}}},  {"fully_shard", plan.zero == 0 ? Json::array() : std::move(shard)},
+      {"reshard_after_forward", plan.zero == 3},     {"micro_batch", plan.micro_batch},
+      {"grad_accumulation", plan.grad_accumulation}, {"sequence_parallel", plan.sequence_parallel}};
   json["parallelize_plan"] = Json::object();
   if (plan.tp > 1) {
     for (const auto& [path, style] : TensorParallelStyles(*input.graph)) json["parallelize_plan"][path] = style;
@@ -357,7 +400,8 @@ std::string LlamaCpp(const FrameworkInput& input) {
     std::vector<std::string> rules;
     const auto stages = LayersOfStages(*input.plan, input.graph);
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      rules.push_back(fmt::format("blk\\.({})\\.=CUDA{}", fmt::join(stages[s], "|"), s % static_cast<std::size_t>(input.plan->pp)));
+      rules.push_back(
+          fmt::format("blk\\.({})\\.=CUDA{}", fmt::join(stages[s], "|"), s % static_cast<std::size_t>(input.plan->pp)));
     }
     rules.push_back(fmt::format("output=CUDA{}", (stages.size() - 1) % static_cast<std::size_t>(input.plan->pp)));
     return fmt::format("-ngl 999\n-ot {}\n", fmt::join(rules, ","));
@@ -421,10 +465,13 @@ std::string OnnxRuntime(const FrameworkInput& input) {
 }  // namespace
 
 std::span<const FrameworkTarget> AllFrameworkTargets() {
-  static constexpr std::array<FrameworkTarget, 10> kTargets = {{
+  static constexpr std::array<FrameworkTarget, 11> kTargets = {{
       {"device-map", "Accelerate's device_map: a device for each module", true, DeviceMap},
-      {"split-spec", "split_spec of torch.distributed.pipelining: the module at which each stage begins", false, SplitSpec},
+      {"split-spec", "split_spec of torch.distributed.pipelining: the module at which each stage begins", false,
+       SplitSpecText},
       {"stages", "the modules of each stage, for stages made by hand", false, Stages},
+      {"schedule-csv", "the actions of each rank, as schedules of torch.distributed.pipelining read them", false,
+       ScheduleCsv},
       {"fsdp", "fully_shard and parallelize_module of PyTorch, by module", false, Fsdp},
       {"torchtitan", "the fields of torchtitan's configuration", false, Torchtitan},
       {"megatron", "Megatron-LM's command line", false, Megatron},
@@ -483,12 +530,14 @@ std::vector<std::vector<std::int64_t>> LayersOfStages(const ParallelPlan& plan, 
       } else if (const auto* const path = part.As<std::string>()) {
         const std::string_view block = NumberedBlock(*path);
         if (block.empty()) continue;
-        if (block != *path) throw InputError(place, fmt::format("has {}, which is inside of a layer (whole layers)", Quoted(*path)));
+        if (block != *path)
+          throw InputError(place, fmt::format("has {}, which is inside of a layer (whole layers)", Quoted(*path)));
         layers.back().push_back(NumberOfBlock(block));
       }
     }
     for (const std::int64_t layer : layers.back()) {
-      if (layer != next) throw InputError(place, fmt::format("has layer {} where {} follows (all layers in their order)", layer, next));
+      if (layer != next)
+        throw InputError(place, fmt::format("has layer {} where {} follows (all layers in their order)", layer, next));
       ++next;
     }
   }
@@ -551,9 +600,8 @@ Placement ReadSplitSpec(std::string_view text, const std::string& file, const Gr
     // Modules that only hold weights, or are called from others, are with what reads them.
     for (std::size_t group = 0; group < whole.grouping.num_groups(); ++group) {
       const auto members = whole.grouping.members(group);
-      const auto known = std::find_if(members.begin(), members.end(), [&](OpId op) {
-        return placed.count(whole.module_of_op[Index(op)]) > 0;
-      });
+      const auto known = std::find_if(members.begin(), members.end(),
+                                      [&](OpId op) { return placed.count(whole.module_of_op[Index(op)]) > 0; });
       if (known == members.end()) continue;
       const auto device = std::find_if(modules.begin(), modules.end(), [&](const ModuleDevice& module) {
                             return module.path == whole.module_of_op[Index(*known)];

@@ -27,9 +27,9 @@ std::string_view ParentOf(std::string_view path) {
 
 // The modules of a model as a tree, in the model's order, with what the placement says of each.
 struct Module {
-  std::vector<std::string> children;      // paths
-  std::vector<std::string> tensors;       // of its own, by their names in the state_dict
-  std::set<DeviceId> devices;             // of the ops in it
+  std::vector<std::string> children;  // paths
+  std::vector<std::string> tensors;   // of its own, by their names in the state_dict
+  std::set<DeviceId> devices;         // of the ops in it
 };
 
 class Model {
@@ -55,7 +55,8 @@ class Model {
       Add(std::string(op.layer));
       const auto owner = modules_.find(ParentOf(op.name));
       const bool is_state = op.attrs.find("optimizer_state") != std::string::npos;
-      if (op.kind == "variable" && !is_state && owner != modules_.end() && op.layer == ParentOf(op.name)) AddTensor(std::string(op.name));
+      if (op.kind == "variable" && !is_state && owner != modules_.end() && op.layer == ParentOf(op.name))
+        AddTensor(std::string(op.name));
     }
   }
 
@@ -100,7 +101,8 @@ void CheckWhole(const Graph& graph, const Cluster& cluster, const Placement& pla
       if (placement[op] == placement[members[0]]) continue;
       const std::string first = NameOf(graph, members[0]);
       const std::string second = NameOf(graph, op);
-      const std::string what = first == second ? "" : fmt::format(" and {}, which have to be on one device,", Quoted(second));
+      const std::string what =
+          first == second ? "" : fmt::format(" and {}, which have to be on one device,", Quoted(second));
       throw InputError(first, fmt::format("{} {} on {} and {} (whole modules, as --grouping modules places them)",
                                           what.empty() ? "is" : what.substr(1), what.empty() ? "placed" : "are placed",
                                           Quoted(cluster.device(placement[members[0]]).name),
@@ -207,9 +209,9 @@ Placement PlaceModules(const Graph& graph, const Cluster& cluster, std::span<con
       const auto own = device_of(module);
       if (!own) throw InputError(std::string(module), "has no device (an entry for it, or for a module around it)");
       if (device && *device != *own) {
-        throw InputError(std::string(module), fmt::format("is on {}, and what has to be beside it on {}",
-                                                          Quoted(cluster.device(*own).name),
-                                                          Quoted(cluster.device(*device).name)));
+        throw InputError(std::string(module),
+                         fmt::format("is on {}, and what has to be beside it on {}", Quoted(cluster.device(*own).name),
+                                     Quoted(cluster.device(*device).name)));
       }
       device = own;
     }
@@ -235,11 +237,12 @@ std::vector<ModuleStage> ModuleStages(const Graph& graph, const Cluster& cluster
     const auto [found, is_new] = stage_of.emplace(placement[id], stages.size());
     if (is_new) stages.push_back({.device = placement[id], .modules = {}, .first = std::string(module)});
     if (found->second + 1 < stages.size()) {
-      throw InputError(std::string(module), fmt::format("runs on {} after modules on {} have run: a stage of a pipeline "
-                                                        "is entered once (a placement made with --schedule, or stages "
-                                                        "in the order of the model)",
-                                                        Quoted(cluster.device(placement[id]).name),
-                                                        Quoted(cluster.device(stages.back().device).name)));
+      throw InputError(
+          std::string(module),
+          fmt::format("runs on {} after modules on {} have run: a stage of a pipeline "
+                      "is entered once (a placement made with --schedule, or stages "
+                      "in the order of the model)",
+                      Quoted(cluster.device(placement[id]).name), Quoted(cluster.device(stages.back().device).name)));
     }
   }
   std::vector<std::pair<std::size_t, ModuleDevice>> paths;

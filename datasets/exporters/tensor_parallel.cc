@@ -1,5 +1,6 @@
 #include "datasets/exporters/tensor_parallel.h"
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string_view>
@@ -15,7 +16,7 @@ bool IsProduct(std::string_view name) {
   return name == "aten::mm" || name == "aten::addmm" || name == "aten::linear" || name == "matmul";
 }
 
-// Modules that have other modules: an addition of theirs is that of a residual.
+// Modules that have other modules: an addition of theirs may be that of a residual.
 std::set<std::string, std::less<>> Containers(const Graph& graph) {
   std::set<std::string, std::less<>> containers;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -43,16 +44,26 @@ std::vector<std::pair<std::string, std::string>> TensorParallelStyles(const Grap
     if (op.pass != Pass::kForward || IsSourceKind(op.kind)) continue;
     const std::string name = AtenNameOf(op.kind, nullptr);
     const std::string_view block = NumberedBlock(op.layer);
-    const bool is_residual = (name == "aten::add" || name == "add") && containers.count(op.layer) > 0;
     std::set<std::string_view> reaching;
+    std::vector<bool> is_from_module;  // of each input that is no source
+    std::set<std::int64_t> sizes;
     bool has_weight = false;
     for (const TensorId input : graph.inputs(id)) {
       const OpId producer = graph.tensor(input).producer;
       has_weight = has_weight || (graph.op(producer).kind == "variable" && graph.op(producer).layer == op.layer);
+      bool is_from = false;
       for (const std::string_view module : from[Index(producer)]) {
-        if (NumberedBlock(module) == block) reaching.insert(module);
+        if (NumberedBlock(module) != block) continue;
+        reaching.insert(module);
+        is_from = true;
       }
+      if (IsSourceKind(graph.op(producer).kind)) continue;
+      is_from_module.push_back(is_from);
+      sizes.insert(graph.tensor(input).size.count);
     }
+    // A residual is as large as what it is added to, and comes from outside of the block or from the residual before.
+    const bool is_residual = (name == "aten::add" || name == "add") && containers.count(op.layer) > 0 &&
+                             is_from_module.size() == 2 && is_from_module[0] != is_from_module[1] && sizes.size() == 1;
     if (IsProduct(name) && has_weight && !block.empty() && containers.count(op.layer) == 0) {
       if (leads.emplace(op.layer, false).second) order.push_back(op.layer);
       for (const std::string_view module : reaching) {

@@ -55,7 +55,7 @@ std::int64_t LayoutOf(std::int64_t number) { return number == 7 ? 0 : number; }
 
 ExportCall::ExportCall(NetworkBuilder& net, ExportNames& names, const ExportGraph& graph, const ExportNode& node,
                        std::string place, bool training)
-    : net_(net), names_(names), graph_(graph), node_(node), place_(std::move(place)), training_(training) {
+    : net_(net), names_(names), graph_(graph), node_(node), place_(std::move(place)), training_(training), layer_(node.layer) {
   for (const ExportArgument& output : node.outputs) {
     if (output.tag == "as_tensor") {
       if (!NameOf(*output.value).empty()) outputs_.push_back(NameOf(*output.value));
@@ -78,7 +78,7 @@ const ExportArgument* ExportCall::Find(std::string_view name) const {
 }
 
 void ExportCall::Refuse(std::string_view name, std::string_view allowed) const {
-  throw InputError(place_, fmt::format("argument {} of {} is not {}", Quoted(name), Quoted(node_.target), allowed));
+  throw OtherArgument(place_, fmt::format("argument {} of {} is not {}", Quoted(name), Quoted(node_.target), allowed));
 }
 
 bool ExportCall::IsTensor(std::string_view name) const {
@@ -183,7 +183,8 @@ std::vector<Value> ExportCall::Emit(std::string_view kind, std::vector<Value> in
   node.name = names_.UniqueName(suffix.empty() ? base_name_ : base_name_ + "/" + std::string(suffix));
   node.kind = kind;
   node.attrs = std::move(attrs);
-  node.layer = node_.layer;
+  node.layer = layer_;
+  node.pass = pass_;
   node.inputs = std::move(inputs);
   node.control_inputs = controls_;
   node.flop = flop;

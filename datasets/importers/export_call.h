@@ -12,6 +12,7 @@
 
 #include "datasets/builder.h"
 #include "datasets/importers/export_program.h"
+#include "sim/base/check.h"
 
 namespace emplace::datasets {
 
@@ -24,12 +25,21 @@ class ExportNames {
   virtual std::string UniqueName(const std::string& name) = 0;
 };
 
-// One call of an operator: its arguments by their names, and the ops that come of it. Accessors throw InputError with
+// The error where an argument is missing or of another type than asked for, as overloads of an operator have it.
+class OtherArgument : public InputError {
+  using InputError::InputError;
+};
+
+// One call of an operator: its arguments by their names, and the ops that come of it. Accessors throw OtherArgument with
 // the call's place where an argument is of another type than asked for.
 class ExportCall {
  public:
   ExportCall(NetworkBuilder& net, ExportNames& names, const ExportGraph& graph, const ExportNode& node,
              std::string place, bool training);
+
+  // The pass and, if the program says no module, the layer of the ops.
+  void SetPass(Pass pass) { pass_ = pass; }
+  void SetLayer(std::string layer) { layer_ = std::move(layer); }
 
   NetworkBuilder& net() { return net_; }
   const std::string& place() const { return place_; }
@@ -85,6 +95,8 @@ class ExportCall {
   const ExportNode& node_;
   std::string place_;
   bool training_;
+  Pass pass_ = Pass::kForward;
+  std::string layer_;
   std::string base_name_;
   std::vector<std::string_view> outputs_;
   std::vector<std::optional<Value>> results_;
@@ -107,8 +119,12 @@ struct ExportRule {
 std::span<const ExportRule> ExportProductRules();
 std::span<const ExportRule> ExportElementRules();
 std::span<const ExportRule> ExportDataRules();
-// LSTM, one cell a step.
-bool LowerExportLstm(ExportCall& call);
+std::span<const ExportRule> ExportRecurrentRules();
+std::span<const ExportRule> ExportEinsumRules();
+
+// PyTorch's products: vectors, matrices and batches of them that spread over each other. nullopt if the shapes do not
+// fit; ops may have been added then.
+std::optional<Value> ExportMatMul(ExportCall& call, Value a, Value b, std::string_view suffix);
 
 // The FLOP of what is left as it is, a multiply-add being 2; only of products, as in TorchScript graphs.
 double ExportFlop(const ExportCall& call);

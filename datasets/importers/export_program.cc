@@ -376,23 +376,28 @@ std::vector<ExportInput> ReadInputs(const JsonNode& signature) {
   return inputs;
 }
 
-std::vector<std::string_view> ReadOutputs(const JsonNode& signature) {
-  std::vector<std::string_view> outputs;
+void ReadOutputs(const JsonNode& signature, ExportProgram* program) {
   const JsonNode specs = NeedMember(signature, "output_specs", "a list of outputs");
   for (std::size_t i = 0; i < specs.List().size(); ++i) {
     const JsonNode spec(specs, i, specs.List()[i]);
     const JsonMember& member = OnlyMember(spec);
     const JsonNode value(spec, member.key, member.value);
-    if (member.key == "loss_output") {
-      const JsonNode argument = NeedMember(value, "arg", "a tensor");
-      outputs.push_back(NameIn(argument));
-    } else if (member.key == "user_output") {
-      const JsonNode argument = NeedMember(value, "arg", "an argument");
+    if (member.key == "token") continue;
+    const JsonNode argument = NeedMember(value, "arg", "a tensor");
+    if (member.key == "user_output") {
       const JsonMember& given = OnlyMember(argument);
-      if (given.key == "as_tensor") outputs.push_back(NameIn(JsonNode(argument, given.key, given.value)));
+      if (given.key == "as_tensor") program->outputs.push_back(NameIn(JsonNode(argument, given.key, given.value)));
+    } else if (member.key == "loss_output") {
+      program->outputs.push_back(NameIn(argument));
+    } else if (member.key == "gradient_to_parameter") {
+      const JsonNode path = NeedMember(value, "parameter_name", "a path in the module");
+      program->gradients.push_back({.name = NameIn(argument), .path = path.Text()});
+    } else if (member.key == "gradient_to_user_input") {
+      program->gradients.push_back({.name = NameIn(argument), .path = {}});
+    } else if (member.key.ends_with("mutation")) {
+      program->mutated.push_back(NameIn(argument));
     }
   }
-  return outputs;
 }
 
 void CheckVersion(const JsonNode& root) {
@@ -559,7 +564,7 @@ ExportProgram ReadExportProgram(const ImportSource& source, std::span<const std:
     const JsonNode graph = NeedMember(module, "graph", "a graph");
     const JsonNode signature = NeedMember(module, "signature", "the graph's signature");
     program.inputs = ReadInputs(signature);
-    program.outputs = ReadOutputs(signature);
+    ReadOutputs(signature, &program);
     Sizes sizes;
     SetSizes(graph, program.inputs, inputs, sizes);
     if (!inputs.empty()) CheckRanges(root, sizes);

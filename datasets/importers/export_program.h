@@ -56,12 +56,20 @@ struct ExportInput {
   std::string_view path;  // parameters, buffers and constants have one: "layer1.0.conv1.weight"
 };
 
+// A result that is the gradient of a parameter or of an input.
+struct ExportGradient {
+  std::string_view name;  // in the graph
+  std::string_view path;  // of the parameter; "" for the gradient of an input
+};
+
 struct ExportProgram {
   std::unique_ptr<JsonValue> document;  // owns the data of the views
   std::string entry;                    // the archive's entry, for errors
   ExportGraph graph;
   std::vector<ExportInput> inputs;        // tensors; numbers, texts and objects are left out
   std::vector<std::string_view> outputs;  // tensors that the user gets, in their order
+  std::vector<ExportGradient> gradients;  // of a program with its backward pass; others have none
+  std::vector<std::string_view> mutated;  // what buffers and inputs hold afterwards
   SizeSymbols symbols;                    // all that have a value
   std::vector<std::string> hinted;        // symbols that kept the value of the exported example
 };

@@ -1,6 +1,7 @@
 #include "datasets/importers/torch_export.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -16,6 +17,8 @@
 #include "datasets/training.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/ops/aten_call.h"
+#include "sim/ops/aten_work.h"
 #include "sim/ops/op_catalog.h"
 
 namespace emplace::datasets {
@@ -46,7 +49,10 @@ bool IsView(std::string_view name) {
       "aten::mT",        "aten::movedim",      "aten::swapaxes",         "aten::alias",     "aten::detach",
       "aten::expand",    "aten::slice",        "aten::select",           "aten::narrow",    "aten::split",
       "aten::chunk",     "aten::unbind",       "aten::split_with_sizes", "aten::reshape",   "aten::flatten",
-      "aten::contiguous"};
+      "aten::contiguous", "aten::expand_as",        "aten::diagonal",  "aten::unfold",
+      "aten::as_strided", "aten::view_as_real",  "aten::view_as_complex",  "aten::moveaxis",  "aten::swapdims",
+      "aten::tensor_split", "aten::broadcast_to", "aten::real",            "aten::imag",      "aten::H",
+      "aten::T",          "aten::mH",            "aten::reshape_as",       "aten::ravel"};
   return views.contains(name);
 }
 
@@ -129,8 +135,55 @@ struct ExportCounts {
   double parameter_elements = 0;
   double parameter_bytes = 0;
   double buffer_bytes = 0;
-  std::size_t unread = 0;  // parameters and buffers that no operator reads
+  std::size_t unread = 0;     // parameters and buffers that no operator reads
+  std::size_t backward = 0;   // operators of a backward pass that the program has
+  std::size_t gradients = 0;  // of parameters, in such a program
 };
+
+// Calls `use` with the names of the tensors in an argument.
+template <typename Use>
+void ForEachTensor(const ExportArgument& argument, Use use) {
+  if (const std::string_view name = TensorName(argument); !name.empty()) use(name);
+  const auto* const list = argument.value->As<JsonList>();
+  if (list == nullptr || !argument.tag.ends_with("tensors")) return;
+  for (const JsonValue& element : *list) {
+    const JsonValue* const tensor = FindMember(element, "as_tensor");
+    const ExportArgument inner = {.name = {}, .tag = "as_tensor", .value = tensor == nullptr ? &element : tensor};
+    if (const std::string_view name = TensorName(inner); !name.empty()) use(name);
+  }
+}
+
+// Whether each node of a program with its backward pass belongs to that. Forward is what the outputs and the mutated
+// buffers depend on, and what stands before the last of the former; PyTorch traces the forward pass first.
+std::vector<bool> BackwardNodes(const ExportProgram& program) {
+  const std::vector<ExportNode>& nodes = program.graph.nodes;
+  std::unordered_map<std::string_view, std::size_t> writers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const ExportArgument& output : nodes[i].outputs) {
+      ForEachTensor(output, [&](std::string_view name) { writers.emplace(name, i); });
+    }
+  }
+  const auto ancestors = [&](const std::vector<std::string_view>& names) {
+    std::vector<bool> reached(nodes.size(), false);
+    const auto reach = [&](std::string_view name) {
+      const auto writer = writers.find(name);
+      if (writer != writers.end()) reached[writer->second] = true;
+    };
+    for (const std::string_view name : names) reach(name);
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      if (!reached[i]) continue;
+      for (const ExportArgument& input : nodes[i].inputs) ForEachTensor(input, reach);
+    }
+    return reached;
+  };
+  const std::vector<bool> outputs = ancestors(program.outputs);
+  const std::vector<bool> mutated = ancestors(program.mutated);
+  const auto last = std::find(outputs.rbegin(), outputs.rend(), true);
+  const auto num_forward = static_cast<std::size_t>(outputs.rend() - last);
+  std::vector<bool> backward(nodes.size(), false);
+  for (std::size_t i = num_forward; i < nodes.size(); ++i) backward[i] = !mutated[i];
+  return backward;
+}
 
 // Whether an operator writes to its first argument, as aten::add_ does. `name`: its kind, which loses the "_".
 bool TakeInPlace(std::string* name) {
@@ -188,7 +241,9 @@ std::string BoundOf(const ExportGraph& graph, std::string_view input) {
 class ProgramConverter : private ExportNames {
  public:
   ProgramConverter(const ExportProgram& program, std::string name, bool training)
-      : program_(program), net_(std::move(name)), training_(training) {}
+      : program_(program), net_(std::move(name)), training_(training) {
+    if (!program.gradients.empty()) backward_ = BackwardNodes(program);
+  }
 
   void Convert() {
     AddInputs();
@@ -203,6 +258,26 @@ class ProgramConverter : private ExportNames {
       counts.unread += bound != nullptr && !bound->value.exists() ? 1 : 0;
     }
     return counts;
+  }
+  // The gradients of parameters that the program computes itself, each tied to its parameter.
+  std::vector<VariableGradient> TieGradients() {
+    std::vector<VariableGradient> gradients;
+    for (const ExportGradient& gradient : program_.gradients) {
+      const auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(), [&](const ExportInput& each) {
+        return each.role == ExportInput::Role::kParameter && each.path == gradient.path;
+      });
+      if (input == program_.inputs.end()) continue;
+      const Value variable = ValueOf(input->name, program_.entry);
+      const Value value = ValueOf(gradient.name, program_.entry);
+      if (net_.shape(value) != net_.shape(variable)) {
+        throw InputError(program_.entry, fmt::format("{} is the gradient of {}, which has another shape",
+                                                     Quoted(gradient.name), Quoted(gradient.path)));
+      }
+      net_.TieGradient(value, variable);
+      gradients.push_back({.variable = variable, .gradient = {.values = value, .rows = {}}});
+    }
+    counts_.gradients = gradients.size();
+    return gradients;
   }
   // The outputs of the program that depend on parameters.
   std::vector<Value> TrainedOutputs() {
@@ -279,8 +354,7 @@ class ProgramConverter : private ExportNames {
     NetworkBuilder::Node node;
     node.name = UniqueName(std::string(input.path));
     node.kind = "variable";
-    const std::size_t dot = input.path.rfind('.');
-    if (dot != std::string_view::npos) node.layer = input.path.substr(0, dot);
+    node.layer = ModuleOf(input.path);
     node.persistent = TensorBytes(tensor.dtype, tensor.shape, node.name);
     node.trainable =
         training_ && input.role == ExportInput::Role::kParameter && tensor.requires_grad && IsReal(tensor.dtype);
@@ -305,12 +379,17 @@ class ProgramConverter : private ExportNames {
       }
     }
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (depth == 0 && !backward_.empty()) is_backward_ = backward_[i];
       ConvertNode(graph, graph.nodes[i], fmt::format("{}.nodes[{}]", place, i), depth);
     }
     writers_ = std::move(writers);
   }
 
   void ConvertNode(const ExportGraph& graph, const ExportNode& node, const std::string& place, int depth) {
+    if (node.target == "torch.ops.higher_order.with_effects") {
+      ConvertEffect(graph, node, place, depth);
+      return;
+    }
     ExportCall call(net_, *this, graph, node, place, training_);
     const JsonValue* const subgraph = GraphIn(node);
     if (subgraph != nullptr) {
@@ -319,12 +398,18 @@ class ProgramConverter : private ExportNames {
     }
     if (call.num_outputs() == 0) return;  // checks, and arithmetic of sizes
     ++counts_.nodes;
+    counts_.backward += is_backward_ ? 1 : 0;
+    if (is_backward_) call.SetPass(Pass::kBackward);
     std::string name = ExportKind(node.target, false);
+    if (node.layer.empty() && !backward_.empty()) call.SetLayer(LayerByParameter(node, name, call));
     const bool in_place = TakeInPlace(&name);
     call.SetControls(memory_.WritersBefore(node));
-    if (!LowerExportCall(call)) {
-      call.EmitAsItIs(ExportFlop(call));
-      ++counts_.kept[net_.nodes().back().kind];
+    const std::size_t num_before = net_.nodes().size();
+    if (!LowerExportCall(call)) call.EmitAsItIs(ExportFlop(call));
+    for (std::size_t i = num_before; i < net_.nodes().size(); ++i) {
+      if (!IsForeignKind(net_.nodes()[i].kind)) continue;
+      ++counts_.kept[net_.nodes()[i].kind];  // at most one for each operator
+      break;
     }
     const std::string_view first = node.inputs.empty() ? std::string_view() : TensorName(node.inputs[0]);
     const ExportMemory::Bound* const source = in_place || IsView(name) ? memory_.Find(first) : nullptr;
@@ -342,6 +427,39 @@ class ProgramConverter : private ExportNames {
       }
       memory_.Bind(output, *call.results()[i], storage);
     }
+  }
+
+  // with_effects(token, operator, ..) gives a token, which keeps the order of such calls, and the operator's results.
+  void ConvertEffect(const ExportGraph& graph, const ExportNode& node, const std::string& place, int depth) {
+    const auto* const target = node.inputs.size() < 2 ? nullptr : node.inputs[1].value->As<std::string>();
+    if (target == nullptr || node.outputs.empty()) throw InputError(place, "calls no operator (as_operator)");
+    ExportNode inner = node;
+    inner.target = *target;
+    inner.inputs.erase(inner.inputs.begin(), inner.inputs.begin() + 2);
+    inner.outputs.erase(inner.outputs.begin());
+    ConvertNode(graph, inner, place, depth);
+  }
+
+  // The module of the first parameter that a node reads, itself or a view of it: programs with a backward pass say no
+  // modules.
+  std::string LayerByParameter(const ExportNode& node, std::string_view name, const ExportCall& call) {
+    std::string layer;
+    const auto look = [&](std::string_view input) {
+      if (!layer.empty()) return;
+      if (const auto parameter = paths_.find(input); parameter != paths_.end()) {
+        layer = ModuleOf(parameter->second.path);
+      } else if (const auto view = view_layers_.find(input); view != view_layers_.end()) {
+        layer = view->second;
+      }
+    };
+    for (const ExportArgument& input : node.inputs) ForEachTensor(input, look);
+    if (IsView(name) && call.num_outputs() == 1 && !layer.empty()) view_layers_.emplace(call.output_name(0), layer);
+    return layer;
+  }
+
+  static std::string_view ModuleOf(std::string_view path) {
+    const std::size_t dot = path.rfind('.');
+    return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
   }
 
   // torch.no_grad() and autocast around a part of the network: its ops, in place of the call.
@@ -379,6 +497,9 @@ class ProgramConverter : private ExportNames {
   const ExportProgram& program_;
   NetworkBuilder net_;
   bool training_;
+  std::vector<bool> backward_;  // of the nodes of a program with its backward pass
+  bool is_backward_ = false;    // of the node at hand
+  std::unordered_map<std::string_view, std::string> view_layers_;  // of views of parameters in such a program
   ExportMemory memory_;
   std::unordered_map<std::string_view, ExportInput> paths_;    // parameters and buffers, by name
   std::unordered_map<std::string_view, std::size_t> writers_;  // nodes of the graph at hand, by what they write
@@ -424,6 +545,18 @@ std::vector<std::string> NotesOf(const ExportProgram& program, const ExportCount
                               kept == 0 ? "" : "; others keep their own: " + kinds));
   notes.push_back(fmt::format("{} parameters with {} numbers ({} bytes), {} buffers ({} bytes)", counts.parameters,
                               counts.parameter_elements, counts.parameter_bytes, counts.buffers, counts.buffer_bytes));
+  if (!program.gradients.empty()) {
+    notes.push_back(fmt::format("has its backward pass: {} operators of {}, with the gradients of {} parameters",
+                                counts.backward, counts.nodes, counts.gradients));
+  }
+  std::vector<std::string> unknown;
+  for (const auto& [kind, count] : counts.kept) {
+    if (!AtenClass(AtenNameOf(kind, nullptr))) unknown.push_back(kind);
+  }
+  if (!unknown.empty()) {
+    notes.push_back(fmt::format("the cost of {} is unknown: 0 FLOP, and no time by --costs roofline (profiles have times)",
+                                fmt::join(unknown, ", ")));
+  }
   if (counts.unread > 0)
     notes.push_back(fmt::format("{} parameters and buffers that no operator reads are left out", counts.unread));
   std::string hinted;
@@ -435,29 +568,23 @@ std::vector<std::string> NotesOf(const ExportProgram& program, const ExportCount
   return notes;
 }
 
-// Throws InputError if an op between parameters and loss has no rule for its gradient, going back from the loss over
-// the ops that have gradients.
-void RefuseWithoutRule(const NetworkBuilder& net, Value loss) {
+// Kinds between parameters and loss of which no table says what their gradients read, in words; "" if there are none.
+std::string KindsWithAssumedGradients(const NetworkBuilder& net, Value loss) {
   const std::deque<NetworkBuilder::Node>& nodes = net.nodes();
   std::vector<bool> reached(nodes.size(), false);
   reached[net.producer(loss)] = true;
-  std::map<std::string, std::string> unknown;  // an op of each kind
+  std::set<std::string> assumed;
   for (std::size_t i = nodes.size(); i-- > 0;) {
-    if (!reached[i]) continue;
+    if (!reached[i] || nodes[i].kind == "stop_gradient") continue;
     bool any = false;
     for (const Value input : nodes[i].inputs) {
       if (!net.trained(input)) continue;
       reached[net.producer(input)] = true;
       any = true;
     }
-    if (any && nodes[i].kind != "stop_gradient" && !HasGradientRule(nodes[i].kind)) {
-      unknown.emplace(nodes[i].kind, nodes[i].name);
-    }
+    if (any && !HasOwnGradientRule(nodes[i].kind)) assumed.insert(nodes[i].kind);
   }
-  if (unknown.empty()) return;
-  std::string kinds;
-  for (const auto& [kind, op] : unknown) kinds += fmt::format("{}{} ({})", kinds.empty() ? "" : ", ", kind, op);
-  throw InputError("--training", "there is no rule for the gradient of " + kinds);
+  return fmt::format("{}", fmt::join(assumed, ", "));
 }
 
 }  // namespace
@@ -468,9 +595,11 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
   const ImportSource& source = sources.front();
   return WithLocation(source.name(), [&]() -> Imported {
     const ExportProgram program = ReadExportProgram(source, options.inputs);
+    const bool is_step = !program.gradients.empty();
     const bool training = !options.training.empty();
-    ProgramConverter converter(program, "torch-export", training);
+    ProgramConverter converter(program, "torch-export", training && !is_step);
     converter.Convert();
+    const std::vector<VariableGradient> own = converter.TieGradients();
     if (!training) {
       Graph graph = converter.net().Build();
       return {.graph = std::move(graph), .cluster = std::nullopt, .notes = NotesOf(program, converter.Counts())};
@@ -479,14 +608,25 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
     if (std::find(optimizers.begin(), optimizers.end(), options.training) == optimizers.end()) {
       throw InputError("--optimizer", fmt::format("is {} ({})", Quoted(options.training), fmt::join(optimizers, ", ")));
     }
-    const Value loss = AddLoss(program.entry, &converter);
-    RefuseWithoutRule(converter.net(), loss);
-    static_cast<void>(converter.net().Build());  // rules of gradients rely on shapes that fit
-    std::vector<Value> unreached;
     TrainingOptions how;
     how.optimizer = options.training;
+    if (is_step) {
+      Graph graph = BuildUpdatedGraph(converter.net(), own, how);
+      std::vector<std::string> notes = NotesOf(program, converter.Counts());
+      notes.push_back(fmt::format("is a training step already: --training keeps its backward pass and adds {} updates",
+                                  own.size()));
+      return {.graph = std::move(graph), .cluster = std::nullopt, .notes = std::move(notes)};
+    }
+    const Value loss = AddLoss(program.entry, &converter);
+    const std::string assumed = KindsWithAssumedGradients(converter.net(), loss);
+    static_cast<void>(converter.net().Build());  // rules of gradients rely on shapes that fit
+    std::vector<Value> unreached;
     Graph graph = BuildTrainingGraph(converter.net(), loss, how, &unreached);
     std::vector<std::string> notes = NotesOf(program, converter.Counts());
+    if (!assumed.empty()) {
+      notes.push_back(
+          fmt::format("the gradients of {} are taken to be one op each, which reads the inputs: no rule is known", assumed));
+    }
     if (!unreached.empty()) {
       notes.push_back(fmt::format("{} parameters do not reach the loss and are not updated", unreached.size()));
     }

@@ -65,7 +65,7 @@ class PlainExecution {
   torch::jit::GraphOptimizerEnabledGuard optimize_{false};
 };
 
-// The message of a LibTorch exception in one line. From inside a module it comes after a traceback of the module's
+// The message of a LibTorch exception in one line, the first that is not empty. From inside a module it comes after a traceback of the module's
 // source, as "RuntimeError: ...".
 std::string FirstLine(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
@@ -83,6 +83,7 @@ std::string FirstLine(const std::exception& error) {
       break;
     }
   }
+  text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
   return std::string(text.substr(0, text.find('\n')));
 }
 

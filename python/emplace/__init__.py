@@ -11,6 +11,8 @@ A graph, a cluster and op times give a simulator, which evaluates placements fro
 Bad input raises InputError, a ValueError, with the same line that the program prints.
 """
 
+from importlib.util import find_spec as _find_spec
+
 try:
     from emplace._core import InputError, version as __version__
 except ModuleNotFoundError as _error:
@@ -24,6 +26,9 @@ from emplace.datasets import (FamilyMember, Imported, LibraryInstance, family, g
 from emplace.graph import Graph, Grouping
 from emplace.search import SearchResult, compare, place
 from emplace.simulator import Simulator, Timeline
+
+if _find_spec("gymnasium"):
+    from emplace import env as _env  # registers emplace/Placement-v0
 
 __all__ = [
     "Cluster", "Costs", "FamilyMember", "Graph", "Grouping", "Imported", "InputError", "LibraryInstance",

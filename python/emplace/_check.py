@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Mapping, NoReturn
+from typing import Any, Mapping, NoReturn, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from emplace import _core
 
 _MOST_SHOWN = 60  # characters of a value in a message
 SEED = 2**64 - 1
+_T = TypeVar("_T")
 
 
 def refuse(name: str, value: Any, allowed: str) -> NoReturn:
@@ -27,11 +28,11 @@ def refuse(name: str, value: Any, allowed: str) -> NoReturn:
     raise _core.InputError(f"{name}: is {_printable(shown)} ({allowed})")
 
 
-def instance(name: str, value: Any, kind: type) -> Any:
+def instance(name: str, value: Any, kind: type[_T]) -> _T:
     """An object of one of the package's own classes."""
-    if not isinstance(value, kind):
-        refuse(name, value, f"of the class {kind.__name__}")
-    return value
+    if isinstance(value, kind):
+        return value
+    refuse(name, value, f"of the class {kind.__name__}")
 
 
 def integer(name: str, value: Any, low: int, high: int = 2**62, allowed: str = "") -> int:

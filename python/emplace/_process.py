@@ -54,9 +54,10 @@ def _outcome(agent: str, child: subprocess.Popen[bytes], connection: Connection,
         code = child.wait()
         how = f"was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"ended with status {code}"
         raise _core.InputError(f"{agent}: its process {how}") from None
-    if kind == "found":
-        return content
-    raise _ERRORS.get(kind, RuntimeError)(content)
+    if kind != "found":
+        raise _ERRORS.get(kind, RuntimeError)(content)
+    found: dict[str, Any] = content
+    return found
 
 
 def _import_path() -> list[str]:

@@ -92,7 +92,8 @@ class Dict(Space):
         return {key: space.sample() for key, space in self.spaces.items()}
 
 
-def batch_space(space: Dict, count: int) -> Dict:
+def batch_space(space: Box | Dict, count: int) -> Box | Dict:
     """The space of `count` observations of boxes, stacked along the first axis."""
-    return Dict({key: Box(box.bounds[0], box.bounds[1], (count, *box.shape), box.dtype)
-                 for key, box in space.spaces.items()})
+    if isinstance(space, Dict):
+        return Dict({key: batch_space(box, count) for key, box in space.spaces.items() if isinstance(box, (Box, Dict))})
+    return Box(space.bounds[0], space.bounds[1], (count, *space.shape), space.dtype)

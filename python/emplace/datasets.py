@@ -73,8 +73,8 @@ def import_files(*paths: str | os.PathLike[str], format: str = "", min_attribute
                               cluster=_check.path("cluster", cluster, may_be_empty=True),
                               comm_groups=_check.path("comm_groups", comm_groups, may_be_empty=True),
                               nvlink=_check.text("nvlink", nvlink), training=_check.text("training", training))
-    graph, cluster = Graph(core.pop("graph")), core.pop("cluster")
-    return Imported(graph=graph, cluster=None if cluster is None else Cluster("", _core_cluster=cluster), **core)
+    graph, devices = Graph(core.pop("graph")), core.pop("cluster")
+    return Imported(graph=graph, cluster=None if devices is None else Cluster("", _core_cluster=devices), **core)
 
 
 def transform(graph: Graph, *, data_parallel: int = 1, tensor_parallel: int = 1, expert_parallel: int = 1,

@@ -202,7 +202,8 @@ class Graph:
         starts, consumers = self.consumers
         if len(starts) == 0:
             return np.zeros((2, 0), np.int64)
-        producers = np.repeat(np.arange(self.num_ops, dtype=np.int64), np.diff(starts.astype(np.int64)))
+        first = starts.astype(np.int64)
+        producers = np.repeat(np.arange(self.num_ops, dtype=np.int64), first[1:] - first[:-1])
         return np.stack([producers, consumers.astype(np.int64)])
 
     def find_op(self, name: str) -> int:
@@ -259,6 +260,9 @@ class Grouping:
         if groups.ndim not in (1, 2) or groups.shape[-1] != self.num_groups:
             _check.refuse("placements", groups, f"(batch, {self.num_groups}): a device for each group")
         return np.ascontiguousarray(groups.astype(np.int16)[..., self.group_of_op])
+
+    def __deepcopy__(self, memo: Any) -> Grouping:
+        return self  # it cannot change
 
     def __repr__(self) -> str:
         return f"Grouping({self.num_groups} groups of {self._grouping.num_ops} ops)"

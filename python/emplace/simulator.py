@@ -80,11 +80,19 @@ class Simulator:
         peak_bytes = _check.integers("peak_bytes", peak_bytes)
         if peak_bytes.ndim == 0 or peak_bytes.shape[-1] != len(limits):
             _check.refuse("peak_bytes", peak_bytes, f"(batch, {len(limits)}): a number for each device")
-        return np.all((peak_bytes <= limits) | (limits < 0), axis=-1)
+        fits: npt.NDArray[np.bool_] = np.all((peak_bytes <= limits) | (limits < 0), axis=-1)
+        return fits
 
-    def report(self, placement: npt.ArrayLike) -> dict[str, Any]:
-        """What `emplace simulate --json` prints of one placement: step_time_us, lower_bound_us, a row per device, .."""
-        return json.loads(self._simulator.report_text(as_placements(placement, "placement")))
+    def report(self, placement: npt.ArrayLike, *, schedule: str = "", micro_batches: int = 1) -> dict[str, Any]:
+        """What `emplace simulate --json` prints of one placement: step_time_us, lower_bound_us, a row per device, ..
+
+        schedule: of emplace.names("schedules"), such as "1f1b", for a placement whose devices are the stages of a
+        pipeline; the graph is then one micro-batch.
+        """
+        report: dict[str, Any] = json.loads(self._simulator.report_text(
+            as_placements(placement, "placement"), _check.text("schedule", schedule),
+            _check.integer("micro_batches", micro_batches, 1, 2**20)))
+        return report
 
     def timeline(self, placement: npt.ArrayLike) -> Timeline:
         """When each op ran and what was sent, for one placement."""
@@ -101,6 +109,9 @@ class Simulator:
     def save_placement(self, placement: npt.ArrayLike, path: str | os.PathLike[str]) -> None:
         """Writes a placement.json."""
         self._simulator.save_placement(as_placements(placement, "placement"), _check.path("path", path))
+
+    def __deepcopy__(self, memo: Any) -> Simulator:
+        return self  # it cannot change; Gymnasium copies the arguments of environments
 
     def __repr__(self) -> str:
         return f"Simulator({self.graph!r}, {self.cluster!r}, {self.costs.text!r}, engine={self.engine!r})"

@@ -13,6 +13,7 @@
 #include "sim/formats/grouping_json.h"
 #include "sim/graph_adjacency.h"
 #include "sim/grouping.h"
+#include "sim/profile.h"
 
 namespace emplace::python {
 namespace {
@@ -206,6 +207,14 @@ void BindGraph(py::module_& module) {
           py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("name", [](const PlacedGraph& self) { return self.graph.name(); })
       .def_property_readonly("metadata", [](const PlacedGraph& self) { return self.graph.metadata(); })
+      .def_property_readonly("signatures",
+                             [](const PlacedGraph& self) {
+                               std::vector<std::string> signatures;
+                               for (std::size_t i = 0; i < self.graph.num_ops(); ++i) {
+                                 signatures.push_back(FullSignature(self.graph, MakeId<OpId>(i)));
+                               }
+                               return signatures;
+                             })
       .def_property_readonly("num_ops", [](const PlacedGraph& self) { return self.graph.num_ops(); })
       .def_property_readonly("num_tensors", [](const PlacedGraph& self) { return self.graph.num_tensors(); })
       .def_property_readonly("num_edges",

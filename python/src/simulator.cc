@@ -25,6 +25,7 @@
 #include "sim/formats/graph_json.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
+#include "sim/schedule/schedule_evaluator.h"
 #include "sim/timeline.h"
 
 namespace emplace::python {
@@ -101,11 +102,24 @@ Placement OnePlacement(const NamedSimulator& self, const PlacementArray& placeme
   return self.evaluator().PlacementOf(rows, 0);
 }
 
-// emplace.result as JSON text.
-std::string ReportText(const NamedSimulator& self, const PlacementArray& placement) {
+// emplace.result as JSON text; with a schedule, of a pipelined step.
+std::string ReportText(const NamedSimulator& self, const PlacementArray& placement, const std::string& schedule,
+                       std::size_t micro_batches) {
   const BatchEvaluator& evaluator = self.evaluator();
   const Placement one = OnePlacement(self, placement);
   const py::gil_scoped_release released;
+  if (!schedule.empty()) {
+    const ScheduledStep step =
+        SimulatePlacedSchedule(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one,
+                               {.name = schedule, .micro_batches = micro_batches},
+                               {.graph = "graph", .placement = "placement", .schedule = "schedule"});
+    StepReport report = MakeScheduleReport(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one, schedule,
+                                           step.schedule, step.pipeline, step.result);
+    report.costs = self.costs;
+    std::ostringstream out;
+    WriteResult(out, report);
+    return std::move(out).str();
+  }
   StepReport report = MakeStepReport(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one,
                                      evaluator.simulator().options().engine, evaluator.simulator().Run(one));
   report.costs = self.costs;
@@ -301,7 +315,7 @@ void BindSimulator(py::module_& module) {
       .def(py::pickle(&StateOf, &OfState))
       .def("evaluate", &Evaluate, py::arg("placements"), py::arg("grouping") = nullptr, py::arg("peak_memory") = true,
            py::arg("threads") = 0, py::arg("step_out") = py::none(), py::arg("peak_out") = py::none())
-      .def("report_text", &ReportText, py::arg("placement"))
+      .def("report_text", &ReportText, py::arg("placement"), py::arg("schedule") = "", py::arg("micro_batches") = 1)
       .def("timeline", &TimelineColumns, py::arg("placement"))
       .def("save_timeline", &SaveTimeline, py::arg("placement"), py::arg("path"))
       .def("load_placement", &LoadPlacementFile, py::arg("path"))

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "python/src/env_snapshot.h"
@@ -19,8 +20,10 @@ VectorEnv::VectorEnv(std::shared_ptr<const BatchEvaluator> evaluator, const Grou
       problem_(MakeVectorProblem(*evaluator_, grouping_, options_)) {
   envs_.resize(options_.num_envs);
   const std::size_t envs = envs_.size();
-  nodes_.resize(envs * num_groups() * num_features());
-  if (options_.autoreset == Autoreset::kSameStep) final_nodes_.resize(nodes_.size());
+  observed_.resize(envs * observation_size());
+  if (options_.autoreset == Autoreset::kSameStep) final_observed_.resize(observed_.size());
+  best_cost_ = std::numeric_limits<double>::infinity();
+  best_ = problem_.start;
   if (!options_.whole) masks_.resize(envs * num_devices());
   final_masks_ = options_.autoreset == Autoreset::kSameStep ? masks_ : std::vector<std::int8_t>();
   rewards_.resize(envs);
@@ -49,18 +52,34 @@ void VectorEnv::ForEach(Function function) {
 }
 
 void VectorEnv::Reset(std::span<const std::int64_t> seeds, std::span<const std::uint8_t> mask) {
+  if (!seeds.empty()) {
+    best_cost_ = std::numeric_limits<double>::infinity();
+    best_ = problem_.start;
+  }
   ForEach([&](std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
     if (!mask.empty() && mask[env] == 0) return;
     if (!seeds.empty() && seeds[env] >= 0) envs_[env].rng = Rng(static_cast<std::uint64_t>(seeds[env]));
     Begin(env, scratch, peaks);
   });
+  KeepBest();
+}
+
+// Keeps the best placement that any environment now has. Runs on one thread, so that the order is always the same.
+void VectorEnv::KeepBest() {
+  for (std::size_t env = 0; env < envs_.size(); ++env) {
+    const bool simulated = envs_[env].over || !options_.final_reward;
+    if (!simulated || envs_[env].cost >= best_cost_) continue;
+    best_cost_ = envs_[env].cost;
+    best_.assign(Devices(env), Devices(env) + num_groups());
+  }
 }
 
 void VectorEnv::Begin(std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
   Env& state = envs_[env];
   std::int16_t* const devices = Devices(env);
-  std::copy(problem_.start.begin(), problem_.start.end(), devices);
-  if (options_.random_start) {
+  const std::vector<std::int16_t>& start = options_.start == Start::kBest ? best_ : problem_.start;
+  std::copy(start.begin(), start.end(), devices);
+  if (options_.start == Start::kRandom) {
     for (std::size_t group = 0; group < num_groups(); ++group) {
       const std::int8_t* const row = problem_.allowed.data() + group * num_devices();
       auto choice = state.rng.Below(static_cast<std::uint64_t>(std::count(row, row + num_devices(), 1)));
@@ -74,7 +93,7 @@ void VectorEnv::Begin(std::size_t env, BatchEvaluator::Scratch* scratch, std::ve
   rewards_[env] = 0;
   ended_[env] = 0;
   Simulate(env, scratch, peaks);
-  WriteNodes(env);
+  Observe(env);
 }
 
 void VectorEnv::Simulate(std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
@@ -125,6 +144,12 @@ void VectorEnv::Step(std::span<const std::int64_t> actions) {
       Advance(env, actions.data() + env * width, scratch, peaks);
     }
   });
+  KeepBest();
+  const auto over = [](const Env& env) { return env.over; };
+  if (options_.autoreset != Autoreset::kSameStep || std::none_of(envs_.begin(), envs_.end(), over)) return;
+  ForEach([&](std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
+    if (envs_[env].over) BeginNext(env, scratch, peaks);
+  });
 }
 
 void VectorEnv::Advance(std::size_t env, const std::int64_t* action, BatchEvaluator::Scratch* scratch,
@@ -140,17 +165,21 @@ void VectorEnv::Advance(std::size_t env, const std::int64_t* action, BatchEvalua
     Move(env, first + i, device);
   }
   state.next_group = first + count;
-  SetCurrent(env);
   const bool over = state.next_group == num_groups();
   const bool asked = over || !options_.final_reward;
   // With a reward at the end only, earlier moves have not been simulated.
   if (asked && (moved || options_.final_reward)) Simulate(env, scratch, peaks);
-  rewards_[env] = options_.final_reward ? (over ? -state.cost : 0) : before - state.cost;
+  const double scale = options_.whole ? 1 : static_cast<double>(num_groups());
+  rewards_[env] = options_.final_reward ? (over ? -state.cost : 0) : scale * (before - state.cost);
   ended_[env] = over ? 1 : 0;
   state.over = over;
-  if (!over || options_.autoreset != Autoreset::kSameStep) return;
-  const std::size_t size = num_groups() * num_features();
-  std::copy_n(nodes_.data() + env * size, size, final_nodes_.data() + env * size);
+  SetCurrent(env);
+}
+
+// Keeps the last observation of the episode that ended, and begins the next one.
+void VectorEnv::BeginNext(std::size_t env, BatchEvaluator::Scratch* scratch, std::vector<std::int64_t>* peaks) {
+  const std::size_t size = observation_size();
+  std::copy_n(observed_.data() + env * size, size, final_observed_.data() + env * size);
   if (!options_.whole)
     std::copy_n(masks_.data() + env * num_devices(), num_devices(), final_masks_.data() + env * num_devices());
   // The numbers of the ended episode stay.
@@ -165,19 +194,23 @@ void VectorEnv::Advance(std::size_t env, const std::int64_t* action, BatchEvalua
 }
 
 void VectorEnv::Move(std::size_t env, std::size_t group, std::int16_t device) {
-  std::int16_t& now = Devices(env)[group];
+  const std::int16_t before = std::exchange(Devices(env)[group], device);
+  if (!options_.graph) return;
   float* const node = Node(env, group);
-  node[kFixedFeatures + static_cast<std::size_t>(now)] = 0;
+  node[kFixedFeatures + static_cast<std::size_t>(before)] = 0;
   node[kFixedFeatures + static_cast<std::size_t>(device)] = 1;
   node[3] = 0;
   node[4] = 1;
-  now = device;
 }
 
-// Marks the next group, and says where it may go. Behind the last one everything is allowed.
+// Marks or describes the next group, and says where it may go. Behind the last one everything is allowed.
 void VectorEnv::SetCurrent(std::size_t env) {
   const std::size_t group = envs_[env].next_group;
-  if (group < num_groups() && !options_.whole) Node(env, group)[3] = 1;
+  if (!options_.graph) {
+    problem_.group_features.Write({Devices(env), num_groups()}, group, observed_.data() + env * observation_size());
+  } else if (group < num_groups() && !options_.whole) {
+    Node(env, group)[3] = 1;
+  }
   if (options_.whole) return;
   std::int8_t* const mask = masks_.data() + env * num_devices();
   if (group < num_groups()) {
@@ -187,8 +220,8 @@ void VectorEnv::SetCurrent(std::size_t env) {
   }
 }
 
-void VectorEnv::WriteNodes(std::size_t env) {
-  for (std::size_t group = 0; group < num_groups(); ++group) {
+void VectorEnv::Observe(std::size_t env) {
+  for (std::size_t group = 0; options_.graph && group < num_groups(); ++group) {
     float* const node = Node(env, group);
     std::fill_n(node, num_features(), 0.0F);
     std::copy_n(problem_.features.data() + 3 * group, 3, node);
@@ -224,7 +257,7 @@ void VectorEnv::Restore(std::size_t env, std::string_view snapshot) {
   step_ns_[env] = state.step_ns;
   rewards_[env] = 0;
   std::copy(devices.begin(), devices.end(), Devices(env));
-  WriteNodes(env);
+  Observe(env);
 }
 
 }  // namespace emplace::python

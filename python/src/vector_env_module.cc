@@ -21,13 +21,24 @@ Autoreset AutoresetFromName(const std::string& name) {
   throw InputError("autoreset_mode", "is \"" + name + "\" (next_step, same_step or disabled)");
 }
 
+Start StartFromName(const std::string& name) {
+  if (name == "single_device") return Start::kSingleDevice;
+  if (name == "random") return Start::kRandom;
+  if (name == "best") return Start::kBest;
+  throw InputError("start", "is \"" + name + "\" (single_device, random or best)");
+}
+
 std::unique_ptr<VectorEnv> MakeVectorEnv(const py::object& simulator, const Grouping& grouping, std::size_t num_envs,
-                                         bool whole, const std::string& start, const std::string& reward,
+                                         bool whole, const std::string& observation, const std::string& start, const std::string& reward,
                                          double memory_penalty, const std::string& autoreset, std::size_t threads) {
   if (num_envs == 0) throw InputError("num_envs", "is 0 (at least 1)");
-  if (start != "single_device" && start != "random") {
-    throw InputError("start", "is \"" + start + "\" (single_device or random)");
+  if (observation != "graph" && observation != "group") {
+    throw InputError("observation", "is \"" + observation + "\" (group or graph)");
   }
+  if (whole && observation != "graph") {
+    throw InputError("observation", "is \"group\", and whole placements have no next group (graph)");
+  }
+  const Start begin = StartFromName(start);
   if (reward != "improvement" && reward != "final") {
     throw InputError("reward", "is \"" + reward + "\" (improvement or final)");
   }
@@ -39,7 +50,8 @@ std::unique_ptr<VectorEnv> MakeVectorEnv(const py::object& simulator, const Grou
   return std::make_unique<VectorEnv>(std::move(evaluator), grouping,
                                      VectorEnvOptions{.num_envs = num_envs,
                                                       .whole = whole,
-                                                      .random_start = start == "random",
+                                                      .graph = observation == "graph",
+                                                      .start = begin,
                                                       .final_reward = reward == "final",
                                                       .memory_penalty = memory_penalty,
                                                       .autoreset = AutoresetFromName(autoreset),
@@ -75,9 +87,14 @@ py::dict Observation(const py::object& self, bool final) {
   const py::ssize_t envs = size(env.num_envs());
   const py::ssize_t groups = size(env.num_groups());
   const py::ssize_t devices = size(env.num_devices());
+  const float* const observed = (final ? env.final_observed() : env.observed()).data();
   py::dict arrays;
-  arrays["nodes"] =
-      Shaped(self, (final ? env.final_nodes() : env.nodes()).data(), {envs, groups, size(env.num_features())});
+  if (!env.options().graph) {
+    arrays["group"] = Shaped(self, observed, {envs, size(env.num_group_features())});
+    arrays["action_mask"] = Shaped(self, (final ? env.final_masks() : env.masks()).data(), {envs, devices});
+    return arrays;
+  }
+  arrays["nodes"] = Shaped(self, observed, {envs, groups, size(env.num_features())});
   arrays["edge_index"] = Repeated(self, env.edges().data(), {envs, 2, size(env.edges().size() / 2)});
   arrays["action_mask"] = env.options().whole
                               ? Repeated(self, env.allowed().data(), {envs, groups, devices})
@@ -130,8 +147,8 @@ void BindVectorEnv(py::module_& module) {
   };
   py::class_<VectorEnv>(module, "VectorEnv")
       .def(py::init(&MakeVectorEnv), py::arg("simulator"), py::arg("grouping"), py::kw_only(), py::arg("num_envs"),
-           py::arg("whole"), py::arg("start"), py::arg("reward"), py::arg("memory_penalty"), py::arg("autoreset_mode"),
-           py::arg("threads"))
+           py::arg("whole"), py::arg("observation"), py::arg("start"), py::arg("reward"), py::arg("memory_penalty"),
+           py::arg("autoreset_mode"), py::arg("threads"))
       .def("reset", &Reset, py::arg("seeds"), py::arg("mask"))
       .def("step", &Step, py::arg("actions"))
       .def("observation", &Observation, py::arg("final") = false)
@@ -146,6 +163,12 @@ void BindVectorEnv(py::module_& module) {
             return Shaped(self, env.placements().data(),
                           {static_cast<py::ssize_t>(env.num_envs()), static_cast<py::ssize_t>(env.num_groups())});
           })
+      .def_property_readonly(
+          "best",
+          [](const py::object& self) {
+            const std::vector<std::int16_t>& best = self.cast<const VectorEnv&>().best();
+            return Shaped(self, best.data(), {static_cast<py::ssize_t>(best.size())});
+          })
       .def("snapshot",
            [](const VectorEnv& self, std::size_t env) { return py::bytes(self.Snapshot(Checked(self, env))); })
       .def("restore", [](VectorEnv& self, std::size_t env,
@@ -154,6 +177,7 @@ void BindVectorEnv(py::module_& module) {
       .def_property_readonly("num_groups", &VectorEnv::num_groups)
       .def_property_readonly("num_devices", &VectorEnv::num_devices)
       .def_property_readonly("num_features", &VectorEnv::num_features)
+      .def_property_readonly("num_group_features", &VectorEnv::num_group_features)
       .def_property_readonly("num_edges", [](const VectorEnv& self) { return self.edges().size() / 2; })
       .def_property_readonly("baseline_us", &VectorEnv::baseline_micros)
       .def_property_readonly("simulations", &VectorEnv::simulations);

@@ -86,6 +86,7 @@ VectorProblem MakeVectorProblem(const BatchEvaluator& evaluator, const Grouping&
   const double micros = evaluator.simulator().Run(grouping.Expand(start)).step_time_micros;
   if (micros > 0) problem.cost.baseline_micros = micros;
   AddFeatures(seen, &problem);
+  problem.group_features = GroupFeatures(seen, problem.cost.baseline_micros);
   AddEdges(seen, &problem);
   problem.number = NumberOf(evaluator, grouping, options, problem);
   return problem;

@@ -7,6 +7,7 @@
 
 #include "agents/reward.h"
 #include "python/src/batch_evaluator.h"
+#include "python/src/group_features.h"
 #include "sim/grouping.h"
 
 namespace emplace::python {
@@ -18,10 +19,18 @@ enum class Autoreset : std::uint8_t {
   kDisabled,  // it must be reset before the next Step()
 };
 
+// The placement with which an episode begins.
+enum class Start : std::uint8_t {
+  kSingleDevice,  // everything on the first accelerator
+  kRandom,        // random devices
+  kBest,          // the placement of the smallest cost since the environments were seeded; at first kSingleDevice
+};
+
 struct VectorEnvOptions {
   std::size_t num_envs = 1;
   bool whole = false;          // an action is a placement of all groups; else a device for the next group
-  bool random_start = false;   // an episode begins with random devices; else with the first accelerator
+  bool graph = false;          // observations are of the whole graph; else of the group that is placed next
+  Start start = Start::kSingleDevice;
   bool final_reward = false;   // only the last step of an episode has a reward, the cost with a minus
   double memory_penalty = 10;  // cost of a placement that exceeds memory by the whole memory of a device
   Autoreset autoreset = Autoreset::kNextStep;
@@ -36,6 +45,7 @@ struct VectorProblem {
   bool has_limits = false;           // of memory
   std::vector<std::int16_t> start;   // [num_groups]: the first accelerator
   std::vector<float> features;       // [num_groups, 3]: those that no step changes
+  GroupFeatures group_features;      // of the group that is placed next
   std::vector<std::int64_t> edges;   // [2, edges]
   std::vector<std::int8_t> allowed;  // [num_groups, num_devices]
   std::uint64_t number = 0;          // tells problems and costs apart

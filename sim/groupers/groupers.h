@@ -32,14 +32,14 @@ std::vector<Grouping> MergeAndColocateToEach(const Graph& graph, std::span<const
 // What a framework that places modules, such as Accelerate, can move. An op's layer is the path of its module.
 struct WholeModules {
   Grouping grouping;
-  // Indexed by OpId: the path of the outermost module around the op that can only be moved as a whole; empty for the own
-  // ops of modules that can be divided, which run where their inputs are.
+  // Indexed by OpId: the path of the outermost module around the op that can only be moved as a whole; empty for the
+  // own ops of modules that can be divided, which run where their inputs are.
   std::vector<std::string_view> module_of_op;
 };
-// A module stays whole if it has no modules, if its own ops join results of its modules with what it was given (a residual
-// connection), or if the graph's metadata says so of its class. An own op of a module that can be divided joins the
-// groups of its inputs. Modules that share a weight are one group, and so are the forward and backward ops of a module.
-// Valid as long as the graph is. Throws InputError(graph name) if no op has a layer.
+// A module stays whole if it has no modules, if its own ops join results of its modules with what it was given (a
+// residual connection), or if the graph's metadata says so of its class. An own op of a module that can be divided
+// joins the groups of its inputs. Modules that share a weight are one group, and so are the forward and backward ops of
+// a module. Valid as long as the graph is. Throws InputError(graph name) if no op has a layer.
 WholeModules FindWholeModules(const Graph& graph);
 // The same groups, with one for each numbered block: all modules below "model.layers.3", the first number of the path.
 Grouping GroupByBlock(const Graph& graph);

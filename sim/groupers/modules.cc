@@ -167,7 +167,8 @@ class Labels {
 std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_view>* module_of_op) {
   ModuleTree tree(graph);
   if (tree.size() == 1) {
-    throw InputError(graph.name(), "no op has a layer, so there are no modules to move (a graph whose ops have layers)");
+    throw InputError(graph.name(),
+                     "no op has a layer, so there are no modules to move (a graph whose ops have layers)");
   }
   MarkWholeModules(graph, &tree);
   KeepClassesWhole(graph, &tree);
@@ -179,12 +180,13 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
   for (std::size_t i = 0; i < num_ops; ++i) {
     const std::size_t whole = tree.WholeAround(tree.of(MakeId<OpId>(i)));
     is_free[i] = whole == tree.size();
+    labels.Join(i, Index(graph.colocation_class(MakeId<OpId>(i))));
     if (is_free[i]) continue;
     labels.Join(i, num_ops + whole);
     (*module_of_op)[i] = tree[whole].path;
   }
-  // A framework runs such an op where its inputs are: they have to be in one place. One of the backward pass follows its
-  // first gradient.
+  // A framework runs such an op where its inputs are: they have to be in one place. One of the backward pass follows
+  // its first gradient.
   for (std::size_t i = 0; i < num_ops; ++i) {
     const auto op = MakeId<OpId>(i);
     if (!is_free[i] || IsSource(graph, op)) continue;

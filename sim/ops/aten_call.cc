@@ -218,6 +218,7 @@ AtenCall ReadAtenCall(const Graph& graph, OpId id) {
   if (!attrs.is_object()) attrs = Json::object();
   const bool is_kernel = op.kind == "kernel";
   AtenCall call;
+  call.flop = op.flop;
   const Json* const operation = Member(attrs, "op");
   const std::string_view of_kernel = operation != nullptr ? TextOf(*operation) : std::string_view();
   call.name = AtenNameOf(is_kernel ? of_kernel : op.kind, &call.in_place);

@@ -38,8 +38,8 @@ struct AtenArgument {
 //   Kineto traces         attr `op`       `input_dims`, `input_types`, `input_values` not known
 //   graphs without those  kind            the op's inputs, in their order             the op's outputs
 //
-// Attr `input_views` has, for each input, null or the shape, the strides and the offset (in elements) of the view of it that
-// the operator is given.
+// Attr `input_views` has, for each input, null or the shape, the strides and the offset (in elements) of the view of it
+// that the operator is given.
 struct AtenCall {
   std::string name;       // "aten::add.Tensor" and "torch.ops.aten.add_.default" are "aten::add"
   bool in_place = false;  // its name ended in "_"
@@ -48,6 +48,7 @@ struct AtenCall {
   bool has_shapes = false;  // whether its arguments have shapes; a trace without record_shapes has none
   bool has_outputs = false;
   double kernels = 1;  // among which its work is divided: each is an op of the graph
+  double flop = 0;  // the op's own
   bool is_view = false;
   bool crosses_devices = false;
 

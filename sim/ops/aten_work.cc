@@ -269,6 +269,40 @@ Effort MatMul(const AtenCall& call, const AtenRule&) {
   return {2 * out * inner, InputBytes(call) + OutputBytes(call, out * left.element_bytes)};
 }
 
+// _grouped_mm(self, mat2, offsets, ..): rows of each group meet the matrix of that group. One of the factors, or each,
+// has all groups in one dimension; a sum over that dimension costs what all groups cost together.
+Effort Grouped(const AtenCall& call, const AtenRule&) {
+  const AtenTensor& left = Ranked(call, 0, 2);
+  const AtenTensor& right = Ranked(call, 1, 2);
+  const bool rows_are_grouped = left.shape.size() == 3 && right.shape.size() == 2;
+  const double pairs = rows_are_grouped ? left.elements() / std::max(1.0, Size(left.shape[0])) : left.elements();
+  const double columns = Size(right.shape.back());
+  const double rows = pairs / std::max(1.0, Size(left.shape.back()));
+  return {2 * pairs * columns, InputBytes(call) + OutputBytes(call, rows * columns * left.element_bytes)};
+}
+
+// What no shape says: the op's own FLOP.
+Effort Recorded(const AtenCall& call, const AtenRule&) {
+  return {call.flop, InputBytes(call) + OutputBytes(call, 0)};
+}
+
+// The gradients of an operator that has no row for them, as one op: the operator's FLOP an element, or those of the op.
+Effort Backward(const AtenCall& call, const AtenRule& rule) {
+  double elements = 0;
+  for (const AtenArgument& argument : call.arguments) {
+    for (const AtenTensor& tensor : argument.tensors) elements = std::max(elements, tensor.elements());
+  }
+  for (const AtenTensor& output : call.outputs) elements = std::max(elements, output.elements());
+  return {std::max(call.flop, rule.a * elements), InputBytes(call) + OutputBytes(call, 0)};
+}
+
+// Fast Fourier transforms along a dimension of n elements: 5 n log2 n FLOP each (Cooley and Tukey 1965).
+Effort Fourier(const AtenCall& call, const AtenRule&) {
+  const AtenTensor& x = Ranked(call, 0, 1);
+  const double longest = Size(*std::max_element(x.shape.begin(), x.shape.end()));
+  return {5 * x.elements() * std::log2(std::max(2.0, longest)), InputBytes(call) + OutputBytes(call, x.bytes())};
+}
+
 // A matrix, or a vector, in argument `first` times the vector in the next.
 Effort VectorProduct(const AtenCall& call, const AtenRule& rule) {
   const AtenTensor& left = Ranked(call, static_cast<std::size_t>(rule.first), 1);
@@ -480,7 +514,8 @@ constexpr AtenRule kAtenRules[] = {
      "view_as view_as_complex view_as_real hsplit vsplit dsplit sym_stride sym_numel sym_storage_offset dim numel "
      "is_floating_point is_complex _nested_tensor_size is_same_size _has_compatible_shallow_copy_type "
      "_version requires_grad mT mH T data _cudnn_init_dropout_state _use_cudnn_ctc_loss cudnn_is_acceptable "
-     "unflatten_dense_tensors",
+     "unflatten_dense_tensors broadcast_tensors atleast_1d atleast_2d atleast_3d adjoint slice_inverse "
+     "sym_constrain_range sym_constrain_range_for_size _assert_tensor_metadata _neg_view",
      OpClass::kNone, NoEffort},
 
     {"mm", OpClass::kMatrixProduct, Product, 2, 0, 0},
@@ -489,6 +524,8 @@ constexpr AtenRule kAtenRules[] = {
     {"_scaled_mm _int_mm", OpClass::kMatrixProduct, Product, 2, 0, 0},
     {"baddbmm addbmm", OpClass::kMatrixProduct, Product, 3, 0, 1},
     {"matmul inner", OpClass::kMatrixProduct, MatMul},
+    {"_grouped_mm transformers::grouped_mm_fallback", OpClass::kMatrixProduct, Grouped},
+    {"einsum bilinear _trilinear chain_matmul linalg_multi_dot", OpClass::kMatrixProduct, Recorded},
     {"mv dot vdot", OpClass::kMatrixProduct, VectorProduct, 0, 0, 0},
     {"addmv", OpClass::kMatrixProduct, VectorProduct, 0, 0, 1},
     {"linear mkldnn_linear _mkl_linear", OpClass::kMatrixProduct, Linear},
@@ -500,6 +537,7 @@ constexpr AtenRule kAtenRules[] = {
      "miopen_convolution_transpose mkldnn_convolution _slow_conv2d_forward thnn_conv2d slow_conv3d_forward "
      "_conv_depthwise2d conv_depthwise3d conv_transpose1d conv_transpose2d conv_transpose3d",
      OpClass::kConvolution, Convolution},
+    {"conv_tbc", OpClass::kConvolution, Recorded},
     {"convolution_backward convolution_backward_overrideable _convolution_double_backward mkldnn_convolution_backward",
      OpClass::kConvolution, ConvolutionGrad},
 
@@ -533,6 +571,7 @@ constexpr AtenRule kAtenRules[] = {
      OpClass::kNormalisation, BatchNorm, 8, 3, 0, 5},
     {"native_batch_norm_backward cudnn_batch_norm_backward miopen_batch_norm_backward batch_norm_backward",
      OpClass::kNormalisation, Passes, 9, 5, 0},
+    {"_native_batch_norm_legit_no_training", OpClass::kNormalisation, Passes, 8, 2, 0},
     {"batch_norm_stats", OpClass::kNormalisation, Passes, 4, 1, 0},
     {"batch_norm_elemt batch_norm_backward_reduce", OpClass::kNormalisation, Passes, 4, 2, 0},
     {"batch_norm_backward_elemt", OpClass::kNormalisation, Passes, 5, 3, 0},
@@ -554,7 +593,8 @@ constexpr AtenRule kAtenRules[] = {
      "bitwise_and bitwise_or bitwise_xor bitwise_not __and__ __or__ __xor__ __lshift__ __rshift__ "
      "bitwise_left_shift bitwise_right_shift remainder fmod tril triu masked_fill_backward clamp_backward "
      "hardtanh_backward leaky_relu_backward add_backward sub_backward mul_backward neg_backward div_backward "
-     "masked_scale _conj conj_physical heaviside copysign nan_to_num native_dropout_backward accumulate_grad "
+     "masked_scale ldexp one_hot outer ger kron addr feature_dropout feature_alpha_dropout affine_grid_generator deg2rad "
+     "rad2deg _conj conj_physical heaviside copysign nan_to_num native_dropout_backward accumulate_grad "
      "_assert_async _assert_scalar isclose masked_scatter dropout_backward where_backward complex polar",
      OpClass::kElementwise, Elementwise, 1},
     {"eq ne lt le gt ge equal logical_and logical_or logical_xor logical_not isnan isinf isfinite isneginf isposinf "
@@ -562,10 +602,12 @@ constexpr AtenRule kAtenRules[] = {
      OpClass::kElementwise, Elementwise, 1, 1},
     {"exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh erf erfc erfinv pow "
      "float_power atan2 lerp addcmul addcdiv dropout native_dropout _fused_dropout alpha_dropout feature_dropout "
-     "sqrt_backward exp_backward pow_backward log_backward rsqrt_backward xlogy hypot lgamma digamma sinc",
+     "sqrt_backward exp_backward pow_backward log_backward rsqrt_backward xlogy hypot lgamma digamma sinc "
+     "acosh asinh atanh logaddexp logaddexp2 i0 i0e i1 i1e polygamma mvlgamma igamma igammac ndtri log_ndtr entr erfcx "
+     "xlog1py zeta linalg_cross cross angle absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2",
      OpClass::kElementwise, Elementwise, 3},
     {"sigmoid hardsigmoid hardswish silu softplus elu selu celu glu mish logit log_sigmoid log_sigmoid_forward "
-     "softshrink hardshrink prelu _prelu_kernel rrelu rrelu_with_noise sigmoid_backward tanh_backward logit_backward "
+     "softshrink hardshrink prelu _prelu_kernel rrelu rrelu_with_noise rrelu_with_noise_functional sigmoid_backward tanh_backward logit_backward "
      "hardsigmoid_backward hardswish_backward softplus_backward elu_backward glu_backward log_sigmoid_backward "
      "_prelu_kernel_backward softshrink_backward hardshrink_backward",
      OpClass::kElementwise, Elementwise, 4},
@@ -573,6 +615,7 @@ constexpr AtenRule kAtenRules[] = {
      "_thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell _thnn_fused_gru_cell_backward",
      OpClass::kElementwise, Elementwise, 10},
     {"upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact2d upsample_linear1d "
+     "_upsample_nearest_exact1d _upsample_nearest_exact3d _upsample_lanczos2d_aa grid_sampler "
      "upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa "
      "upsample_nearest2d_backward upsample_bilinear2d_backward upsample_bicubic2d_backward "
      "upsample_nearest1d_backward upsample_linear1d_backward upsample_nearest3d_backward "
@@ -582,13 +625,18 @@ constexpr AtenRule kAtenRules[] = {
 
     {"sum nansum mean max min amax amin aminmax argmax argmin prod any all count_nonzero sum_to_size _grad_sum_to_size "
      "max_pool1d max_pool2d max_pool2d_with_indices max_pool3d_with_indices cudnn_max_pool mean_backward "
-     "sum_backward adaptive_max_pool2d _aminmax median nanmedian mode kthvalue trace bincount histc "
+     "sum_backward adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d "
+     "fractional_max_pool3d max_pool1d_with_indices max_pool3d max_unpool2d max_unpool3d nanmean _aminmax median nanmedian mode kthvalue trace bincount histc "
      "cummax_helper unique unique2 _unique2 unique_consecutive unique_dim",
      OpClass::kReduction, Reduce, 1},
     {"norm linalg_vector_norm linalg_norm frobenius_norm var std var_mean std_mean logsumexp mse_loss l1_loss "
      "smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div cosine_similarity "
      "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
      "_adaptive_avg_pool2d _adaptive_avg_pool3d renorm dist cdist _cdist_forward cross_entropy_loss nll_loss "
+     "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss "
+     "multilabel_margin_loss_forward nll_loss_nd nll_loss2d pairwise_distance poisson_nll_loss soft_margin_loss "
+     "triplet_margin_loss pdist _pdist_forward linalg_matrix_norm nuclear_norm ctc_loss _ctc_loss trapezoid "
+     "cumulative_trapezoid _euclidean_dist local_response_norm cov corrcoef _weight_norm "
      "weight_norm _weight_norm_interface _weight_norm_interface_backward im2col col2im",
      OpClass::kReduction, Reduce, 3},
     {"mse_loss_backward l1_loss_backward smooth_l1_loss_backward huber_loss_backward binary_cross_entropy_backward "
@@ -601,8 +649,11 @@ constexpr AtenRule kAtenRules[] = {
     {"nll_loss_forward nll_loss2d_forward", OpClass::kReduction, Passes, 2, 3, 1},
     {"nll_loss_backward nll_loss2d_backward", OpClass::kReduction, Passes, 1, 1, 1},
     {"cumsum cumprod cummax cummin logcumsumexp", OpClass::kReduction, Passes, 1, 2, 0},
+    {"_fft_c2c _fft_c2r _fft_r2c fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn "
+     "fft_ifftn fft_rfftn fft_irfftn fft_hfft fft_ihfft",
+     OpClass::kReduction, Fourier},
     // A sort passes over keys and positions once for each eight bits of its keys.
-    {"sort argsort msort topk", OpClass::kReduction, Passes, 8, 12, 0},
+    {"sort argsort msort topk quantile nanquantile", OpClass::kReduction, Passes, 8, 12, 0},
     {"multinomial searchsorted bucketize", OpClass::kReduction, Reduce, 4},
 
     {"copy", OpClass::kCopy, CopyFrom},
@@ -613,6 +664,8 @@ constexpr AtenRule kAtenRules[] = {
      "type_as float half bfloat16 double long int cpu cuda meshgrid block_diag view_as_real_copy "
      "to_backward _to_copy_backward clone_backward cat_backward stack_backward repeat_backward copy_backwards "
      "copy_backward flatten_dense_tensors split_copy split_with_sizes_copy select_copy slice_copy expand_copy "
+     "narrow_copy lift_fresh_copy unsqueeze_copy squeeze_copy diff cartesian_prod column_stack fliplr flipud "
+     "native_channel_shuffle fft_fftshift fft_ifftshift "
      "_local_scalar_dense _copy_from slice_scatter select_scatter diagonal_scatter as_strided_scatter "
      "_foreach_copy unfold_copy_backward diag diag_embed take_along_dim",
      OpClass::kCopy, Rearrange},
@@ -655,20 +708,44 @@ constexpr AtenRule kAtenRules[] = {
 
 using Rules = std::unordered_map<std::string_view, const AtenRule*>;
 
+template <typename Add>
+void ForEachName(const AtenRule& rule, Add add) {
+  for (std::string_view rest = rule.names; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    add(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
 const Rules& RulesByName() {
   static const Rules rules = [] {
     Rules by_name;
     for (const AtenRule& rule : kAtenRules) {
-      std::string_view rest = rule.names;
-      while (!rest.empty()) {
-        const std::size_t end = std::min(rest.find(' '), rest.size());
-        by_name.try_emplace(rest.substr(0, end), &rule);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-      }
+      ForEachName(rule, [&](std::string_view name) { by_name.try_emplace(name, &rule); });
     }
     return by_name;
   }();
   return rules;
+}
+
+// The rule of NAME_backward for the operators NAME that have no such row, as importers make one op of their gradients:
+// the class of NAME. The gradient of a view is one, unless it writes zeros around what the view shows.
+const AtenRule* BackwardRuleFor(std::string_view name) {
+  constexpr std::string_view kSuffix = "_backward";
+  if (!name.ends_with(kSuffix)) return nullptr;
+  name.remove_suffix(kSuffix.size());
+  static const std::unordered_map<const AtenRule*, AtenRule> derived = [] {
+    std::unordered_map<const AtenRule*, AtenRule> by_rule;
+    for (const AtenRule& rule : kAtenRules) {
+      const bool by_element = rule.op_class == OpClass::kElementwise || rule.op_class == OpClass::kReduction ||
+                              rule.op_class == OpClass::kNormalisation;
+      const bool is_free = rule.op_class == OpClass::kNone;
+      by_rule.emplace(&rule, AtenRule{rule.names, rule.op_class, is_free ? NoEffort : Backward, by_element ? rule.a : 0});
+    }
+    return by_rule;
+  }();
+  const auto forward = RulesByName().find(name);
+  return forward == RulesByName().end() ? nullptr : &derived.at(forward->second);
 }
 
 constexpr std::string_view kAtenSpace = "aten::";
@@ -694,13 +771,26 @@ std::string FromAutograd(std::string_view name) {
   return snake + "_backward";
 }
 
+// The operator's name if it is one of ATen's.
+std::optional<std::string_view> OwnName(std::string_view name) {
+  return name.starts_with(kAtenSpace) ? std::optional(name.substr(kAtenSpace.size())) : std::nullopt;
+}
+
 const AtenRule* RuleFor(std::string_view name) {
   const Rules& rules = RulesByName();
   const auto find = [&](std::string_view plain) {
     const auto found = rules.find(plain);
     return found == rules.end() ? nullptr : found->second;
   };
-  if (name.starts_with(kAtenSpace)) return find(name.substr(kAtenSpace.size()));
+  if (name.starts_with(kAtenSpace)) {
+    name.remove_prefix(kAtenSpace.size());
+    const AtenRule* const rule = find(name);
+    return rule == nullptr ? BackwardRuleFor(name) : rule;
+  }
+  if (name.find("::") != std::string_view::npos) {  // of another library
+    if (const AtenRule* const rule = find(name)) return rule;
+    if (const AtenRule* const rule = BackwardRuleFor(name)) return rule;
+  }
   for (const std::string_view space : {"c10d::", "nccl:", "_c10d_functional::", "record_param_comms", "symm_mem::"}) {
     if (name.starts_with(space)) return &kCollectiveRule;
   }
@@ -772,16 +862,26 @@ std::optional<AtenWork> FindAtenWork(const Graph& graph, OpId op, std::string* w
   if (!call.has_shapes) {
     return give_up("the graph has no shapes of its tensors (traces have them if recorded with record_shapes=True)");
   }
-  try {
-    const Effort effort = rule->formula(call, *rule);
-    // Values of a call come from files: sizes may be negative, or too large to multiply.
-    if (!(effort.flop >= 0 && effort.bytes >= 0 && std::isfinite(effort.flop) && std::isfinite(effort.bytes))) {
-      return give_up(fmt::format("the sizes in its call of {} are negative or too large", call.name));
+  std::optional<std::string> missing;
+  const auto effort_of = [&](const AtenRule& row) -> std::optional<Effort> {
+    try {
+      return row.formula(call, row);
+    } catch (const NotSaid& error) {
+      missing = error.what;
+      return std::nullopt;
     }
-    found.work = MakeWork(rule->op_class, effort.flop, effort.bytes);
-  } catch (const NotSaid& missing) {
-    return give_up(fmt::format("its call of {} lacks a {}", call.name, missing.what));
+  };
+  std::optional<Effort> effort = effort_of(*rule);
+  if (!effort) {  // an importer's op of all gradients has other arguments than PyTorch's operator of that name
+    const AtenRule* const whole = OwnName(call.name) ? BackwardRuleFor(*OwnName(call.name)) : nullptr;
+    if (whole != nullptr) effort = effort_of(*whole);
   }
+  if (!effort) return give_up(fmt::format("its call of {} lacks a {}", call.name, *missing));
+  // Values of a call come from files: sizes may be negative, or too large to multiply.
+  if (!(effort->flop >= 0 && effort->bytes >= 0 && std::isfinite(effort->flop) && std::isfinite(effort->bytes))) {
+    return give_up(fmt::format("the sizes in its call of {} are negative or too large", call.name));
+  }
+  found.work = MakeWork(rule->op_class, effort->flop, effort->bytes);
   found.dtype = FactorsOf(call, rule->op_class);
   found.allow_tf32 = AllowsTf32(call);
   return found;

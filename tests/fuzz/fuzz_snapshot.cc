@@ -43,7 +43,7 @@ std::unique_ptr<VectorEnv> MakeEnv() {
       std::make_shared<const emplace::python::BatchEvaluator>(graph, cluster, costs, emplace::SimOptions{}),
       emplace::FindGrouper("identity").make(graph, {}),
       emplace::python::VectorEnvOptions{
-          .num_envs = 1, .random_start = true, .autoreset = emplace::python::Autoreset::kSameStep});
+          .num_envs = 1, .start = emplace::python::Start::kRandom, .autoreset = emplace::python::Autoreset::kSameStep});
 }
 
 bool Restores(VectorEnv* env, const std::string& snapshot) {

@@ -56,13 +56,13 @@ class ContractTest(Case):
 
     def test_group_by_group(self):
         simulator, grouping = small_problem()
-        env = PlacementEnv(simulator, grouping)
+        env = PlacementEnv(simulator, grouping, observation="graph", start="single_device")
         placement = [0, 0, 0, 0, 1, 1, 1, 0]
         rewards, info = self.check(env, placement)
         self.assertEqual(env.placement.tolist(), placement)
         step_ns = simulator.evaluate(placement)[0][0]
         self.assertEqual(info, {"step_ns": step_ns, "fits": True})
-        self.assertAlmostEqual(sum(rewards), 1 - step_ns / 400_000)
+        self.assertAlmostEqual(sum(rewards), 8 * (1 - step_ns / 400_000))
         self.assert_refused("episode that is over", env.step, 0)
 
     def test_whole_placements(self):
@@ -74,15 +74,15 @@ class ContractTest(Case):
 
     def test_final_reward(self):
         simulator, grouping = small_problem()
-        env = PlacementEnv(simulator, grouping, reward="final")
+        env = PlacementEnv(simulator, grouping, observation="graph", reward="final")
         placement = [0, 0, 0, 0, 1, 1, 1, 0]
         rewards, _ = self.check(env, placement)
         self.assertEqual(rewards[:-1], [0.0] * 7)
         self.assertAlmostEqual(rewards[-1], -simulator.evaluate(placement)[0][0] / 400_000)
 
-    def test_observations(self):
+    def test_observations_of_the_graph(self):
         simulator, grouping = small_problem()
-        env = PlacementEnv(simulator, grouping)
+        env = PlacementEnv(simulator, grouping, observation="graph")
         observation, _ = env.reset(seed=1)
         nodes = observation["nodes"]
         self.assertEqual(nodes.shape, (8, 7))
@@ -96,20 +96,85 @@ class ContractTest(Case):
         self.assertEqual(nodes[:, 4].tolist(), [1] + [0] * 7)
         self.assertEqual(nodes[0, 5:].tolist(), [0, 1])
 
+    def test_observations_of_the_next_group(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping)
+        self.assertEqual(env.observation_space.shape, (11 + 8 * 2,))
+        first, _ = env.reset(seed=1)
+        self.assertTrue(env.observation_space.contains(first))
+        # The first of eight equal ops, whose six readers are all of its neighbours; all on the first device. The longest
+        # path is three ops, and an op is an eighth of the step.
+        one = np.log1p(1) / np.log1p(8)
+        mean_bytes = 1000.0  # of an edge; the last op receives the most, 6000 bytes
+        self.assertAlmostEqual(first[0], 1)
+        self.assertAlmostEqual(first[1], one, places=6)
+        self.assertEqual(first[2:7].tolist(), [1, 0, 1, 0, 0])
+        self.assertEqual(first[7:11].tolist(), [0, 1, 0, 1])
+        by_device = first[11:].reshape(8, 2)
+        expected = [[1, 1], [1, 0], [one, one], [0, 0], [1, 0], [1, 0], [0, 0], [1, 0]]
+        np.testing.assert_allclose(by_device, expected, rtol=1e-6)
+        second, *_ = env.step(1)
+        by_device = second[11:].reshape(8, 2)
+        sent = np.log1p(1000 / mean_bytes) / np.log1p(6000 / mean_bytes)
+        expected = [[1, 1], [1, 0], [one, one], [0, sent], [sent, 0], [7 / 8, 1 / 8], [0, 1], [1, 0]]
+        np.testing.assert_allclose(by_device, expected, rtol=1e-6)
+        self.assertAlmostEqual(second[4], 1)
+        self.assertAlmostEqual(second[5], 1 / 3, places=6)
+        self.assertAlmostEqual(second[6], 1 / 8, places=6)
+        for _ in range(7):
+            last, *_ = env.step(0)
+        self.assertEqual(last.tolist(), [0] * 27)
+        self.assertTrue(env.observation_space.contains(last))
+
+    def test_the_best_start(self):
+        simulator, grouping = small_problem()
+        env = PlacementEnv(simulator, grouping)
+        env.reset(seed=1)
+        placement = [0, 0, 0, 0, 1, 1, 1, 0]
+        total = sum(env.step(device)[1] for device in placement)
+        self.assertAlmostEqual(total, 8 * (1 - simulator.evaluate(placement)[0][0] / 400_000))
+        self.assertEqual(env.best.tolist(), placement)
+        env.reset()
+        self.assertEqual(env.placement.tolist(), placement)
+        for _ in range(8):
+            env.step(0)
+        env.reset()
+        self.assertEqual(env.placement.tolist(), placement)
+        env.reset(seed=1)
+        self.assertEqual(env.placement.tolist(), [0] * 8)
+        # All environments of a vector share the best; with any autoreset mode.
+        for mode in AutoresetMode:
+            many = VectorEnv(simulator, grouping, num_envs=2, autoreset_mode=mode)
+            many.reset(seed=1)
+            for device in placement:
+                many.step([0, device])
+            self.assertEqual(many.best.tolist(), placement)
+            if mode is AutoresetMode.NEXT_STEP:
+                many.step([0, 0])
+            elif mode is AutoresetMode.DISABLED:
+                many.reset(options={"reset_mask": np.array([True, True])})
+            self.assertEqual(many.placements.tolist(), [placement, placement], mode)
+
     def test_action_mask(self):
         graph = emplace.Graph.from_json('{"schema": "emplace.graph", "version": 1, "name": "g", "ops": ['
                                         '{"name": "x", "kind": "op", "time_us": {"a": 1.0}},'
                                         '{"name": "y", "kind": "op", "inputs": [], "time_us": 1.0}]}')
         simulator = emplace.Simulator(graph, small_cluster())
-        env = PlacementEnv(simulator, emplace.Grouping(graph, "identity"))
+        env = PlacementEnv(simulator, emplace.Grouping(graph, "identity"), observation="graph")
         observation, _ = env.reset(seed=1)
         self.assertEqual(observation["action_mask"].tolist(), [1, 0])
+        self.assertEqual(env.action_masks().tolist(), [True, False])
         self.assert_refused("actions[0]: is 1, where group 0 has no time (see action_mask)", env.step, 1)
         self.assert_refused("actions[0]: is 2 (0 to 1)", env.step, 2)
         observation, *_ = env.step(0)
         self.assertEqual(observation["action_mask"].tolist(), [1, 1])
-        whole, _ = PlacementEnv(simulator, emplace.Grouping(graph, "identity"), whole=True).reset(seed=1)
+        env = PlacementEnv(simulator, emplace.Grouping(graph, "identity"), whole=True)
+        whole, _ = env.reset(seed=1)
         self.assertEqual(whole["action_mask"].tolist(), [[1, 0], [1, 1]])
+        self.assertEqual(env.action_masks().tolist(), [True, False, True, True])
+        many = VectorEnv(simulator, emplace.Grouping(graph, "identity"), num_envs=2)
+        many.reset(seed=1)
+        self.assertEqual(many.action_masks().tolist(), [[True, False]] * 2)
 
     def test_memory_penalty(self):
         graph = emplace.Graph.from_arrays([[0], [1]], [1, 1], [1.0, 1.0], persistent_bytes=[2**30, 2**29])
@@ -119,11 +184,11 @@ class ContractTest(Case):
         self.assertFalse(info["fits"])
         _, reward, _, _, info = env.step(1)
         self.assertTrue(info["fits"])
-        self.assertAlmostEqual(reward, 4 * 0.5 - 0.0005, places=6)  # 1 byte goes to the other device in 1 ns of 2 us
+        self.assertAlmostEqual(reward, 2 * (4 * 0.5 - 0.0005), places=6)  # 1 byte goes to the other device in 1 ns of 2 us
 
     def test_random_starts(self):
         simulator, grouping = larger_problem()
-        env = PlacementEnv(simulator, grouping, start="random")
+        env = PlacementEnv(simulator, grouping, observation="graph", start="random")
         starts = []
         for seed in (1, 1, 2, None):
             env.reset(seed=seed)
@@ -134,7 +199,7 @@ class ContractTest(Case):
 
     def test_snapshots(self):
         simulator, grouping = larger_problem()
-        env = PlacementEnv(simulator, grouping, start="random")
+        env = PlacementEnv(simulator, grouping, observation="graph", start="random")
         env.reset(seed=4)
         for action in (0, 1, 2):
             env.step(action)
@@ -149,7 +214,7 @@ class ContractTest(Case):
             trace.append(env.placement.tobytes())
             return trace
         first = play()
-        other = PlacementEnv(simulator, grouping, start="random")
+        other = PlacementEnv(simulator, grouping, observation="graph", start="random")
         observation = env.restore(kept)
         self.assertEqual(observation["nodes"].tobytes(), other.restore(kept)["nodes"].tobytes())
         self.assertEqual(play(), first)
@@ -177,8 +242,16 @@ class ContractTest(Case):
         env.reset(seed=1)
         self.assertEqual(env.render(), "step 400.0 us; groups: gpu:0 8, gpu:1 0")
         env.close()
+        env = PlacementEnv(simulator, grouping, render_mode="rgb_array")
+        env.reset(seed=1)
+        env.step(1)
+        picture = env.render()
+        self.assertEqual(picture.shape, (16, 8, 3))
+        self.assertEqual(picture[::8, :2, 0].tolist(), [[255, 0], [0, 255]])
         self.assert_refused("render_mode", PlacementEnv, simulator, grouping, render_mode="human")
         self.assert_refused("start: is", PlacementEnv, simulator, grouping, start="x")
+        self.assert_refused("observation: is", PlacementEnv, simulator, grouping, observation="x")
+        self.assert_refused("observation: is", PlacementEnv, simulator, grouping, observation="group", whole=True)
         self.assert_refused("reward: is", PlacementEnv, simulator, grouping, reward="x")
         self.assertEqual(PlacementEnv(simulator).num_groups, 8)
 
@@ -186,7 +259,7 @@ class ContractTest(Case):
 class VectorTest(Case):
     def play(self, steps, **options):
         simulator, grouping = larger_problem()
-        env = VectorEnv(simulator, grouping, num_envs=5, start="random", **options)
+        env = VectorEnv(simulator, grouping, num_envs=5, observation="graph", start="random", **options)
         rng = np.random.default_rng(0)
         trace = [{key: array.copy() for key, array in env.reset(seed=11)[0].items()}]
         rows = []
@@ -203,7 +276,7 @@ class VectorTest(Case):
         rng = np.random.default_rng(0)
         actions = [rng.integers(0, 3, 5) for _ in range(20)]
         for i in range(5):
-            single = PlacementEnv(simulator, grouping, start="random")
+            single = PlacementEnv(simulator, grouping, observation="graph", start="random")
             observation, _ = single.reset(seed=11 + i)
             self.assertEqual(observation["nodes"].tobytes(), trace[0]["nodes"][i].tobytes())
             for step in range(20):
@@ -299,11 +372,14 @@ class VectorTest(Case):
 GYMNASIUM = {
     "__init__.py": """
 import random
-from gymnasium import spaces, vector
 class Env:
     def reset(self, *, seed=None, options=None):
         if seed is not None:
             self.np_random = random.Random(seed)
+registry = {}
+def register(id, entry_point):
+    registry[id] = entry_point
+from gymnasium import spaces, vector
 """,
     "spaces.py": "from emplace._spaces import Box, Dict, Discrete, MultiDiscrete",
     "vector/__init__.py": """
@@ -329,6 +405,7 @@ vector = VectorEnv(*small_problem(), num_envs=2)
 assert isinstance(vector, gymnasium.vector.VectorEnv)
 assert vector.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
 assert vector.observation_space.contains(vector.reset(seed=1)[0])
+assert gymnasium.registry == {"emplace/Placement-v0": "emplace.env:PlacementEnv"}
 """
 
 
@@ -352,7 +429,7 @@ class GymnasiumTest(Case):
     def test_check_env(self):
         from gymnasium.utils.env_checker import check_env
         simulator, grouping = larger_problem()
-        for options in ({}, {"whole": True}, {"start": "random", "reward": "final"}):
+        for options in ({}, {"observation": "graph"}, {"whole": True}, {"start": "random", "reward": "final"}):
             check_env(PlacementEnv(simulator, grouping, **options), skip_render_check=True)
 
     def test_vector_spaces(self):

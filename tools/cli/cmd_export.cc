@@ -71,7 +71,8 @@ std::string FrameworkText(const ExportOptions& options) {
   }
   if (!options.problem.cluster.name.empty()) cluster = LoadCluster(options.problem);
   if (!options.placement.empty()) {
-    placement = ReadPlacement(*OpenForReading(options.placement, InputKind::kPlacement), options.placement, *graph, *cluster);
+    placement =
+        ReadPlacement(*OpenForReading(options.placement, InputKind::kPlacement), options.placement, *graph, *cluster);
   }
   const bool to_plan = options.to == kPlan;
   const datasets::FrameworkTarget* const target = to_plan ? nullptr : &datasets::FindFrameworkTarget(options.to);
@@ -84,7 +85,8 @@ std::string FrameworkText(const ExportOptions& options) {
       placement = datasets::PlacementOfPlan(*graph, *cluster, *plan);
     }
     if (!placement && wants_placement && options.to != "llama.cpp") {
-      throw InputError("--graph", fmt::format("and --cluster are missing ({} says where the graph's modules are)", options.to));
+      throw InputError("--graph",
+                       fmt::format("and --cluster are missing ({} says where the graph's modules are)", options.to));
     }
     if (to_plan) {
       std::ostringstream text;
@@ -104,9 +106,11 @@ int RunFramework(const ExportOptions& options) {
                                                          : "and --plan are both given (one of them)");
   }
   if (!options.placement.empty() && (options.problem.graph.file.empty() || options.problem.cluster.name.empty())) {
-    throw InputError(options.problem.graph.file.empty() ? "--graph" : "--cluster", "is missing (that of the placement)");
+    throw InputError(options.problem.graph.file.empty() ? "--graph" : "--cluster",
+                     "is missing (that of the placement)");
   }
-  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.placement, options.plan}, {options.out});
+  CheckFiles({options.problem.graph.file, options.problem.cluster.name, options.placement, options.plan},
+             {options.out});
   const std::string text = FrameworkText(options);
   WriteFiles({{options.out, [&](std::ostream& out) { out << text; }}});
   if (options.out != "-") PrintMessage(fmt::format("{}: written for {}", options.out, options.to));
@@ -117,9 +121,10 @@ int RunChakra(const ExportOptions& options);
 
 int Run(const ExportOptions& options) {
   if (options.to != kChakra) return RunFramework(options);
-  for (const auto& [name, value] : {std::pair<std::string_view, std::string_view>{"--graph", options.problem.graph.file},
-                                    {"--cluster", options.problem.cluster.name},
-                                    {"--placement", options.placement}}) {
+  for (const auto& [name, value] :
+       {std::pair<std::string_view, std::string_view>{"--graph", options.problem.graph.file},
+        {"--cluster", options.problem.cluster.name},
+        {"--placement", options.placement}}) {
     if (value.empty()) throw InputError(std::string(name), "is missing (chakra is a simulated step)");
   }
   if (!options.plan.empty()) throw InputError("--plan", "does not go with --to chakra (a placement)");
@@ -183,8 +188,10 @@ Command AddExport(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   for (const char* const name : {"--graph", "--cluster"}) command->get_option(name)->required(false);
   command->add_option("--placement", options->placement, "placement.json")->type_name("FILE");
-  command->add_option("--plan", options->plan, "plan.json, instead of a placement; needs no cluster")->type_name("FILE");
-  command->add_option("--schedule", options->schedule, "Schedule of a plan made from a placement's stages")->type_name("NAME");
+  command->add_option("--plan", options->plan, "plan.json, instead of a placement; needs no cluster")
+      ->type_name("FILE");
+  command->add_option("--schedule", options->schedule, "Schedule of a plan made from a placement's stages")
+      ->type_name("NAME");
   command->add_option("--micro-batches", options->micro_batches, "Micro-batches of such a plan")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   AddCostOptions(*command, &options->problem);
@@ -197,8 +204,9 @@ Command AddExport(CLI::App& app) {
       ->type_name("FORMAT")
       ->check(CLI::Validator(FormatError, "", "to"));
   command
-      ->add_option("-o,--out", options->out,
-                   "File to write, - for standard output; of chakra a PREFIX: PREFIX.0.et for the first device, and so on")
+      ->add_option(
+          "-o,--out", options->out,
+          "File to write, - for standard output; of chakra a PREFIX: PREFIX.0.et for the first device, and so on")
       ->required()
       ->type_name("FILE");
   return {command, [options] { return Run(*options); }};

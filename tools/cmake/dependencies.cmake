@@ -61,6 +61,8 @@ if(EMPLACE_TESTS)
 endif()
 if(EMPLACE_TORCH)
   include(tools/cmake/torch_and_cupti.cmake)
+elseif(EMPLACE_TESTS)
+  message(FATAL_ERROR "EMPLACE_TORCH is OFF: the tests use LibTorch (EMPLACE_TESTS=OFF builds without them)")
 endif()
 
 # Sanitized code would need the sanitizers' libraries in the interpreter.

@@ -12,14 +12,20 @@ elseif(EMPLACE_PYTHON_PROGRAM)
     OUTPUT_VARIABLE torch_package OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   list(APPEND torch_folders ${torch_package})
 endif()
-# Not in the cache, so that another folder takes effect in a build folder that has been configured before.
+# A build folder that has been configured before gets another LibTorch where another one is wanted; Torch_DIR is kept only
+# if it was given.
+if("${Torch_DIR}" STREQUAL "${EMPLACE_TORCH_CONFIG}")
+  unset(Torch_DIR CACHE)
+endif()
 unset(EMPLACE_TORCH_CONFIG CACHE)
-find_path(EMPLACE_TORCH_CONFIG TorchConfig.cmake HINTS ${torch_folders}
-  PATH_SUFFIXES share/cmake/Torch Torch lib/cmake/Torch cmake/Torch NO_DEFAULT_PATH)
-if(EMPLACE_TORCH_CONFIG)
-  set(Torch_DIR ${EMPLACE_TORCH_CONFIG} CACHE PATH "" FORCE)
-elseif(IS_DIRECTORY "${EMPLACE_TORCH}")
-  message(FATAL_ERROR "EMPLACE_TORCH: ${EMPLACE_TORCH} has no share/cmake/Torch/TorchConfig.cmake (the folder of a torch package)")
+if(IS_DIRECTORY "${EMPLACE_TORCH}" OR NOT Torch_DIR)
+  find_path(EMPLACE_TORCH_CONFIG TorchConfig.cmake HINTS ${torch_folders}
+    PATH_SUFFIXES share/cmake/Torch Torch lib/cmake/Torch cmake/Torch NO_DEFAULT_PATH)
+  if(EMPLACE_TORCH_CONFIG)
+    set(Torch_DIR ${EMPLACE_TORCH_CONFIG} CACHE PATH "" FORCE)
+  elseif(IS_DIRECTORY "${EMPLACE_TORCH}")
+    message(FATAL_ERROR "EMPLACE_TORCH: ${EMPLACE_TORCH} has no share/cmake/Torch/TorchConfig.cmake (the folder of a torch package)")
+  endif()
 endif()
 
 # Needed only for CUPTI, which times the kernels of CUDA devices. It comes before LibTorch, whose files name its
@@ -35,15 +41,18 @@ if(TARGET CUDA::nvtx3 AND NOT TARGET CUDA::nvToolsExt)
 endif()
 
 # LibTorch's own files look for its libraries on the system first. Where two are installed, both would be linked.
-foreach(library c10_LIBRARY kineto_LIBRARY TORCH_LIBRARY)
-  unset(${library} CACHE)
+foreach(found Caffe2_DIR c10_LIBRARY kineto_LIBRARY TORCH_LIBRARY)
+  unset(${found} CACHE)
 endforeach()
 set(prefix_path ${CMAKE_PREFIX_PATH})
-if(EMPLACE_TORCH_CONFIG)
-  get_filename_component(torch_prefix ${EMPLACE_TORCH_CONFIG}/../../.. ABSOLUTE)
+if(Torch_DIR)
+  get_filename_component(torch_prefix ${Torch_DIR}/../../.. ABSOLUTE)
   list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
+  find_package(Torch QUIET)
+else()
+  find_package(Torch QUIET)
+  set(EMPLACE_TORCH_CONFIG ${Torch_DIR} CACHE INTERNAL "")
 endif()
-find_package(Torch QUIET)
 set(CMAKE_PREFIX_PATH ${prefix_path})
 if(NOT Torch_FOUND)
   list(APPEND EMPLACE_MISSING libtorch-dev)  # tools/cmake/dependencies.cmake

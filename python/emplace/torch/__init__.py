@@ -11,6 +11,7 @@ Needs PyTorch 2.6 or newer. Nothing here runs the model on a GPU unless a functi
 from __future__ import annotations
 
 import json
+import statistics
 from typing import Any, Callable, Mapping
 
 import emplace
@@ -131,6 +132,11 @@ def split_spec(source: emplace.SearchResult | Mapping[str, Any]) -> dict[str, An
     return {path: SplitPoint.BEGINNING for path in json.loads(_plan_target("split-spec", source))}
 
 
+def schedule_csv(source: emplace.SearchResult | Mapping[str, Any]) -> str:
+    """The actions of each rank, as `_load_csv` of PyTorch's schedules reads them (format "compute_only")."""
+    return _plan_target("schedule-csv", source)
+
+
 def placement_of(graph: emplace.Graph, cluster: emplace.Cluster, artefact: Any) -> Any:
     """The placement, int16 (ops,), that a device map, a split_spec, a list of stages or a plan says."""
     _check.instance("graph", graph, emplace.Graph)
@@ -156,7 +162,82 @@ def _found(placement: emplace.SearchResult) -> tuple[emplace.Graph, emplace.Clus
 
 
 def _plan_target(target: str, source: emplace.SearchResult | Mapping[str, Any]) -> str:
-    chosen = plan(source) if isinstance(source, emplace.SearchResult) else source
-    if not isinstance(chosen, Mapping):
-        _check.refuse("source", source, "a SearchResult of emplace.place, or a plan")
-    return emplace._core.framework_text(target, None, None, None, json.dumps(dict(chosen)))
+    chosen = json.dumps(_checked_plan(source))
+    if isinstance(source, emplace.SearchResult):
+        graph, cluster, _ = _found(source)
+        return emplace._core.framework_text(target, graph._graph, cluster._cluster, None, chosen)
+    return emplace._core.framework_text(target, None, None, None, chosen)
+
+
+def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, seed: int = 1,
+            path: str | None = None) -> dict[str, Any]:
+    """Measures each op of a captured graph on this machine, in the order of the step, with tensors of its own shapes.
+
+    device: cpu, with as many threads as torch.get_num_threads() says, or cuda. repeats: steps that are measured. path: a
+    profile.json to write, for Costs(..., profile=path). Returns its content. The kind of device in it is "this-cpu" or
+    "this-gpu".
+    """
+    from emplace.torch import _profile
+
+    _check.instance("graph", graph, emplace.Graph)
+    if torch.device(device).type not in _profile.KINDS:
+        _check.refuse("device", device, "cpu or cuda")
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device: is {device!r}, and PyTorch finds no GPU here (cpu)")
+    measured = _profile.measure(graph, device, _check.integer("repeats", repeats, 1, 10**6), _check.integer("seed", seed, 0))
+    if path is not None:
+        _profile.write(measured, _check.path("path", path))
+    return measured
+
+
+def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, Any], *, args: tuple[Any, ...] = (),
+             kwargs: Mapping[str, Any] | None = None, loss: Callable[[Any], torch.Tensor] | None = None,
+             optimizer: str = "sgd", processes: int | None = None, steps: int = 10, warm_up: int = 3,
+             threads: list[int] | None = None, seconds: float = 600) -> Any:
+    """Runs a plan on processes of this machine, with PyTorch's own pipelines, FSDP and tensor parallelism on gloo, and
+    simulates it with op and message times that are measured here.
+
+    model: on the CPU, with real weights; it is not changed. plan: a placement with stages, or an emplace.plan. args,
+    kwargs: of one micro-batch. loss: of the model's output. processes: as many as the plan's degrees multiply to.
+    steps: that are measured, after warm_up. threads: of each process, one by default. seconds: the limit of each part.
+
+    Returns a Validation. Raises InputError where the plan cannot be run.
+    """
+    from emplace.torch import _capture, _optimizers, _validate
+
+    _check.instance("model", model, torch.nn.Module)
+    chosen = _checked_plan(plan)
+    needed = chosen["dp"] * chosen["tp"] * chosen["pp"]
+    if processes is not None and processes != needed:
+        raise InputError(f"processes: is {processes}, but the plan has {needed} (dp times tp times pp)")
+    for degree in ("cp", "ep", "vpp"):
+        if chosen[degree] != 1:
+            raise InputError(f"plan: {degree}: is {chosen[degree]}, which is not run on CPU processes (1)")
+    if chosen["zero"] == 1:
+        raise InputError("plan: zero: is 1, which fully_shard does not do (0, 2 or 3)")
+    if chosen["pp"] > 1 and (chosen["tp"] > 1 or chosen["zero"] > 0):
+        raise InputError("plan: pp: goes with dp here, not with tp or zero")
+    if threads is not None and len(threads) != needed:
+        raise InputError(f"threads: has {len(threads)} numbers ({needed}, one for each process)")
+    name = _optimizers.name_of(optimizer) or "sgd"
+    step = _validate.Step(model, tuple(args), dict(kwargs or {}), loss or _capture.default_loss, name)
+    described: dict[str, Any] = {}
+    if chosen["pp"] == 1:
+        forward = capture(model, step.args, step.kwargs, loss=step.loss, seconds=seconds)
+        text = json.dumps(dict(chosen, stages=[]))
+        described = json.loads(emplace._core.framework_text("fsdp", forward._graph, None, None, text))
+    ranks = _validate.run_plan(step, chosen, described, steps, warm_up, threads, seconds)
+    simulated_ms, peaks = _validate.simulate(step, chosen, described, threads, max(5, steps), seconds)
+    times = [max(rank["times"][i] for rank in ranks) for i in range(steps)]
+    losses = [each for each in (rank["losses"] for rank in ranks) if each[0] is not None][-1]
+    return _validate.Validation(plan=chosen, measured_ms=float(statistics.median(times)), simulated_ms=simulated_ms,
+                                steps_ms=times, losses=losses, measured_peak_bytes=[rank["grown"] for rank in ranks],
+                                simulated_peak_bytes=peaks)
+
+
+def _checked_plan(source: emplace.SearchResult | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(source, emplace.SearchResult):
+        return plan(source)
+    if not isinstance(source, Mapping):
+        _check.refuse("plan", source, "a SearchResult of emplace.place, or an emplace.plan")
+    return dict(json.loads(emplace._core.checked_plan_text(json.dumps(dict(source)), "plan")))

@@ -18,29 +18,27 @@ BACKWARD = "emplace::attention_backward"
 
 @torch.library.custom_op(FORWARD, mutates_args=())
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Optional[torch.Tensor],
-              dropout: float, is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+              dropout: float, is_causal: bool, scale: Optional[float]) -> tuple[torch.Tensor, torch.Tensor]:
     """The output, and the logarithm of each row's sum of exponentials, which the backward pass needs."""
     raise NotImplementedError("emplace::attention describes a step and does not run")
 
 
 @attention.register_fake
 def _(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Optional[torch.Tensor], dropout: float,
-      is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+      is_causal: bool, scale: Optional[float]) -> tuple[torch.Tensor, torch.Tensor]:
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
-    heads = tuple(query.shape[-3:-2])
-    # As the kernels return it: in memory the heads of a row are next to each other, on GPUs always.
+    heads = tuple(query.shape[-3:-2]) if query.dim() > 2 else ()
     if OneOpAttention.is_on_cpu and query.shape[-1] == value.shape[-1]:  # as the queries lie
         output = torch.empty_like(query)
     else:
-        output = query.new_empty((*batch, query.shape[-2], *heads, value.shape[-1]))
-        output = output.transpose(-3, -2) if heads else output
+        output = _rows_of_heads(query.new_empty((*batch, *heads, query.shape[-2], value.shape[-1])))
     return output, query.new_empty((*batch, *heads, query.shape[-2]), dtype=torch.float32)
 
 
 @torch.library.custom_op(BACKWARD, mutates_args=())
 def attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                        mask: Optional[torch.Tensor], output: torch.Tensor, logsumexp: torch.Tensor, dropout: float,
-                       is_causal: bool, learned_mask: bool) -> list[torch.Tensor]:
+                       is_causal: bool, scale: Optional[float], learned_mask: bool) -> list[torch.Tensor]:
     """The gradients of query, key and value, and that of the mask if it is learned."""
     raise NotImplementedError("emplace::attention_backward describes a step and does not run")
 
@@ -48,13 +46,21 @@ def attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.T
 @attention_backward.register_fake
 def _(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
       mask: Optional[torch.Tensor], output: torch.Tensor, logsumexp: torch.Tensor, dropout: float,
-      is_causal: bool, learned_mask: bool) -> list[torch.Tensor]:
-    of = [query, key, value] + ([mask] if mask is not None and learned_mask else [])
-    return [torch.empty_like(tensor) for tensor in of]
+      is_causal: bool, scale: Optional[float], learned_mask: bool) -> list[torch.Tensor]:
+    return [_rows_of_heads(query), _rows_of_heads(key), _rows_of_heads(value)] + (
+        [torch.empty_like(mask)] if mask is not None and learned_mask else [])
+
+
+def _rows_of_heads(like: torch.Tensor) -> torch.Tensor:
+    """A new tensor as the kernels of GPUs return it: in memory the heads of a row are next to each other."""
+    if like.dim() < 3:
+        return like.new_empty(like.shape)
+    *batch, heads, rows, size = like.shape
+    return like.new_empty((*batch, rows, heads, size)).transpose(-3, -2)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    query, key, value, mask, ctx.dropout, ctx.is_causal = inputs
+    query, key, value, mask, ctx.dropout, ctx.is_causal, ctx.scale = inputs
     ctx.learned_mask = mask is not None and mask.requires_grad
     ctx.save_for_backward(query, key, value, mask, *output)
 
@@ -62,8 +68,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
 def _gradients(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
     query, key, value, mask, output, logsumexp = ctx.saved_tensors
     gradients = torch.ops.emplace.attention_backward(gradient, query, key, value, mask, output, logsumexp, ctx.dropout,
-                                                     ctx.is_causal, ctx.learned_mask)
-    return (*gradients, *([] if ctx.learned_mask else [None]), None, None)
+                                                     ctx.is_causal, ctx.scale, ctx.learned_mask)
+    return (*gradients, *([] if ctx.learned_mask else [None]), None, None, None)
 
 
 attention.register_autograd(_gradients, setup_context=_save)
@@ -102,5 +108,5 @@ def _drops_nothing(input: torch.Tensor, p: float = 0.5, training: bool = True, i
 def _call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,
           dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
           enable_gqa: bool = False) -> torch.Tensor:
-    # The scale changes no work. Grouped queries show in the number of heads.
-    return torch.ops.emplace.attention(query, key, value, attn_mask, float(dropout_p), bool(is_causal))[0]
+    # Grouped queries show in the number of heads.
+    return torch.ops.emplace.attention(query, key, value, attn_mask, float(dropout_p), bool(is_causal), scale)[0]

@@ -170,6 +170,10 @@ def _joint(step: _Step, exported: torch.fx.GraphModule, way: str, args: tuple[An
     from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 
     names = _input_names(step.model, args, kwargs)
+    for name, value in list(vars(exported).items()):  # tensors that the loss or the model's code holds
+        if isinstance(value, torch.Tensor):
+            delattr(exported, name)
+            exported.register_buffer(name, value)
     try:
         with contextlib.ExitStack() as stack:
             joint = aot_export_joint_with_descriptors(stack, exported, args, kwargs)

@@ -49,9 +49,10 @@ class GraphWriter:
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
         self._layers: dict[str, str] = {}  # of each op
+        self._position: dict[str, int] = {}
         self._passes: dict[str, str] = {}  # of each op that computes
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
-        self._owner = {path: module for path, module in model.named_modules()}
+        self._state = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
         self._last_call = ""
@@ -69,7 +70,7 @@ class GraphWriter:
 
     @property
     def without_module(self) -> dict[str, int]:
-        """How many ops of each kind PyTorch names no module for. They have the layer of their first input."""
+        """How many ops of each kind PyTorch names no module for. They have the layer of the last of their inputs to be made."""
         return dict(sorted(self._without_module.items()))
 
     # ---- Sources
@@ -78,8 +79,14 @@ class GraphWriter:
         kind, name = self._joint.inputs[node.name]
         value = node.meta.get("val")
         name = self._names.get(name, name)
+        if kind == "buffer" and name not in self._state:
+            name = f"constant/{name}"
         if not isinstance(value, torch.Tensor):
             self._values[node] = None
+        elif name.startswith("constant/"):
+            self._emit({"name": name, "kind": "variable", "outputs": [output_of(value)], "pass": "forward",
+                        "attrs": {"constant": True}})
+            self._values[node] = self._memory(name, 0, value)
         elif kind in ("parameter", "buffer"):
             if name not in self._layers:
                 self._add_variable(name, value, {} if kind == "parameter" else {"buffer": True})
@@ -159,8 +166,9 @@ class GraphWriter:
         layer = self._layer_of(node)
         if layer is None:
             self._without_module[kind] = self._without_module.get(kind, 0) + 1
-            layer = next((self._layers[name.partition(":")[0]] for name in inputs
-                          if self._layers.get(name.partition(":")[0])), "")
+            # A sum of gradients belongs where the last of them was made, which is the first in the forward pass.
+            makers = [name.partition(":")[0] for name in inputs]
+            layer = self._layers[max(makers, key=self._position.__getitem__)] if makers else ""
         is_backward = node.meta.get("partitioner_tag") == "is_backward"
         name = f"{layer}/{node.name}" if layer else node.name
         op: dict[str, Any] = {"name": name, "kind": kind, "inputs": inputs, "outputs": [], "attrs": attrs,
@@ -243,6 +251,7 @@ class GraphWriter:
 
     def _emit(self, op: dict[str, Any]) -> None:
         self._layers[op["name"]] = op.get("layer", "")
+        self._position[op["name"]] = len(self._ops)
         if op["kind"] not in ("variable", "input"):
             self._passes[op["name"]] = op["pass"]
         self._ops.append(op)
@@ -332,6 +341,7 @@ def module_path(stack: dict[str, tuple[str, Any]]) -> str | None:
     return _capture.strip(path)
 
 
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -340,7 +350,7 @@ def source_line(node: torch.fx.Node) -> str:
     trace = node.meta.get("stack_trace") or node.meta.get("fwd_stack_trace") or ""
     frames = _FRAME.findall(trace)
     for file, line in reversed(frames):
-        if "/torch/" not in file and not file.startswith("<") and not file.endswith("emplace/torch/_capture.py"):
+        if not file.startswith((_TORCH, "<")) and not file.endswith("emplace/torch/_capture.py"):
             return f"{os.path.basename(os.path.dirname(file))}/{os.path.basename(file)}:{line}"
     return ""
 

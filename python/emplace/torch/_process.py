@@ -25,7 +25,7 @@ def call(function: Callable[[], Any], what: str, seconds: float, memory_gib: flo
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _run(function, writing)
+        _run(function, what, writing)
     os.close(writing)
     try:
         data = _read(reading, child, what, seconds, memory_gib)
@@ -46,22 +46,24 @@ def call(function: Callable[[], Any], what: str, seconds: float, memory_gib: flo
     return result
 
 
-def _run(function: Callable[[], Any], writing: int) -> None:
-    """The child's life. It ends here, without the parent's handlers at exit."""
-    status = 1
+def _run(function: Callable[[], Any], what: str, writing: int) -> None:
+    """The child's life. It ends here, without the parent's handlers at exit, and what PyTorch prints is not shown."""
     try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(silence, stream)
         try:
             result: tuple[Any, str | None] = (function(), None)
         except InputError as error:
             result = (None, str(error))
+        except Exception as error:
+            lines = str(error).splitlines() or [""]
+            result = (None, f"{what}: {type(error).__name__}: {lines[0]}")
         with os.fdopen(writing, "wb") as pipe:
             pickle.dump(result, pipe)
-        status = 0
-    except BaseException as error:  # what nobody expected is for the reader of standard error
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        os._exit(0)
     finally:
-        sys.stderr.flush()
-        os._exit(status)
+        os._exit(1)
 
 
 def _read(reading: int, child: int, what: str, seconds: float, memory_gib: float) -> bytes:

@@ -91,6 +91,11 @@ TEST(TorchScriptRecorderTest, AFileThatIsNoModuleIsAnError) {
               StartsWith(source + ": is not a TorchScript module ("));
 }
 
+TEST(TorchScriptRecorderTest, AModuleOfALaterPyTorchNamesTheOperatorThatIsMissing) {
+  EXPECT_THAT(ErrorOf([] { Recorded("later", {"2x4"}); }),
+              StartsWith(ModuleFile("later") + ": is not a TorchScript module (Unknown builtin op: aten::negg"));
+}
+
 TEST(TorchScriptRecorderTest, WhatTheModuleRefusesIsSaidInOneLine) {
   EXPECT_EQ(
       ErrorOf([] { Recorded("aliases", {"1x1x5x5"}); }),

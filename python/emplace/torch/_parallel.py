@@ -1,0 +1,126 @@
+"""A model made parallel as a plan says, with PyTorch's own means, in a process of a process group."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from emplace import InputError
+from emplace.torch._stages import Flat, split
+
+Loss = Callable[[Any], torch.Tensor]
+
+
+def mesh_of(plan: Mapping[str, Any]) -> DeviceMesh:
+    """Dimensions pp, dp and tp; ranks of tp are next to each other."""
+    return init_device_mesh("cpu", (plan["pp"], plan["dp"], plan["tp"]), mesh_dim_names=("pp", "dp", "tp"))
+
+
+def shard(model: nn.Module, plan: Mapping[str, Any], described: Mapping[str, Any], mesh: DeviceMesh) -> nn.Module:
+    """Tensor parallelism, then data parallelism. described: what `--to fsdp` writes."""
+    if plan["tp"] > 1:
+        _tensor_parallel(model, described["parallelize_plan"], mesh["tp"])
+    if plan["dp"] > 1 and plan["zero"] >= 2:
+        from torch.distributed.fsdp import fully_shard
+
+        for path in described["fully_shard"]:
+            fully_shard(model.get_submodule(path), mesh=mesh["dp"], reshard_after_forward=described["reshard_after_forward"])
+    elif plan["dp"] > 1:
+        return nn.parallel.DistributedDataParallel(model, process_group=mesh["dp"].get_group())
+    return model
+
+
+def _tensor_parallel(model: nn.Module, styles: Mapping[str, str], mesh: DeviceMesh) -> None:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    if not styles:
+        raise InputError("plan: tp: no linear modules in numbered blocks can be divided (tp 1)")
+    known = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
+    parallelize_module(model, mesh, {path: known[style]() for path, style in styles.items()})
+
+
+def local_shard(model: nn.Module, styles: Mapping[str, str], ranks: int) -> None:
+    """Replaces the linear modules by the part of one of `ranks` tensor parallel ranks, with the collectives between."""
+    for path, style in styles.items():
+        linear = model.get_submodule(path)
+        if not isinstance(linear, nn.Linear):
+            raise InputError(f"plan: tp: {path} is of class {type(linear).__name__} (Linear)")
+        divided = linear.out_features if style == "colwise" else linear.in_features
+        if divided % ranks != 0:
+            raise InputError(f"plan: tp: {path} has {divided} features (a multiple of {ranks})")
+        size = (linear.in_features, divided // ranks) if style == "colwise" else (divided // ranks, linear.out_features)
+        part = nn.Linear(*size, bias=linear.bias is not None, dtype=linear.weight.dtype, device=linear.weight.device)
+        model.set_submodule(path, _Columns(part) if style == "colwise" else _Rows(part))
+
+
+class _Columns(nn.Module):
+    """Its input is whole on every rank: the gradients of all ranks' parts are added."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = linear.weight, linear.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(torch.ops.emplace.reduce_gradient(x), self.weight, self.bias)
+
+
+class _Rows(_Columns):
+    """Its output is the sum of all ranks' parts."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.emplace.all_reduce(nn.functional.linear(x, self.weight)) + (0 if self.bias is None else self.bias)
+
+
+@torch.library.custom_op("emplace::all_reduce", mutates_args=())
+def all_reduce(x: torch.Tensor) -> torch.Tensor:
+    """The sum over the ranks of a tensor parallel group."""
+    x = x.clone()
+    if dist.is_initialized():
+        dist.all_reduce(x)
+    return x
+
+
+@torch.library.custom_op("emplace::reduce_gradient", mutates_args=())
+def reduce_gradient(x: torch.Tensor) -> torch.Tensor:
+    """Its input; its gradient is the sum over the ranks."""
+    return x.clone()
+
+
+all_reduce.register_fake(torch.empty_like)
+reduce_gradient.register_fake(torch.empty_like)
+all_reduce.register_autograd(lambda ctx, gradient: gradient)
+reduce_gradient.register_autograd(lambda ctx, gradient: torch.ops.emplace.all_reduce(gradient))
+
+
+def pipeline_step(model: nn.Module, plan: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], loss: Loss,
+                  mesh: DeviceMesh) -> tuple[nn.Module, Callable[[], float | None]]:
+    """The rank's part of a model, and a function that runs a step of all micro-batches and returns the mean loss on the
+    last stage's rank. args, kwargs: of one micro-batch."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    schedules = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
+    if plan["schedule"] not in schedules or plan["vpp"] > 1:
+        raise InputError(f"plan: schedule: is {plan['schedule']!r}, which is not run here ({', '.join(schedules)})")
+    flat = Flat(model, args, kwargs)
+    rank = mesh["pp"].get_local_rank()
+    part = split(flat, plan["stages"])[rank]
+    stage = PipelineStage(part, rank, plan["pp"], torch.device("cpu"), group=mesh["pp"].get_group())
+    count = plan["grad_accumulation"]
+    losses: list[torch.Tensor] = []
+    schedule = schedules[plan["schedule"]](stage, count, loss_fn=lambda output, _: loss(flat.whole(output)))
+    batch = tuple(torch.cat([each] * count) for each in flat.inputs)
+    target = torch.zeros(count)
+
+    def step() -> float | None:
+        losses.clear()
+        if rank == 0:
+            schedule.step(*batch)
+        else:
+            schedule.step(target=target, losses=losses)
+        return torch.stack([each.detach() for each in losses]).mean().item() if losses else None
+
+    return part, step

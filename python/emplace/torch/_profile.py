@@ -1,0 +1,126 @@
+"""Op times of a captured graph on this machine."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import json
+import os
+import platform
+import statistics
+import time
+from typing import Any
+
+import torch
+
+import emplace
+from emplace import InputError
+from emplace.torch._runner import GraphRunner
+
+KINDS = {"cpu": "this-cpu", "cuda": "this-gpu"}
+
+
+def measure(graph: emplace.Graph, device: str, repeats: int, seed: int) -> dict[str, Any]:
+    """profile.json as a dictionary: the times of each op, run in the order of the step on tensors of its own shapes.
+
+    On CPUs an op's time is that of its call. On GPUs it is that of its kernels, from PyTorch's profiler, and `host_us` that
+    of the call.
+    """
+    runner = GraphRunner(graph, device, seed)
+    data = runner.data()
+    samples = _on_gpu(runner, data, repeats) if runner.device.type == "cuda" else _on_cpu(runner, data, repeats)
+    kind = KINDS[runner.device.type]
+    signatures = dict(zip(graph.op_names, graph._graph.signatures))
+    by_signature: dict[str, list[tuple[float, float]]] = {}
+    for call, times in zip(runner.calls, samples):
+        by_signature.setdefault(signatures[call.name], []).extend(times)
+    ops = []
+    for signature, times in by_signature.items():
+        device_us = sorted(each for each, _ in times)
+        row = {"signature": signature, "device": kind, "samples": len(times), "median_us": statistics.median(device_us),
+               "mean_us": _trimmed_mean(device_us), "p10_us": device_us[len(device_us) // 10],
+               "p90_us": device_us[-1 - len(device_us) // 10]}
+        if runner.device.type == "cuda":
+            host_us = statistics.median(host for _, host in times)
+            row |= {"host_us": host_us, "device_us": row["median_us"]}
+        ops.append(row)
+    # What is held to the end of the step takes no time.
+    held = {signatures[name] for name, each in zip(graph.op_names, graph.op_kinds) if each == "aten::detach"}
+    ops += [{"signature": signature, "device": kind, "median_us": 0} for signature in sorted(held)]
+    host = {"cpu": _cpu_name(), "torch": torch.__version__, "threads": str(torch.get_num_threads())}
+    if runner.device.type == "cuda":
+        host["gpu"] = torch.cuda.get_device_name(runner.device)
+    return {"schema": "emplace.profile", "version": 1,
+            "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "host": host,
+            "devices": [{"kind": kind, "backend": "torch.profiler" if runner.device.type == "cuda" else "clock"}],
+            "ops": ops}
+
+
+def write(measured: dict[str, Any], path: str) -> None:
+    """The file appears whole or not at all."""
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(measured, file, indent=1)
+        os.replace(part, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def _on_cpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[float, float]]]:
+    samples: list[list[tuple[float, float]]] = [[] for _ in runner.calls]
+
+    def timed(i: int, call: Any) -> None:
+        begin = time.perf_counter_ns()
+        call()
+        micros = (time.perf_counter_ns() - begin) / 1e3
+        samples[i].append((micros, micros))
+
+    with torch.no_grad():
+        runner.run(data)  # the first run fills caches and allocates
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(repeats):
+                runner.run(data, timed)
+        finally:
+            gc.enable()
+    return samples
+
+
+def _on_gpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[float, float]]]:
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    def named(i: int, call: Any) -> None:
+        with record_function(f"emplace_op_{i}"):
+            call()
+
+    samples: list[list[tuple[float, float]]] = [[] for _ in runner.calls]
+    with torch.no_grad():
+        runner.run(data)
+        for _ in range(repeats):
+            torch.cuda.synchronize()
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
+                runner.run(data, named)
+                torch.cuda.synchronize()
+            for event in trace.events():
+                if event.name.startswith("emplace_op_") and event.device_type == torch.autograd.DeviceType.CPU:
+                    samples[int(event.name[11:])].append((float(event.device_time_total), float(event.cpu_time_total)))
+    return samples
+
+
+def _trimmed_mean(ordered: list[float]) -> float:
+    """Without a tenth of the samples at either end."""
+    cut = len(ordered) // 10
+    return statistics.fmean(ordered[cut:len(ordered) - cut])
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine() or os.uname().machine

@@ -1,0 +1,130 @@
+"""A model cut into the stages of a plan, each a module that gives its values to the next."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import torch
+from torch import fx, nn
+from torch.utils import _pytree as pytree
+
+from emplace import InputError
+from emplace.torch import _capture, _graph
+
+
+class _Structure:
+    """How an output is put together from its tensors. Copies of a module share it."""
+    spec: Any = None
+    leaves: list[Any] = []  # None in place of the tensors
+
+    def __deepcopy__(self, memo: Any) -> _Structure:
+        return self
+
+
+class Flat(nn.Module):
+    """Takes the tensors of a call's arguments and returns those of its output, each one after the other, since stages
+    exchange nothing else. `whole` puts the output together again."""
+
+    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self.model = model
+        self._given, self._call = pytree.tree_flatten((args, kwargs))
+        self._output = _Structure()
+        self.inputs = tuple(leaf for leaf in self._given if isinstance(leaf, torch.Tensor))
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        next_tensor = iter(tensors)
+        args, kwargs = pytree.tree_unflatten(
+            [next(next_tensor) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._given], self._call)
+        leaves, self._output.spec = pytree.tree_flatten(self.model(*args, **kwargs))
+        self._output.leaves = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        results = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        return results if len(results) > 1 else results[0]
+
+    def whole(self, tensors: Any) -> Any:
+        given = iter(tensors if isinstance(tensors, (list, tuple)) else [tensors])
+        return pytree.tree_unflatten([next(given) if leaf is None else leaf[0] for leaf in self._output.leaves],
+                                     self._output.spec)
+
+
+def split(flat: Flat, stages: list[list[str]]) -> list[fx.GraphModule]:
+    """The stages of a model, with its own parameters. Stage 0 takes the model's inputs, and each other one what the stage
+    before gives it, also what only a later one reads. What depends on nothing but buffers is computed in each stage that
+    reads it.
+
+    stages: paths of modules. Raises InputError where PyTorch cannot capture the model, and where stages take turns.
+    """
+    try:
+        exported = torch.export.export(flat, flat.inputs, strict=False).module(check_guards=False)
+    except Exception as error:
+        raise InputError(f"model: PyTorch cannot capture it: {_capture.reason(error)}") from error
+    stage_of = {path: index for index, paths in enumerate(stages) for path in paths}
+    nodes = [node for node in exported.graph.nodes if node.op in ("call_function", "get_attr", "placeholder")]
+    output = next(node for node in exported.graph.nodes if node.op == "output")
+    parameters = dict(exported.named_parameters())
+    constant: set[fx.Node] = set()
+    place: dict[fx.Node, int] = {}
+    for node in nodes:
+        if node.op == "get_attr" and node.target not in parameters:
+            constant.add(node)
+        elif node.op == "call_function" and all(each in constant for each in node.all_input_nodes):
+            constant.add(node)
+        elif node.op == "placeholder":
+            place[node] = 0
+    for node in nodes:
+        if node in constant or node in place or node.op == "get_attr":
+            continue
+        earliest = max((place[each] for each in node.all_input_nodes if each in place), default=0)
+        wanted = _stage_of_node(node, stage_of)
+        if wanted is not None and wanted < earliest:
+            raise InputError(f"plan: stages: {_graph.module_path(node.meta['nn_module_stack'])} is in stage {wanted} and reads a "
+                             f"value of stage {earliest} (stages in the order of the model)")
+        place[node] = earliest if wanted is None else wanted
+    last = len(stages) - 1
+    needed_until = {node: max([place[user] for user in node.users if user in place] + [stage]) for node, stage in place.items()}
+    for node in output.all_input_nodes:
+        needed_until[node] = last
+    given: list[fx.Node] = [node for node in nodes if node.op == "placeholder"]
+    modules = []
+    for stage in range(len(stages)):
+        own = [node for node in nodes if place.get(node) == stage and node.op == "call_function"]
+        if stage == last:
+            results = output.args[0]
+        else:
+            results = tuple(node for node in place if place[node] <= stage < needed_until[node] and _is_tensor(node))
+        modules.append(_stage(exported, given, own, constant, results))
+        given = list(results) if stage < last else []
+    return modules
+
+
+def _stage_of_node(node: fx.Node, stage_of: Mapping[str, int]) -> int | None:
+    """That of the longest path that the node's module is below; None for own calls of modules that are divided."""
+    stack = node.meta.get("nn_module_stack")
+    path = _graph.module_path(stack) if stack else None
+    while path:
+        if path in stage_of:
+            return stage_of[path]
+        path = path.rpartition(".")[0]
+    return stage_of.get("")
+
+
+def _is_tensor(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _stage(exported: fx.GraphModule, given: list[fx.Node], own: list[fx.Node], constant: set[fx.Node],
+           results: Any) -> fx.GraphModule:
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {node: graph.placeholder(f"input_{i}") for i, node in enumerate(given)}
+
+    def copy(node: fx.Node) -> fx.Node:
+        if node not in copies:  # constants and weights, where they are first read
+            for each in node.all_input_nodes:
+                copy(each)
+            copies[node] = graph.node_copy(node, lambda each: copies[each])
+        return copies[node]
+
+    for node in own:
+        copy(node)
+    graph.output(fx.node.map_arg(results, copy))
+    return fx.GraphModule(exported, graph)

@@ -1,0 +1,313 @@
+"""Runs a plan on processes of this machine and sets the measured step beside the simulated one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import resource
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils import _pytree as pytree
+
+import emplace
+from emplace import InputError
+from emplace.torch import _capture, _parallel, _profile, _workers
+
+Loss = Callable[[Any], torch.Tensor]
+_BUCKET_BYTES = 25 << 20  # of DistributedDataParallel
+_SIZES = (1 << 12, 1 << 16, 1 << 19, 1 << 22, 1 << 24)  # of messages that are timed, in bytes
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A plan's step, measured and simulated.
+
+    measured_ms, simulated_ms: of a step, in the median. steps_ms: of each measured step. losses: of each step, warm-up
+    included. measured_peak_bytes: by how much each process grew. simulated_peak_bytes: of each device.
+    """
+    plan: dict[str, Any]
+    measured_ms: float
+    simulated_ms: float
+    steps_ms: list[float] = field(repr=False)
+    losses: list[float] = field(repr=False)
+    measured_peak_bytes: list[int]
+    simulated_peak_bytes: list[int]
+
+    @property
+    def error_percent(self) -> float:
+        """By how much the simulated step is longer than the measured one."""
+        return 100 * (self.simulated_ms / self.measured_ms - 1)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is run: a model, one micro-batch of its arguments, a loss of its output and an optimizer's name."""
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    loss: Loss
+    optimizer: str
+
+
+def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
+    made = {"sgd": lambda: torch.optim.SGD(parameters, lr=1e-3),
+            "momentum": lambda: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9),
+            "adam": lambda: torch.optim.Adam(parameters, lr=1e-3),
+            "adamw": lambda: torch.optim.AdamW(parameters, lr=1e-3),
+            "adafactor": lambda: torch.optim.Adafactor(parameters)}
+    return made[name]()
+
+
+# ---- Measuring
+
+def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
+             threads: Sequence[int] | None, seconds: float) -> list[dict[str, Any]]:
+    """Runs the plan for real. What each process saw: times, losses, growth."""
+
+    def work(rank: int) -> dict[str, Any]:
+        mesh = _parallel.mesh_of(plan)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        if plan["pp"] > 1:
+            part, run_step = _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh)
+        else:
+            part, run_step = _plain_step(step, plan, described, mesh)
+        optimizer = optimizer_of(step.optimizer, part.parameters())
+        times, losses = [], []
+        for _ in range(warm_up + steps):
+            dist.barrier()
+            begin = time.perf_counter()
+            optimizer.zero_grad()
+            loss = run_step()
+            if plan["pp"] > 1 and plan["dp"] > 1:
+                _average_gradients(part, mesh["dp"].get_group())
+            optimizer.step()
+            dist.barrier()
+            times.append((time.perf_counter() - begin) * 1e3)
+            losses.append(loss)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        return {"times": times[warm_up:], "losses": losses, "grown": grown * 1024}
+
+    return _workers.run(work, plan["dp"] * plan["tp"] * plan["pp"], seconds, threads)
+
+
+def _plain_step(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any],
+                mesh: Any) -> tuple[nn.Module, Callable[[], float]]:
+    model = _parallel.shard(step.model, plan, described, mesh)
+    count = plan["grad_accumulation"]
+
+    def run_step() -> float:
+        total = 0.0
+        for _ in range(count):
+            loss = step.loss(model(*step.args, **step.kwargs))
+            (loss / count).backward()
+            total += loss.item() / count
+        return total
+
+    return model, run_step
+
+
+def _average_gradients(part: nn.Module, group: Any) -> None:
+    for parameter in part.parameters():
+        if parameter.grad is not None:
+            dist.all_reduce(parameter.grad, group=group)
+            parameter.grad /= dist.get_world_size(group)
+
+
+# ---- Costs of this machine
+
+@dataclass(frozen=True)
+class Line:
+    """A time that grows with the bytes: microseconds, and microseconds for each byte."""
+    micros: float
+    micros_per_byte: float
+
+    def __call__(self, size: float) -> float:
+        return self.micros + size * self.micros_per_byte
+
+    @classmethod
+    def fit(cls, sizes: Sequence[int], micros: Sequence[float]) -> Line:
+        """Least squares of relative errors."""
+        weights = [1 / each for each in micros]
+        rows = np.array([[weight, size * weight] for size, weight in zip(sizes, weights)])
+        (a, b), *_ = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)
+        return cls(max(0.0, float(a)), max(0.0, float(b)))
+
+
+def measure_messages(processes: int, threads: Sequence[int] | None, seconds: float) -> dict[str, Line]:
+    """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory."""
+
+    def work(rank: int) -> dict[str, list[float]]:
+        times: dict[str, list[float]] = {}
+        for size in _SIZES:
+            whole = torch.zeros(max(processes, size // 4 // processes * processes))
+            part = torch.zeros(whole.numel() // processes)
+            calls: dict[str, Callable[[], Any]] = {"copy": lambda: torch.empty_like(whole).copy_(whole)}
+            if processes > 1:
+                calls |= {"all_reduce": lambda: dist.all_reduce(whole), "send": lambda: _ping_pong(whole, rank),
+                          "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
+                          "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole)}
+            for name, call in calls.items():
+                times.setdefault(name, []).append(_median_micros(call) / (2 if name == "send" else 1))
+        return times
+
+    ranks = _workers.run(work, processes, seconds, threads)
+    return {name: Line.fit(_SIZES, [statistics.fmean(rank[name][i] for rank in ranks) for i in range(len(_SIZES))])
+            for name in ranks[0]}
+
+
+def _ping_pong(tensor: torch.Tensor, rank: int) -> None:
+    for sender in (0, 1):
+        if rank == sender:
+            dist.send(tensor, 1 - sender)
+        elif rank == 1 - sender:
+            dist.recv(tensor, sender)
+
+
+def _median_micros(call: Callable[[], Any], repeats: int = 15) -> float:
+    times = []
+    for i in range(repeats + 2):
+        dist.barrier()
+        begin = time.perf_counter_ns()
+        call()
+        times.append((time.perf_counter_ns() - begin) / 1e3)
+    return statistics.median(times[2:])
+
+
+def measure_ops(graph: emplace.Graph, processes: int, repeats: int, threads: Sequence[int] | None,
+                seconds: float) -> list[dict[str, Any]]:
+    """The graph's profile in each of processes that measure at the same time, as they run at the same time."""
+    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1), processes, seconds, threads)
+
+
+# ---- Simulating
+
+def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], threads: Sequence[int] | None,
+             repeats: int, seconds: float) -> tuple[float, list[int]]:
+    """The step in ms and each device's peak in bytes, from op times and message times that are measured here."""
+    import emplace.torch as et
+
+    processes = plan["dp"] * plan["tp"] * plan["pp"]
+    messages = measure_messages(processes, threads, seconds)
+    model = step.model
+    if plan["tp"] > 1:
+        model = copy.deepcopy(model)
+        _parallel.local_shard(model, described["parallelize_plan"], plan["tp"])
+    graph = et.capture(model, step.args, step.kwargs, loss=step.loss, optimizer=step.optimizer, seconds=seconds)
+    profiles = measure_ops(graph, processes, repeats, threads, seconds)
+    _set_message_times(graph, profiles, messages)
+    if plan["pp"] > 1:
+        return _simulate_pipeline(graph, plan, profiles, messages)
+    simulator = _simulator(graph, profiles[:1], messages)
+    step_ns, peak = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
+    update_ms = _update_ms(graph, profiles[0])
+    once_ms = step_ns[0] / 1e6 - update_ms
+    share = plan["dp"] if plan["zero"] >= 2 else 1
+    exchange_ms = _exchange_ms(graph, plan, described, messages)
+    total = once_ms * plan["grad_accumulation"] + update_ms / share + exchange_ms
+    return total, [int(each) for each in peak[0]] * processes
+
+
+def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: list[dict[str, Any]],
+                       messages: Mapping[str, Line]) -> tuple[float, list[int]]:
+    import emplace.torch as et
+
+    ranks = plan["pp"]
+    stride = plan["dp"] * plan["tp"]
+    simulator = _simulator(graph, [profiles[rank * stride] for rank in range(ranks)], messages)
+    placement = et.placement_of(graph, simulator.cluster, plan["stages"])
+    report = simulator.report(placement, schedule=plan["schedule"], micro_batches=plan["grad_accumulation"])
+    total = report["step_time_us"] / 1e3
+    if plan["dp"] > 1:  # the gradients of the largest stage, at the end
+        sizes = [0] * ranks
+        for op, device, size in zip(graph.op_names, placement, _parameter_bytes(graph)):
+            sizes[int(device)] += size
+        total += messages["all_reduce"](max(sizes)) / 1e3
+    return total, [device["peak_bytes"] for device in report["devices"]]
+
+
+def _simulator(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> emplace.Simulator:
+    """Of one device for each profile. Devices have kinds of their own, since they may be unlike."""
+    merged = dict(profiles[0], devices=[], ops=[])
+    for i, profile in enumerate(profiles):
+        merged["devices"].append({"kind": f"process-{i}", "backend": "clock"})
+        merged["ops"] += [dict(op, device=f"process-{i}") for op in profile["ops"]]
+    link = messages.get("send", Line(0, 1e-4))
+    devices = [{"name": f"process:{i}", "kind": f"process-{i}", "copy_engine": False} for i in range(len(profiles))]
+    cluster = {"schema": "emplace.cluster", "version": 1, "name": "processes of this machine", "devices": devices,
+               "link": {"bandwidth_gb_per_s": min(1e6, 1e-3 / max(link.micros_per_byte, 1e-9)), "latency_us": link.micros}}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in (("profile.json", merged), ("cluster.yaml", cluster)):
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+                json.dump(content, file)
+        here = emplace.Cluster(f"{folder}/cluster.yaml")
+        return emplace.Simulator(graph, here, emplace.Costs(graph, here, profile=f"{folder}/profile.json"))
+
+
+def _set_message_times(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> None:
+    """Collectives within a step take what a message of their size takes; they were profiled on one process alone."""
+    signatures = graph._graph.signatures
+    times = {}
+    for signature, kind, op in zip(signatures, graph.op_kinds, range(graph.num_ops)):
+        if kind == "emplace::reduce_gradient":
+            times[signature] = 0.0
+        elif kind == "emplace::all_reduce":
+            times[signature] = messages["all_reduce"](_output_bytes(graph, op))
+    for profile in profiles:
+        for row in profile["ops"]:
+            if row["signature"] in times:
+                row["median_us"] = row["mean_us"] = row["p10_us"] = row["p90_us"] = times[row["signature"]]
+
+
+def _output_bytes(graph: emplace.Graph, op: int) -> int:
+    return int(graph.tensor_bytes[graph.tensor_producers == op].sum())
+
+
+def _parameter_bytes(graph: emplace.Graph) -> list[int]:
+    """Of each op: the bytes of the parameter that it holds, 0 for others."""
+    sizes = [0] * graph.num_ops
+    tied = graph.metadata["torch"]["state_dict"]
+    for tensor, producer in enumerate(graph.tensor_producers):
+        name = graph.op_names[producer]
+        if graph.op_kinds[producer] == "variable" and name in tied:
+            sizes[producer] = int(graph.tensor_bytes[tensor])
+    return sizes
+
+
+def _update_ms(graph: emplace.Graph, profile: Mapping[str, Any]) -> float:
+    times = {row["signature"]: row.get("mean_us", row["median_us"]) for row in profile["ops"]}
+    return sum(times[signature] for signature, kind in zip(graph._graph.signatures, graph.op_kinds)
+               if kind.startswith("aten::_fused_")) / 1e3
+
+
+def _exchange_ms(graph: emplace.Graph, plan: Mapping[str, Any], described: Mapping[str, Any],
+                 messages: Mapping[str, Line]) -> float:
+    """What data parallel ranks exchange in a step. Processes have one core each, so it does not overlap with ops."""
+    if plan["dp"] == 1:
+        return 0.0
+    by_unit: dict[str, int] = {}
+    units = [path for path in described.get("fully_shard", []) if path]
+    for name, size in zip(graph.op_names, _parameter_bytes(graph)):
+        if size:
+            unit = next((path for path in units if name.startswith(path + ".")), "")
+            by_unit[unit] = by_unit.get(unit, 0) + size
+    total = sum(by_unit.values())
+    if plan["zero"] < 2:  # buckets are filled, reduced and read
+        full, rest = divmod(total, _BUCKET_BYTES)
+        micros = full * messages["all_reduce"](_BUCKET_BYTES) + messages["all_reduce"](rest) + 2 * messages["copy"](total)
+        return micros / 1e3
+    # Weights are gathered and copied to where modules read them, again before the backward pass unless they are kept;
+    # gradients are copied together and scattered.
+    gathers = (2 if plan["zero"] == 3 else 1) * plan["grad_accumulation"]
+    micros = sum(gathers * (messages["all_gather"](size) + 2 * messages["copy"](size)) +
+                 plan["grad_accumulation"] * (messages["reduce_scatter"](size) + messages["copy"](size))
+                 for size in by_unit.values())
+    return micros / 1e3

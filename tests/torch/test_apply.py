@@ -1,0 +1,189 @@
+# environment: transformers
+"""Placements and plans, applied by the real libraries: Accelerate, torch.distributed.pipelining, FSDP2, tensor parallel."""
+
+import dataclasses
+import json
+import os
+import tempfile
+import unittest
+
+import torch
+import torch.nn.functional as F
+from accelerate import dispatch_model
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+import emplace
+import emplace.torch as et
+
+LAYERS = 4
+STAGES = [["model.embed_tokens", "model.rotary_emb", "model.layers.0", "model.layers.1"],
+          ["model.layers.2", "model.layers.3", "model.norm", "lm_head"]]
+
+
+def llama(**more):
+    torch.manual_seed(0)
+    config = LlamaConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=LAYERS, num_attention_heads=4,
+                         num_key_value_heads=2, vocab_size=100, **more)
+    return LlamaForCausalLM(config).train()
+
+
+def words(rows=2):
+    return torch.randint(0, 100, (rows, 16), generator=torch.Generator().manual_seed(3))
+
+
+def loss(output):
+    return F.cross_entropy(output.logits.flatten(0, 1).float(), words().flatten())
+
+
+def captured(model):
+    return et.capture(model, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, optimizer="adam")
+
+
+def placed(graph, stages, devices=2):
+    """The placement of these stages, as if a search had found it."""
+    cluster = emplace.Cluster("dgx-h100", gpus=devices)
+    found = emplace.place(graph, cluster=cluster, grouping="modules", evaluations=1, agent="single_device")
+    return dataclasses.replace(found, placement=et.placement_of(graph, cluster, stages))
+
+
+class AccelerateTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
+        cls.model = llama()
+        cls.graph = captured(cls.model)
+        cls.map = et.device_map(placed(cls.graph, STAGES))
+
+    def dispatch(self, device_map, make=llama):
+        """A forward pass on two devices of fake tensors, as Accelerate runs it."""
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+            model = make()
+            for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+                device = max((path for path in device_map if path == "" or name == path or name.startswith(path + ".")), key=len)
+                owner = model.get_submodule(name.rpartition(".")[0])
+                fake = torch.empty(tensor.shape, dtype=tensor.dtype, device=f"lazy:{device_map[device]}")
+                own = owner._parameters if name.rpartition(".")[2] in owner._parameters else owner._buffers
+                own[name.rpartition(".")[2]] = torch.nn.Parameter(fake) if own is owner._parameters else fake
+            named = {path: f"lazy:{device}" for path, device in device_map.items()}
+            dispatch_model(model, named, main_device="lazy:0", force_hooks=True)
+            return model(input_ids=torch.zeros(2, 16, dtype=torch.long, device="lazy:0"), use_cache=False).logits
+
+    def test_every_tensor_of_the_model_is_covered_by_one_path(self):
+        for name in self.model.state_dict():
+            self.assertTrue(any(name == path or name.startswith(path + ".") for path in self.map), name)
+        self.assertEqual(set(self.map.values()), {0, 1})
+
+    def test_cpu_and_disk_run_with_equal_outputs(self):
+        device_map = {path: "disk" if device else "cpu" for path, device in self.map.items()}
+        with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+            expected = self.model(input_ids=words(), use_cache=False).logits
+            model = dispatch_model(llama(), device_map, main_device="cpu", offload_dir=folder, force_hooks=True)
+            self.assertTrue(torch.equal(model(input_ids=words(), use_cache=False).logits, expected))
+
+    def test_the_map_comes_back_to_the_same_placement(self):
+        found = placed(self.graph, STAGES)
+        for artefact in (et.device_map(found), et.stages(found), et.split_spec(found), et.plan(found)):
+            again = et.placement_of(self.graph, found.simulator.cluster, artefact)
+            self.assertTrue((again == found.placement).all(), artefact)
+
+    def test_searches_with_modules_give_maps_that_accelerate_runs_on_two_devices(self):
+        found = emplace.place(self.graph, cluster=emplace.Cluster("dgx-h100", gpus=2), grouping="modules", agent="random",
+                              evaluations=20)
+        device_map = et.device_map(found)
+        self.assertEqual(self.dispatch(device_map).shape, (2, 16, 100))
+
+    def test_a_map_that_divides_a_block_is_refused_as_accelerate_fails_with_it(self):
+        divided = dict(self.map, **{"model.layers.1.mlp": 1})
+        with self.assertRaises(Exception):
+            self.dispatch(divided)
+        cluster = emplace.Cluster("dgx-h100", gpus=2)
+        with self.assertRaisesRegex(emplace.InputError, "have to be on one device"):
+            found = placed(self.graph, STAGES)
+            ops = [i for i, layer in enumerate(self.graph.op_layers) if layer.startswith("model.layers.1.mlp")]
+            found.placement[ops] = found.placement[self.graph.find_op("lm_head.weight")]
+            et.placement_of(self.graph, cluster, divided)
+            et.device_map(found)
+
+    def test_tied_weights_stay_together(self):
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=3, n_head=2, vocab_size=100, n_positions=16)).train()
+        graph = captured(model)
+        cluster = emplace.Cluster("dgx-h100", gpus=2)
+        for seed in range(5):
+            found = emplace.place(graph, cluster=cluster, grouping="modules", agent="random", evaluations=3, seed=seed)
+            device_map = et.device_map(found)
+            device = {name: device_map[max((path for path in device_map
+                                            if path == "" or name == path or name.startswith(path + ".")), key=len)]
+                      for name in model.state_dict()}
+            self.assertEqual(device["lm_head.weight"], device["transformer.wte.weight"])
+
+
+class ProcessesTest(unittest.TestCase):
+    """Plans that run on gloo: the losses of three steps are those of the model on one process."""
+
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
+        cls.model = llama()
+        cls.graph = captured(cls.model)
+        cls.expected = cls.losses({})
+
+    @classmethod
+    def losses(cls, plan):
+        from emplace.torch import _capture, _validate
+        chosen = et._checked_plan({"schema": "emplace.plan", "version": 1, **plan})
+        step = _validate.Step(cls.model, (), {"input_ids": words(), "use_cache": False}, loss, "sgd")
+        text = json.dumps(dict(chosen, pp=1, stages=[]))
+        described = json.loads(emplace._core.framework_text("fsdp", cls.graph._graph, None, None, text))
+        ranks = _validate.run_plan(step, chosen, described, 2, 1, None, 120)
+        return next(rank["losses"] for rank in reversed(ranks) if rank["losses"][0] is not None)
+
+    def check(self, **plan):
+        for mine, theirs in zip(self.losses(plan), self.expected, strict=True):
+            self.assertAlmostEqual(mine, theirs, delta=1e-6)
+
+    def test_pipelines_of_two_stages(self):
+        self.check(pp=2, grad_accumulation=4, schedule="1f1b", stages=STAGES)
+        self.check(pp=2, grad_accumulation=4, schedule="gpipe", stages=STAGES)
+
+    def test_a_pipeline_of_four_stages(self):
+        stages = [["model.embed_tokens", "model.rotary_emb", "model.layers.0"], ["model.layers.1"], ["model.layers.2"],
+                  ["model.layers.3", "model.norm", "lm_head"]]
+        self.check(pp=4, grad_accumulation=4, schedule="1f1b", stages=stages)
+
+    def test_data_parallel_and_fsdp(self):
+        self.check(dp=2)
+        self.check(dp=2, zero=2)
+        self.check(dp=2, zero=3)
+
+    def test_tensor_parallel_and_its_mixture_with_fsdp(self):
+        self.check(tp=2)
+        self.check(tp=2, dp=2, zero=3)
+
+    def test_a_pipeline_of_replicas(self):
+        self.check(pp=2, dp=2, grad_accumulation=2, stages=STAGES)
+
+    def test_plans_that_cannot_be_run_are_refused(self):
+        base = {"schema": "emplace.plan", "version": 1}
+        for wrong, expected in (({"cp": 2}, "plan: cp: is 2"), ({"dp": 2, "zero": 1}, "plan: zero: is 1"),
+                                ({"pp": 2, "tp": 2, "stages": STAGES}, "plan: pp: "), ({"pp": 0}, "plan: pp: is 0"),
+                                ({"ppp": 2}, "plan: ppp: ")):
+            with self.assertRaisesRegex(emplace.InputError, expected):
+                et.validate(self.model, {**base, **wrong}, kwargs={"input_ids": words(), "use_cache": False}, loss=loss)
+        with self.assertRaisesRegex(emplace.InputError, "processes: is 3, but the plan has 2"):
+            et.validate(self.model, {**base, "dp": 2}, processes=3, loss=loss)
+
+    def test_validate_sets_the_measured_step_beside_the_simulated_one(self):
+        plan = {"schema": "emplace.plan", "version": 1, "pp": 2, "grad_accumulation": 2, "stages": STAGES}
+        result = et.validate(self.model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, processes=2,
+                             steps=3, warm_up=1)
+        self.assertEqual(len(result.steps_ms), 3)
+        self.assertEqual(len(result.losses), 4)
+        self.assertGreater(result.simulated_ms, 0)
+        self.assertEqual(len(result.simulated_peak_bytes), 2)
+        self.assertAlmostEqual(result.losses[0], self.expected[0], delta=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()

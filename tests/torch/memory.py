@@ -80,6 +80,10 @@ def tracked_peak(model, args, kwargs, optimizer):
         return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
 
 
+def ops(graph):
+    return json.loads(graph.to_json())["ops"]
+
+
 def simulated_peak(graph):
     """Bytes, with the whole graph on one device. Times do not matter, so that each op has the same."""
     document = json.loads(graph.to_json())

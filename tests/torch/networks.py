@@ -458,12 +458,12 @@ def mlp_checkpointed():
         torch.randn(4096, 64), torch.randint(CLASSES, (4096,))), {}, "adam"
 
 
-def llama_checkpointed():
-    return llama(checkpointing=True, vocabulary=500, num_hidden_layers=6, batch=8)
+def llama_checkpointed(**options):
+    return llama(**({"checkpointing": True, "vocabulary": 500, "num_hidden_layers": 6, "batch": 8} | options))
 
 
-def gpt2_checkpointed():
-    return gpt2(checkpointing=True, vocabulary=500, n_layer=6, batch=8)
+def gpt2_checkpointed(**options):
+    return gpt2(**({"checkpointing": True, "vocabulary": 500, "n_layer": 6, "batch": 8} | options))
 
 
 class Autocast(nn.Module):

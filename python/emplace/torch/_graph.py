@@ -18,6 +18,7 @@ from emplace.torch._capture import JointGraph
 
 DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.float16: "f16",
           torch.bfloat16: "bf16", torch.int32: "i32", torch.float32: "f32", torch.int64: "i64", torch.float64: "f64"}
+_SIZES = {name: dtype.itemsize for dtype, name in DTYPES.items()}
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2,
                    torch.channels_last_3d: 3}
 # Operators of no schema that says so: they hand on the memory of their first argument.
@@ -60,6 +61,7 @@ class GraphWriter:
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
         self._last_call = ""
+        self._functions: dict[str, Any] = {}  # the number of the function of the backward pass that an op belongs to
 
     def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
         for node in self._joint.graph.nodes:
@@ -72,6 +74,7 @@ class GraphWriter:
                     self._enter_checkpoint(_checkpoint_of(node))
                 self._add_call(node)
         self._add_updates(optimizer)
+        self._hold_what_functions_read()
         return self._ops
 
     @property
@@ -215,6 +218,8 @@ class GraphWriter:
         self._emit(op)
         self._keep(node, memories if isinstance(value, (list, tuple)) else memories[0])
         self._last_call = name
+        if is_backward and not self._is_recomputing:
+            self._functions[name] = node.meta.get("seq_nr")
         if is_backward:
             self._last_backward = name
 
@@ -275,6 +280,24 @@ class GraphWriter:
             if given["name"] not in read_last:  # the caller holds the arguments
                 self._emit({"name": f"{given['name']}/held", "kind": "aten::detach", "inputs": [f"{given['name']}:0"],
                             "pass": "backward", "layer": "", "colocate_with": given["name"], "control_inputs": after})
+
+    def _hold_what_functions_read(self) -> None:
+        """A function of the backward pass frees what it reads when it returns, not when its last op that needs it ends.
+        Until then it is temporary memory of the ops that follow."""
+        tensor_bytes = {f"{op['name']}:{i}": output_bytes(output)
+                        for op in self._ops for i, output in enumerate(op.get("outputs", []))}
+        last_reader = {name: op["name"] for op in self._ops for name in op.get("inputs", [])}
+        function = None
+        held = 0
+        for op in self._ops:
+            if self._functions.get(op["name"]) != function:
+                function = self._functions.get(op["name"])
+                held = 0
+            if function is None:
+                continue
+            if held:
+                op["temp_bytes"] = op.get("temp_bytes", 0) + held
+            held += sum(tensor_bytes[name] for name in set(op["inputs"]) if last_reader[name] == op["name"])
 
     # ---- Helpers
 
@@ -349,6 +372,10 @@ def output_of(value: torch.Tensor) -> dict[str, Any]:
     if dtype is not None:
         return {"dtype": dtype, "shape": shape}
     return {"bytes": math.prod(shape) * value.dtype.itemsize}
+
+
+def output_bytes(output: dict[str, Any]) -> int:
+    return output["bytes"] if "bytes" in output else math.prod(output["shape"]) * _SIZES[output["dtype"]]
 
 
 def kind_of(target: Any) -> str:

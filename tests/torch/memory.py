@@ -84,11 +84,19 @@ def ops(graph):
     return json.loads(graph.to_json())["ops"]
 
 
-def simulated_peak(graph):
-    """Bytes, with the whole graph on one device. Times do not matter, so that each op has the same."""
+def simulated_peak(graph, in_order=False):
+    """Bytes, with the whole graph on one device. Times do not matter, so that each op has the same.
+
+    in_order: as if captured with program_order=True.
+    """
     document = json.loads(graph.to_json())
-    for op in document["ops"]:
+    last = None
+    for op in document["ops"]:  # in the order in which they were captured
         op["time_us"] = 1
+        if in_order and op["kind"] not in ("variable", "input"):
+            if last and op["pass"] != "update":
+                op["control_inputs"] = [last]
+            last = op["name"]
     simulator = emplace.Simulator(emplace.Graph.from_json(json.dumps(document)), emplace.Cluster.from_yaml(CPU), "measured")
     _, peak = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
     return int(peak[0, 0])

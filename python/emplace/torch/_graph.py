@@ -53,6 +53,8 @@ class GraphWriter:
         self._recomputed: dict[str, dict[torch.fx.Node, Any]] = {}  # their values then, by checkpoint
         self._scope: dict[torch.fx.Node, Any] = {}  # those of the checkpoint that the node belongs to
         self._is_recomputing = False
+        self._begins_checkpoint = False  # the next op does
+        self._held = 0  # bytes while its backward pass runs
         self._layers: dict[str, str] = {}  # of each op
         self._position: dict[str, int] = {}
         self._passes: dict[str, str] = {}  # of each op that computes
@@ -135,6 +137,14 @@ class GraphWriter:
         for node in nodes:
             self._add_call(node)
         self._is_recomputing = False
+        self._begins_checkpoint = self._begins_checkpoint or bool(nodes)
+        if nodes or not mark:
+            self._held = sum(self._result_bytes(node) for node in nodes if _is_result(node)) if mark.endswith("all") else 0
+
+    def _result_bytes(self, node: torch.fx.Node) -> int:
+        """Of the second result of a checkpoint with its own backward pass, which holds it until that is over."""
+        memory = self._value_of(node)
+        return math.prod(memory.shape) * node.meta["val"].dtype.itemsize if isinstance(memory, _Memory) else 0
 
     def _value_of(self, node: torch.fx.Node) -> Any:
         return self._scope[node] if node in self._scope else self._values.get(node)
@@ -211,10 +221,13 @@ class GraphWriter:
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
-        if self._last_call and (self._program_order or not self._waits(inputs, is_backward)):
+        if self._last_call and (self._program_order or self._begins_checkpoint or not self._waits(inputs, is_backward)):
             op["control_inputs"] = [self._last_call]
+        self._begins_checkpoint = False
         if self._on_cpu:
             _on_cpu.adapt(op, node)
+        if self._held and _checkpoint_of(node):
+            op["temp_bytes"] = op.get("temp_bytes", 0) + self._held
         self._emit(op)
         self._keep(node, memories if isinstance(value, (list, tuple)) else memories[0])
         self._last_call = name
@@ -319,6 +332,11 @@ def _is_backward(node: torch.fx.Node) -> bool:
 
 def _checkpoint_of(node: torch.fx.Node) -> str:
     return (node.meta.get("custom") or {}).get(_capture.CHECKPOINT, "")
+
+
+def _is_result(node: torch.fx.Node) -> bool:
+    """Whether the forward pass reads a node of a checkpoint outside of it."""
+    return any(_checkpoint_of(user) != _checkpoint_of(node) and not _is_backward(user) for user in node.users)
 
 
 def _recomputed_nodes(graph: torch.fx.Graph) -> dict[str, list[torch.fx.Node]]:

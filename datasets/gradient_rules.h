@@ -117,11 +117,11 @@ struct GradientRule {
 //   sums with a number, casts            dy, cast
 //   expand                               `broadcast_grad`
 //   convolutions                         aten::convolution_backward, both gradients in one op
-//   attention                            its backward operator: three gradients of dy, q, k, v, output and row statistics
-//   grouped products                     a grouped product for each factor
-//   norms                                dx by `mul_grad`, of scale and offset by `bias_add_grad`
-//   flip, roll, repeat                   `slice_grad` where the result is smaller than the input, else `broadcast_grad`
-//   all others                           one op for all inputs, NAME_backward: it reads dy and what PyTorch saves
+//   attention                            its backward operator: three gradients of dy, q, k, v, output and row
+//   statistics grouped products                     a grouped product for each factor norms dx by `mul_grad`, of scale
+//   and offset by `bias_add_grad` flip, roll, repeat                   `slice_grad` where the result is smaller than
+//   the input, else `broadcast_grad` all others                           one op for all inputs, NAME_backward: it
+//   reads dy and what PyTorch saves
 //
 // Their costs are close to those of PyTorch's kernels: they read and write the same tensors. Their FLOP may differ.
 std::span<const GradientRule> AtenGradientRules();

@@ -44,7 +44,8 @@ class CapturedGraph(emplace.Graph):
 
 def capture(model: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None,
             loss: Callable[[Any], torch.Tensor] | None = None, optimizer: Any = None, *, name: str = "",
-            device: str = "gpu", seconds: float = 600, memory_gib: float = 16) -> CapturedGraph:
+            device: str = "gpu", program_order: bool = False,
+            seconds: float = 600, memory_gib: float = 16) -> CapturedGraph:
     """The training step of a model, as PyTorch itself would run it: forward, backward and optimizer.
 
     No op is run and no memory is needed but what the model already has; a model made under torch.device("meta") has
@@ -54,7 +55,9 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[
     by default the output's `loss`, the output itself if it is one number, or the sum of its float tensors. optimizer:
     "sgd", "momentum", "adam", "adamw", "adafactor", or an optimizer of torch.optim; None for no updates. name: of the
     graph, by default the model's class. device: "gpu" or "cpu", whose kernels the step calls; on a CPU attention with
-    dropout is several ops, and some kernels need more memory. seconds, memory_gib: limits of the capture.
+    dropout is several ops, and some kernels need more memory. program_order: each op waits for the one before, so that the memory
+    of one device is simulated in PyTorch's own order; without, branches can run at the same time. seconds, memory_gib:
+    limits of the capture.
 
     Raises InputError with PyTorch's reason if the model cannot be captured.
     """
@@ -71,19 +74,20 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[
     if device not in ("gpu", "cpu"):
         _check.refuse("device", device, "'gpu' or 'cpu'")
     title = _check.text("name", name) or type(model).__name__
-    text = _process.call(lambda: _captured_text(model, tuple(args), dict(kwargs or {}), loss, chosen, title, device == "cpu"),
+    text = _process.call(lambda: _captured_text(model, tuple(args), dict(kwargs or {}), loss, chosen, title, device == "cpu",
+                                               _check.flag("program_order", program_order)),
                          "capture", _check.number("seconds", seconds, 0), _check.number("memory_gib", memory_gib, 0))
     return CapturedGraph.from_json(text, f"graph of {title}")
 
 
 def _captured_text(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], loss: Any,
-                   optimizer: str | None, name: str, on_cpu: bool) -> str:
+                   optimizer: str | None, name: str, on_cpu: bool, program_order: bool) -> str:
     from emplace.torch import _capture, _graph
 
     parameters = sum(p.numel() for p in model.parameters())
     tied = _graph.tied_parameters(model)
     joint = _capture.joint_graph(model, args, kwargs, loss, on_cpu)
-    writer = _graph.GraphWriter(joint, model, on_cpu)
+    writer = _graph.GraphWriter(joint, model, on_cpu, program_order)
     ops = writer.ops(optimizer)
     keep_whole = sorted(set(getattr(model, "_no_split_modules", None) or []))
     modules = {path: type(module).__name__ for path, module in _capture.named_modules(model)}

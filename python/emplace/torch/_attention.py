@@ -28,7 +28,10 @@ def _(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Optiona
       is_causal: bool, scale: Optional[float]) -> tuple[torch.Tensor, torch.Tensor]:
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     heads = tuple(query.shape[-3:-2]) if query.dim() > 2 else ()
-    output = _rows_of_heads(query.new_empty((*batch, *heads, query.shape[-2], value.shape[-1])))
+    if OneOpAttention.is_on_cpu and query.shape[-1] == value.shape[-1]:  # as the queries lie
+        output = torch.empty_like(query)
+    else:
+        output = _rows_of_heads(query.new_empty((*batch, *heads, query.shape[-2], value.shape[-1])))
     return output, query.new_empty((*batch, *heads, query.shape[-2]), dtype=torch.float32)
 
 
@@ -49,7 +52,7 @@ def _(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: tor
 
 
 def _rows_of_heads(like: torch.Tensor) -> torch.Tensor:
-    """A new tensor as the kernels return it: in memory the heads of a row are next to each other."""
+    """A new tensor as the kernels of GPUs return it: in memory the heads of a row are next to each other."""
     if like.dim() < 3:
         return like.new_empty(like.shape)
     *batch, heads, rows, size = like.shape
@@ -75,21 +78,31 @@ attention.register_autograd(_gradients, setup_context=_save)
 class OneOpAttention(TorchFunctionMode):
     """Calls the custom operator wherever scaled_dot_product_attention is called, under any name.
 
-    on_cpu: not with dropout, for which CPUs have no kernel: then it is the ops that PyTorch decomposes it to.
+    on_cpu: not with dropout or a learned mask, for which CPUs have no kernel: then it is the ops that PyTorch decomposes
+    it to. Dropout of nothing is left out, as PyTorch does outside of captures.
     """
+
+    is_on_cpu = False  # for the description of the operator, which is one for all captures of a process
 
     def __init__(self, on_cpu: bool) -> None:
         super().__init__()
-        self._on_cpu = on_cpu
+        OneOpAttention.is_on_cpu = on_cpu
 
     def __torch_function__(self, function: Any, types: Any, args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if function in (torch.nn.functional.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention):
+            mask = kwargs.get("attn_mask", args[3] if len(args) > 3 else None)
             dropout = kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0)
-            if not (self._on_cpu and dropout):
+            if not (self.is_on_cpu and (dropout or (mask is not None and mask.requires_grad))):
                 return _call(*args, **kwargs)
+        elif function is torch.nn.functional.dropout and _drops_nothing(*args, **kwargs):
+            return args[0] if args else kwargs["input"]
         return function(*args, **kwargs)
+
+
+def _drops_nothing(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> bool:
+    return not training or p == 0
 
 
 def _call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from emplace import InputError
 from emplace.torch._attention import OneOpAttention
 
 STEP_PREFIX = "model"  # of every module's path within _Step
+CHECKPOINT = "emplace_checkpoint"  # name of the annotation of what torch.utils.checkpoint recomputes
 
 
 @dataclass
@@ -121,13 +123,49 @@ def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     errors = []
     for way, strict, unnoticed in (("export", False, True), ("export", False, False), ("export, strict", True, False)):
         try:
-            with _unnoticed(kwargs) if unnoticed else contextlib.nullcontext():
+            with _unnoticed(kwargs) if unnoticed else contextlib.nullcontext(), _marked_checkpoints():
                 return torch.export.export(step, args, kwargs, strict=strict).module(check_guards=False), way
         except InputError:
             raise
         except Exception as error:  # PyTorch raises what it likes
             errors.append(error)
     raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
+
+
+@contextlib.contextmanager
+def _marked_checkpoints() -> Iterator[None]:
+    """Annotates what runs under torch.utils.checkpoint with the number of the call, which an export loses. A number
+    after which all of the call is recomputed, not just what the backward pass needs, ends in "all"."""
+    from torch.fx import traceback
+    from torch.utils import checkpoint
+
+    count = itertools.count()
+
+    def annotate(mark: str) -> Any:
+        if not hasattr(traceback, "annotate"):
+            raise InputError("model: uses torch.utils.checkpoint, which needs PyTorch 2.9 to be captured")
+        return traceback.annotate({CHECKPOINT: mark})
+
+    def without_reentrant(function: Any, preserve_rng_state: bool, context_fn: Any, determinism_check: str, debug: bool,
+                          early_stop: bool, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if context_fn is not checkpoint.noop_context_fn:
+            raise InputError("model: uses selective checkpointing (context_fn), which cannot be captured")
+        with annotate(f"{next(count)}" if early_stop else f"{next(count)}all"):
+            yield
+
+    class Reentrant:
+        @staticmethod
+        def apply(function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+            with annotate(f"{next(count)}all"):
+                return function(*args)
+
+    own = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction
+    checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction = without_reentrant, Reentrant
+    try:
+        with traceback.preserve_node_meta():
+            yield
+    finally:
+        checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction = own
 
 
 @contextlib.contextmanager

@@ -41,11 +41,17 @@ class GraphWriter:
     """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
     shape, strides and offset in attr `input_views`."""
 
-    def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False) -> None:
+    def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False,
+                 program_order: bool = False) -> None:
         self._joint = joint
+        self._program_order = program_order
         self._on_cpu = on_cpu
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
+        self._again = _recomputed_nodes(joint.graph)  # by checkpoint, until they are recomputed
+        self._recomputed: dict[str, dict[torch.fx.Node, Any]] = {}  # their values then, by checkpoint
+        self._scope: dict[torch.fx.Node, Any] = {}  # those of the checkpoint that the node belongs to
+        self._is_recomputing = False
         self._layers: dict[str, str] = {}  # of each op
         self._position: dict[str, int] = {}
         self._passes: dict[str, str] = {}  # of each op that computes
@@ -62,6 +68,8 @@ class GraphWriter:
             elif node.op == "get_attr":
                 self._add_constant(node)
             elif node.op == "call_function":
+                if _is_backward(node):
+                    self._enter_checkpoint(_checkpoint_of(node))
                 self._add_call(node)
         self._add_updates(optimizer)
         return self._ops
@@ -116,19 +124,34 @@ class GraphWriter:
 
     # ---- Calls
 
+    def _enter_checkpoint(self, mark: str) -> None:
+        """The backward pass of a checkpoint begins with computing its values again."""
+        nodes = self._again.pop(mark, [])
+        self._scope = self._recomputed.setdefault(mark, {}) if mark else {}
+        self._is_recomputing = True
+        for node in nodes:
+            self._add_call(node)
+        self._is_recomputing = False
+
+    def _value_of(self, node: torch.fx.Node) -> Any:
+        return self._scope[node] if node in self._scope else self._values.get(node)
+
+    def _keep(self, node: torch.fx.Node, value: Any) -> None:
+        (self._scope if self._is_recomputing else self._values)[node] = value
+
     def _add_call(self, node: torch.fx.Node) -> None:
         if getattr(node.target, "__name__", "") == "getitem" and not isinstance(node.target, torch._ops.OpOverload):
-            of = self._values.get(node.args[0])
-            self._values[node] = of[node.args[1]] if isinstance(of, (list, tuple)) else None
+            of = self._value_of(node.args[0])
+            self._keep(node, of[node.args[1]] if isinstance(of, (list, tuple)) else None)
             return
         value = node.meta.get("val")
         tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         if not tensors:  # an assertion, or arithmetic on sizes
-            self._values[node] = None
+            self._keep(node, None)
             return
         source = self._viewed(node)
         if source is not None:
-            self._values[node] = [source] * len(value) if isinstance(value, (list, tuple)) else source
+            self._keep(node, [source] * len(value) if isinstance(value, (list, tuple)) else source)
             return
         self._emit_call(node, value)
 
@@ -144,7 +167,7 @@ class GraphWriter:
         if schema.name == "aten::_reshape_copy":
             return None
         first = node.args[0] if node.args else None
-        memory = self._values.get(first) if isinstance(first, torch.fx.Node) else None
+        memory = self._value_of(first) if isinstance(first, torch.fx.Node) else None
         return memory if isinstance(memory, _Memory) else None
 
     def _emit_call(self, node: torch.fx.Node, value: Any) -> None:
@@ -167,8 +190,11 @@ class GraphWriter:
             # A sum of gradients belongs where the last of them was made, which is the first in the forward pass.
             makers = [name.partition(":")[0] for name in inputs]
             layer = self._layers[max(makers, key=self._position.__getitem__)] if makers else ""
-        is_backward = node.meta.get("partitioner_tag") == "is_backward"
+        is_backward = self._is_recomputing or _is_backward(node)
         name = f"{layer}/{node.name}" if layer else node.name
+        if self._is_recomputing:
+            name += "/recomputed"
+            attrs["recomputed"] = True
         op: dict[str, Any] = {"name": name, "kind": kind, "inputs": inputs, "outputs": [], "attrs": attrs,
                               "pass": "backward" if is_backward else "forward", "layer": layer}
         flop = flop_of(node)
@@ -182,12 +208,12 @@ class GraphWriter:
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
-        if self._last_call and not self._waits(inputs, is_backward):
+        if self._last_call and (self._program_order or not self._waits(inputs, is_backward)):
             op["control_inputs"] = [self._last_call]
         if self._on_cpu:
             _on_cpu.adapt(op, node)
         self._emit(op)
-        self._values[node] = memories if isinstance(value, (list, tuple)) else memories[0]
+        self._keep(node, memories if isinstance(value, (list, tuple)) else memories[0])
         self._last_call = name
         if is_backward:
             self._last_backward = name
@@ -201,7 +227,7 @@ class GraphWriter:
     def _argument(self, arg: Any, inputs: list[str], views: list[Any]) -> Any:
         """An argument as attr `args` has it (docs/profiling.md); tensors are added to the inputs."""
         if isinstance(arg, torch.fx.Node):
-            memory = self._values.get(arg)
+            memory = self._value_of(arg)
             value = arg.meta.get("val")
             if isinstance(memory, _Memory) and isinstance(value, torch.Tensor):
                 inputs.append(f"{memory.op}:{memory.index}")
@@ -257,6 +283,31 @@ class GraphWriter:
     @staticmethod
     def _memory(op: str, index: int, value: torch.Tensor) -> _Memory:
         return _Memory(op, index, sizes(value.shape), sizes(value.stride()))
+
+
+def _is_backward(node: torch.fx.Node) -> bool:
+    return node.meta.get("partitioner_tag") == "is_backward"
+
+
+def _checkpoint_of(node: torch.fx.Node) -> str:
+    return (node.meta.get("custom") or {}).get(_capture.CHECKPOINT, "")
+
+
+def _recomputed_nodes(graph: torch.fx.Graph) -> dict[str, list[torch.fx.Node]]:
+    """What each checkpoint computes again: all up to the last value that its backward pass needs."""
+    nodes: dict[str, list[torch.fx.Node]] = {}
+    needed: dict[str, set[torch.fx.Node]] = {}
+    for node in graph.nodes:
+        mark = _checkpoint_of(node)
+        if mark and _is_backward(node):
+            needed.setdefault(mark, set()).update(node.all_input_nodes)
+        elif mark and node.op == "call_function":
+            nodes.setdefault(mark, []).append(node)
+    again = {}
+    for mark, found in nodes.items():
+        ends = [i + 1 for i, node in enumerate(found) if node in needed.get(mark, ())]
+        again[mark] = found if mark.endswith("all") else found[:max(ends, default=0)]
+    return again
 
 
 def tied_parameters(model: nn.Module) -> dict[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import resource
 import statistics
 import tempfile
@@ -16,11 +15,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils import _pytree as pytree
 
 import emplace
-from emplace import InputError
-from emplace.torch import _capture, _parallel, _profile, _workers
+from emplace.torch import _parallel, _profile, _workers
+from emplace.torch._workers import Processes
 
 Loss = Callable[[Any], torch.Tensor]
 _BUCKET_BYTES = 25 << 20  # of DistributedDataParallel
@@ -70,7 +68,7 @@ def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
 # ---- Measuring
 
 def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
-             threads: Sequence[int] | None, seconds: float) -> list[dict[str, Any]]:
+             processes: Processes) -> list[dict[str, Any]]:
     """Runs the plan for real. What each process saw: times, losses, growth."""
 
     def work(rank: int) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         return {"times": times[warm_up:], "losses": losses, "grown": grown * 1024}
 
-    return _workers.run(work, plan["dp"] * plan["tp"] * plan["pp"], seconds, threads)
+    return _workers.run(work, processes)
 
 
 def _plain_step(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any],
@@ -142,16 +140,17 @@ class Line:
         return cls(max(0.0, float(a)), max(0.0, float(b)))
 
 
-def measure_messages(processes: int, threads: Sequence[int] | None, seconds: float) -> dict[str, Line]:
+def measure_messages(processes: Processes) -> dict[str, Line]:
     """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory."""
 
     def work(rank: int) -> dict[str, list[float]]:
         times: dict[str, list[float]] = {}
         for size in _SIZES:
-            whole = torch.zeros(max(processes, size // 4 // processes * processes))
-            part = torch.zeros(whole.numel() // processes)
+            count = processes.count
+            whole = torch.zeros(max(count, size // 4 // count * count))
+            part = torch.zeros(whole.numel() // count)
             calls: dict[str, Callable[[], Any]] = {"copy": lambda: torch.empty_like(whole).copy_(whole)}
-            if processes > 1:
+            if count > 1:
                 calls |= {"all_reduce": lambda: dist.all_reduce(whole), "send": lambda: _ping_pong(whole, rank),
                           "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
                           "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole)}
@@ -159,7 +158,7 @@ def measure_messages(processes: int, threads: Sequence[int] | None, seconds: flo
                 times.setdefault(name, []).append(_median_micros(call) / (2 if name == "send" else 1))
         return times
 
-    ranks = _workers.run(work, processes, seconds, threads)
+    ranks = _workers.run(work, processes)
     return {name: Line.fit(_SIZES, [statistics.fmean(rank[name][i] for rank in ranks) for i in range(len(_SIZES))])
             for name in ranks[0]}
 
@@ -182,27 +181,25 @@ def _median_micros(call: Callable[[], Any], repeats: int = 15) -> float:
     return statistics.median(times[2:])
 
 
-def measure_ops(graph: emplace.Graph, processes: int, repeats: int, threads: Sequence[int] | None,
-                seconds: float) -> list[dict[str, Any]]:
+def measure_ops(graph: emplace.Graph, processes: Processes, repeats: int) -> list[dict[str, Any]]:
     """The graph's profile in each of processes that measure at the same time, as they run at the same time."""
-    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1), processes, seconds, threads)
+    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1), processes)
 
 
 # ---- Simulating
 
-def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], threads: Sequence[int] | None,
-             repeats: int, seconds: float) -> tuple[float, list[int]]:
+def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], processes: Processes,
+             repeats: int) -> tuple[float, list[int]]:
     """The step in ms and each device's peak in bytes, from op times and message times that are measured here."""
     import emplace.torch as et
 
-    processes = plan["dp"] * plan["tp"] * plan["pp"]
-    messages = measure_messages(processes, threads, seconds)
+    messages = measure_messages(processes)
     model = step.model
     if plan["tp"] > 1:
         model = copy.deepcopy(model)
         _parallel.local_shard(model, described["parallelize_plan"], plan["tp"])
-    graph = et.capture(model, step.args, step.kwargs, loss=step.loss, optimizer=step.optimizer, seconds=seconds)
-    profiles = measure_ops(graph, processes, repeats, threads, seconds)
+    graph = et.capture(model, step.args, step.kwargs, loss=step.loss, optimizer=step.optimizer, seconds=processes.seconds)
+    profiles = measure_ops(graph, processes, repeats)
     _set_message_times(graph, profiles, messages)
     if plan["pp"] > 1:
         return _simulate_pipeline(graph, plan, profiles, messages)
@@ -213,7 +210,7 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
     share = plan["dp"] if plan["zero"] >= 2 else 1
     exchange_ms = _exchange_ms(graph, plan, described, messages)
     total = once_ms * plan["grad_accumulation"] + update_ms / share + exchange_ms
-    return total, [int(each) for each in peak[0]] * processes
+    return total, [int(each) for each in peak[0]] * processes.count
 
 
 def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: list[dict[str, Any]],

@@ -195,7 +195,15 @@ class GraphWriter:
 
     def _layer_of(self, node: torch.fx.Node) -> str | None:
         stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-        return module_path(stack) if stack else None
+        if stack:
+            return module_path(stack)
+        if node.meta.get("partitioner_tag") == "is_backward" and kind_of(node.target) == "aten::add.Tensor":
+            # A tensor that several modules read has the sum of their gradients, which belongs to the module that made it.
+            for user in node.users:
+                layer = self._layer_of(user) if user.op == "call_function" else None
+                if layer is not None:
+                    return layer
+        return None
 
     # ---- The end of the step
 

@@ -62,6 +62,7 @@ class GraphWriter:
         self._last_call = ""
 
     def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
+        assume_sizes(self._joint.graph)
         for node in self._joint.graph.nodes:
             if node.op == "placeholder":
                 self._add_placeholder(node)
@@ -236,14 +237,22 @@ class GraphWriter:
                 same = shape == memory.shape and strides == memory.strides and offset == 0
                 views.append(None if same else [list(shape), list(strides), offset])
                 return f"%{len(inputs) - 1}"
-            return int(value) if isinstance(value, (int, torch.SymInt)) else None
+            return _hint(value) if isinstance(value, (int, torch.SymInt)) else None
         if isinstance(arg, (list, tuple)):
             return [self._argument(each, inputs, views) for each in arg]
         return constant(arg)
 
     def _layer_of(self, node: torch.fx.Node) -> str | None:
         stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-        return module_path(stack) if stack else None
+        if stack:
+            return module_path(stack)
+        if node.meta.get("partitioner_tag") == "is_backward" and kind_of(node.target) == "aten::add.Tensor":
+            # A tensor that several modules read has the sum of their gradients, which belongs to the module that made it.
+            for user in node.users:
+                layer = self._layer_of(user) if user.op == "call_function" else None
+                if layer is not None:
+                    return layer
+        return None
 
     # ---- The end of the step
 
@@ -324,18 +333,43 @@ def tied_parameters(model: nn.Module) -> dict[str, list[str]]:
 
 
 def sizes(values: Any) -> tuple[int, ...]:
-    """Sizes or strides as numbers; a size that only the run decides counts with PyTorch's hint."""
+    """Sizes or strides as numbers; a size that only the run decides counts as `assume_sizes` says, or as 1."""
     return tuple(value if type(value) is int else _hint(value) for value in values)
 
 
 def _hint(size: Any) -> int:
     if type(size) is int:
         return size
-    try:
+    node = getattr(size, "node", None)
+    symbols = getattr(getattr(node, "expr", None), "free_symbols", None)
+    if not symbols:
         return int(size)
-    except Exception:  # a size that depends on data
-        hint = getattr(getattr(size, "node", None), "hint", None)
-        return int(hint) if hint is not None else 1
+    return int(node.expr.xreplace({symbol: _known_value(node.shape_env, symbol) for symbol in symbols}))
+
+
+def _known_value(environment: Any, symbol: Any) -> int:
+    backed = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"  # before 2.13
+    for name in ("var_to_hint_override", backed):
+        value = getattr(environment, name, {}).get(symbol)
+        if value is not None:
+            return int(value)
+    return 1
+
+
+_SELECTIONS = {"aten::nonzero", "aten::masked_select", "aten::unique_consecutive", "aten::_unique2", "aten::unique_dim"}
+
+
+def assume_sizes(graph: torch.fx.Graph) -> None:
+    """Says of results that hold some of a tensor's elements, which only the run decides, that they hold all of them."""
+    for node in graph.nodes:
+        symbols = node.meta.get("unbacked_bindings") or {}
+        given = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
+        if symbols and isinstance(given, torch.Tensor) and isinstance(node.target, torch._ops.OpOverload) and \
+                node.target._schema.name in _SELECTIONS:
+            value = next(leaf for leaf in pytree.tree_leaves(node.meta["val"]) if isinstance(leaf, torch.Tensor))
+            environment = value.fake_mode.shape_env
+            for symbol in symbols:
+                environment.var_to_hint_override[symbol] = math.prod(sizes(given.shape))
 
 
 def output_of(value: torch.Tensor) -> dict[str, Any]:
@@ -407,12 +441,13 @@ def source_line(node: torch.fx.Node) -> str:
 def flop_of(node: torch.fx.Node) -> int:
     """FLOP of a product as torch.utils.flop_counter counts it; 0 for other operators.
 
-    Two are counted by their definition, since PyTorch's counter is wrong: gradients of grouped convolutions, of which
-    each is as much work as the forward convolution, and attention with grouped queries.
+    Three are counted by their definition, since PyTorch's counter is wrong or does not know them: gradients of grouped
+    convolutions, of which each is as much work as the forward convolution, attention, and the products of experts.
     """
     target = node.target
     value = node.meta.get("val")
     args, kwargs = pytree.tree_map_only(torch.fx.Node, lambda arg: arg.meta.get("val"), (list(node.args), dict(node.kwargs)))
+    args, kwargs, value = pytree.tree_map(_with_known_sizes, (args, kwargs, value))
     if not isinstance(target, torch._ops.OpOverload):
         return 0
     name = target._schema.name
@@ -421,9 +456,20 @@ def flop_of(node: torch.fx.Node) -> int:
     if name == _attention.BACKWARD:
         return attention_flop(*args[1:4], products_of_keys=3, products_of_values=2)
     if name == "aten::convolution_backward":
-        return _convolution_flop(*args[:3], transposed=args[7]) * sum(map(bool, args[10][:2]))
+        return convolution_backward_flop(*args)
+    if name in GROUPED:
+        return grouped_flop(*args[:2]) * GROUPED[name]
     count = flop_registry.get(target._overloadpacket)
     return int(count(*args, **kwargs, out_val=value)) if count else 0
+
+
+def _with_known_sizes(value: Any) -> Any:
+    """Sizes that depend on data as numbers."""
+    if isinstance(value, torch.SymInt):
+        return _hint(value)
+    if isinstance(value, torch.Tensor) and not all(type(size) is int for size in value.shape):
+        return torch.empty(sizes(value.shape), dtype=value.dtype, device="meta")
+    return value
 
 
 def attention_flop(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, products_of_keys: int,
@@ -431,6 +477,23 @@ def attention_flop(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
     """2 FLOP for each pair of a query and a key, each head and each product, with the sizes of a key or a value."""
     pairs = math.prod(sizes(query.shape[:-1])) * sizes(key.shape)[-2]
     return 2 * pairs * (products_of_keys * sizes(query.shape)[-1] + products_of_values * sizes(value.shape)[-1])
+
+
+def convolution_backward_flop(*args: Any) -> int:
+    """Of the arguments of aten::convolution_backward."""
+    return _convolution_flop(*args[:3], transposed=args[7]) * sum(map(bool, args[10][:2]))
+
+
+# How many products of the size of the first two arguments' an operator has.
+GROUPED = {"aten::_grouped_mm": 1, "transformers::grouped_mm_fallback": 1, "transformers::grouped_mm_fallback_backward": 2}
+
+
+def grouped_flop(first: torch.Tensor, second: torch.Tensor) -> int:
+    """Of products of matrices whose rows or columns are divided among groups: each of them meets its group's matrix."""
+    first_shape, second_shape = sizes(first.shape), sizes(second.shape)
+    if len(first_shape) > len(second_shape):
+        return 2 * math.prod(second_shape) * first_shape[-2]
+    return 2 * math.prod(first_shape) * second_shape[-1]
 
 
 def _convolution_flop(gradient: torch.Tensor, given: torch.Tensor, weight: torch.Tensor, transposed: bool) -> int:

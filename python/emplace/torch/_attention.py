@@ -108,5 +108,9 @@ def _drops_nothing(input: torch.Tensor, p: float = 0.5, training: bool = True, i
 def _call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,
           dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
           enable_gqa: bool = False) -> torch.Tensor:
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.get_autocast_dtype("cpu")
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        attn_mask = attn_mask.to(dtype) if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
     # Grouped queries show in the number of heads.
     return torch.ops.emplace.attention(query, key, value, attn_mask, float(dropout_p), bool(is_causal), scale)[0]

@@ -38,16 +38,19 @@ class JointGraph:
 class _Step(nn.Module):
     """Calls a model and reduces its output to a loss."""
 
-    def __init__(self, model: nn.Module, loss: Callable[[Any], torch.Tensor] | None) -> None:
+    def __init__(self, model: nn.Module, loss: Callable[[Any], torch.Tensor] | None,
+                 autocast: torch.dtype | None = None) -> None:
         super().__init__()
         self.model = model
         self._loss = loss
+        self._autocast = autocast
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        output = self.model(*args, **kwargs)
-        if self._loss is not None:
-            return self._loss(output)
-        return default_loss(output)
+        with torch.autocast("cpu", self._autocast) if self._autocast else contextlib.nullcontext():
+            output = self.model(*args, **kwargs)
+            if self._loss is not None:
+                return self._loss(output)
+            return default_loss(output)
 
 
 def default_loss(output: Any) -> torch.Tensor:
@@ -82,9 +85,12 @@ def joint_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
                 loss: Callable[[Any], torch.Tensor] | None, on_cpu: bool = False) -> JointGraph:
     """Captures a step. Changes the model: for a process of its own. Raises InputError with PyTorch's reason."""
     args, kwargs = _without_memory(model, args, kwargs)
-    step = _Step(model, loss)
-    with OneOpAttention(on_cpu):
-        exported, way = _export(step, args, kwargs)
+    kinds = [kind for kind in ("cuda", "cpu") if torch.is_autocast_enabled(kind)]
+    step = _Step(model, loss, torch.get_autocast_dtype(kinds[0]) if kinds else None)
+    with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False), OneOpAttention(on_cpu):
+        with _autocast_of_cpu():
+            exported, way = _export(step, args, kwargs)
+        _run_node_by_node(exported)
         return _joint(step, exported, way, args, kwargs)
 
 
@@ -132,6 +138,45 @@ def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
         except Exception as error:  # PyTorch raises what it likes
             errors.append(error)
     raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
+
+
+@contextlib.contextmanager
+def _autocast_of_cpu() -> Iterator[None]:
+    """Autocast for GPUs casts here, where the tensors are a CPU's, to the same type."""
+    own = torch.autocast.__init__
+
+    def init(self: Any, device_type: str, dtype: torch.dtype | None = None, *args: Any, **kwargs: Any) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
+        own(self, device_type, dtype, *args, **kwargs)
+
+    torch.autocast.__init__ = init  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.autocast.__init__ = own  # type: ignore[method-assign]
+
+
+class _NodeByNode(nn.Module):
+    """A graph whose nodes hand their modules and annotations to what is captured of them."""
+
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.graph_module = graph
+
+    def forward(self, *args: Any) -> Any:
+        return torch.fx.Interpreter(self.graph_module).run(*args)
+
+
+def _run_node_by_node(exported: torch.fx.GraphModule) -> None:
+    """What an export put aside because it runs under autocast or without gradients runs as the rest does."""
+    for node in exported.graph.nodes:
+        if getattr(node.target, "__name__", "") in ("wrap_with_autocast", "wrap_with_set_grad_enabled"):
+            for part in node.all_input_nodes:
+                inner = getattr(exported, str(part.target), None) if part.op == "get_attr" else None
+                if isinstance(inner, torch.fx.GraphModule):
+                    _run_node_by_node(inner)
+                    setattr(exported, str(part.target), _NodeByNode(inner))
 
 
 @contextlib.contextmanager

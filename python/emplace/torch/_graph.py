@@ -279,6 +279,11 @@ class GraphWriter:
             else:
                 held = [f"{name}:0"] + ([f"{gradient.op}:{gradient.index}"] if isinstance(gradient, _Memory) else [])
                 self._emit({"name": f"{name}/held", "kind": "aten::detach", "inputs": held} | common)
+        read_last = {name.rpartition(":")[0] for op in self._ops if op["pass"] == "backward" for name in op.get("inputs", [])}
+        for given in [op for op in self._ops if op["kind"] == "input" and op["pass"] == "forward"]:
+            if given["name"] not in read_last:  # the caller holds the arguments
+                self._emit({"name": f"{given['name']}/held", "kind": "aten::detach", "inputs": [f"{given['name']}:0"],
+                            "pass": "backward", "layer": "", "colocate_with": given["name"], "control_inputs": after})
 
     # ---- Helpers
 

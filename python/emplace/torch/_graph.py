@@ -187,10 +187,12 @@ class GraphWriter:
             attrs["source"] = place
         layer = self._layer_of(node)
         if layer is None:
-            self._without_module[kind] = self._without_module.get(kind, 0) + 1
-            # A sum of gradients belongs where the last of them was made, which is the first in the forward pass.
+            # The sum of the gradients of a tensor that several modules read belongs where the last of them is made, which is
+            # the first of these modules in the forward pass.
             makers = [name.partition(":")[0] for name in inputs]
             layer = self._layers[max(makers, key=self._position.__getitem__)] if makers else ""
+            if not (layer and _is_backward(node) and kind == "aten::add.Tensor"):
+                self._without_module[kind] = self._without_module.get(kind, 0) + 1
         is_backward = self._is_recomputing or _is_backward(node)
         name = f"{layer}/{node.name}" if layer else node.name
         if self._is_recomputing:
@@ -246,12 +248,6 @@ class GraphWriter:
         stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
         if stack:
             return module_path(stack)
-        if node.meta.get("partitioner_tag") == "is_backward" and kind_of(node.target) == "aten::add.Tensor":
-            # A tensor that several modules read has the sum of their gradients, which belongs to the module that made it.
-            for user in node.users:
-                layer = self._layer_of(user) if user.op == "call_function" else None
-                if layer is not None:
-                    return layer
         return None
 
     # ---- The end of the step

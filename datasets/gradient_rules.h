@@ -127,8 +127,8 @@ struct GradientRule {
 std::span<const GradientRule> AtenGradientRules();
 
 // The tensors that PyTorch saves for the gradient of an operator, "x0 x2 y1" being arguments 0 and 2 and result 1; "-"
-// if it has no gradient, "0" if that is zero everywhere. nullopt if no table says. Source: derivatives.yaml of PyTorch;
-// operators that PyTorch composes of others save what those do.
+// if it has no gradient, "0" if that is zero everywhere. nullopt if no table says. Source: the table of derivatives of
+// PyTorch; operators that PyTorch composes of others save what those do.
 std::optional<std::string_view> AtenSavedTensors(std::string_view name);
 
 // The rule of operators without one of their own. What no table lists saves its inputs.

@@ -453,7 +453,7 @@ double ExportFlop(const ExportCall& call) {
   } else if (name == "aten::affine_grid_generator") {
     flop = 2 * Elements(call.out().shape) * last(shape("theta"));
   } else if (name == "aten::_grouped_mm" || name == "transformers::grouped_mm_fallback") {
-    // Of a batch of matrices on the left the groups share the columns of the right.
+    // The groups of a batch of matrices on the left share the columns of the right.
     const Shape left = shape(call.Has("self") ? "self" : "input");
     const Shape right = shape(call.Has("mat2") ? "mat2" : "weight");
     flop = 2 * Elements(left) * last(right);

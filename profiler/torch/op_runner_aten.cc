@@ -1,8 +1,8 @@
+#include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/ScalarType.h>
-#include <ATen/ScalarOps.h>
 
 #include <algorithm>
 #include <limits>
@@ -286,8 +286,9 @@ OpFunction MakeAttention(const RecipeView& recipe) {
     stack.emplace_back(0.0);
     stack.emplace_back(causal);
     at::Tensor mask;
-    if (has_mask) mask = in[query + 3].scalar_type() == c10::kBool ? at::zeros_like(in[query + 3], in[query].options())
-                                                                  : in[query + 3];
+    if (has_mask)
+      mask = in[query + 3].scalar_type() == c10::kBool ? at::zeros_like(in[query + 3], in[query].options())
+                                                       : in[query + 3];
     stack.emplace_back(has_mask ? c10::IValue(mask) : c10::IValue());
     stack.emplace_back();
     kernel.callBoxed(&stack);

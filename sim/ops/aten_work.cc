@@ -547,7 +547,7 @@ constexpr AtenRule kAtenRules[] = {
     {"_scaled_dot_product_fused_attention_overrideable", OpClass::kAttention, Attention, 1, 0, 0, 5},
     {"_flash_attention_forward", OpClass::kAttention, Attention, 1, 1, 0, 8},
     {"_efficient_attention_forward", OpClass::kAttention, Attention, 1, 1, 0, 9},
-    // Of a captured step: the arguments are gradient, query, key, value, mask, output, row statistics, dropout, causal.
+    // Arguments in a captured step: gradient, query, key, value, mask, output, row statistics, dropout, causal.
     {"scaled_dot_product_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 8},
     {"_scaled_dot_product_flash_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 11},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 7},

@@ -103,8 +103,9 @@ std::string Summary(const PlaceOptions& options, const agents::SearchResult& res
                         report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
   }
   if (single_ops_micros && *single_ops_micros > 0) {
-    text << fmt::format("moving single ops, which frameworks do not, gives {}: whole modules take {:.2f} times as long\n",
-                        HumanReadableMicros(*single_ops_micros), report.step_time_micros / *single_ops_micros);
+    text << fmt::format(
+        "moving single ops, which frameworks do not, gives {}: whole modules take {:.2f} times as long\n",
+        HumanReadableMicros(*single_ops_micros), report.step_time_micros / *single_ops_micros);
   }
   return std::move(text).str();
 }

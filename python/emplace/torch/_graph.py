@@ -481,7 +481,7 @@ def attention_flop(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
 
 
 def convolution_backward_flop(*args: Any) -> int:
-    """Of the arguments of aten::convolution_backward."""
+    """The FLOP of a call of aten::convolution_backward with these arguments."""
     return _convolution_flop(*args[:3], transposed=args[7]) * sum(map(bool, args[10][:2]))
 
 
@@ -490,7 +490,7 @@ GROUPED = {"aten::_grouped_mm": 1, "transformers::grouped_mm_fallback": 1, "tran
 
 
 def grouped_flop(first: torch.Tensor, second: torch.Tensor) -> int:
-    """Of products of matrices whose rows or columns are divided among groups: each of them meets its group's matrix."""
+    """The FLOP of products of matrices whose rows or columns are divided among groups: each meets its group's matrix."""
     first_shape, second_shape = sizes(first.shape), sizes(second.shape)
     if len(first_shape) > len(second_shape):
         return 2 * math.prod(second_shape) * first_shape[-2]
@@ -498,7 +498,7 @@ def grouped_flop(first: torch.Tensor, second: torch.Tensor) -> int:
 
 
 def _convolution_flop(gradient: torch.Tensor, given: torch.Tensor, weight: torch.Tensor, transposed: bool) -> int:
-    """Of one product of a convolution: each element of the weight meets each place of the result, of a transposed one
+    """The FLOP of one product of a convolution: each element of the weight meets each place of the result, of a transposed one
     each place of what it is given. weight: [out, in / groups, ...], of a transposed one [in, out / groups, ...]."""
     places = sizes((given if transposed else gradient).shape)
     return 2 * places[0] * math.prod(places[2:]) * math.prod(sizes(weight.shape))

@@ -266,7 +266,7 @@ def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: 
 
 
 def _simulator(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> emplace.Simulator:
-    """Of one device for each profile. Devices have kinds of their own, since they may be unlike."""
+    """A simulator with one device for each profile. Devices have kinds of their own, since they may be unlike."""
     merged = dict(profiles[0], devices=[], ops=[])
     for i, profile in enumerate(profiles):
         merged["devices"].append({"kind": f"process-{i}", "backend": "clock"})
@@ -303,7 +303,7 @@ def _output_bytes(graph: emplace.Graph, op: int) -> int:
 
 
 def _parameter_bytes(graph: emplace.Graph) -> list[int]:
-    """Of each op: the bytes of the parameter that it holds, 0 for others."""
+    """The bytes of the parameter that each op holds, 0 for others."""
     sizes = [0] * graph.num_ops
     tied = graph.metadata["torch"]["state_dict"]
     for tensor, producer in enumerate(graph.tensor_producers):

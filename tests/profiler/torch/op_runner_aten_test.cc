@@ -39,9 +39,9 @@ TEST(OpRunnerAtenTest, ArgumentsCanBeGivenByName) {
 
 TEST(OpRunnerAtenTest, CapturedOpsReadViewsAndNumbers) {
   // The transposed a, and its second row; a number does not widen the result's type.
-  EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%0","%1"],"input_views":[[[2,2],[1,2],0],null]})", {kA, kB},
-                    {kA.spec})[0],
-              ElementsAre(11, 23, 32, 44));
+  EXPECT_THAT(
+      RunOp("aten::add.Tensor", R"({"args":["%0","%1"],"input_views":[[[2,2],[1,2],0],null]})", {kA, kB}, {kA.spec})[0],
+      ElementsAre(11, 23, 32, 44));
   EXPECT_THAT(RunOp("aten::relu", R"({"args":["%0"],"input_views":[[[2],[1],2]]})", {kA}, {Spec({2})})[0],
               ElementsAre(3, 4));
   EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%0",0.5]})", {kA}, {kA.spec})[0], ElementsAre(1.5, 2.5, 3.5, 4.5));

@@ -285,7 +285,8 @@ bool LowerFill(ExportCall& call) {
 
 Value LowerSpread(ExportCall& call, Value x, const Shape& shape, const std::string& suffix) {
   if (call.shape(x) == shape) return x;
-  return call.EmitOne("aten::expand", {x}, shape, fmt::format(R"({{"args":["%0",[{}]]}})", fmt::join(shape, ",")), suffix);
+  return call.EmitOne("aten::expand", {x}, shape, fmt::format(R"({{"args":["%0",[{}]]}})", fmt::join(shape, ",")),
+                      suffix);
 }
 
 // broadcast_tensors(tensors): each result is a view of its own tensor.

@@ -284,7 +284,8 @@ constexpr SavedTensors kSavedTensors[] = {
      "slice_scatter select_scatter as_strided_scatter copy rad2deg deg2rad native_channel_shuffle sum_to_size cast "
      "pin_memory _pin_memory float half double bfloat16 flatten_dense_tensors lu_unpack fliplr flipud",
      ""},
-    {"_adaptive_avg_pool2d _adaptive_avg_pool3d nanmean alpha_dropout feature_dropout feature_alpha_dropout avg_pool2d "
+    {"gelu square _adaptive_avg_pool2d _adaptive_avg_pool3d nanmean alpha_dropout feature_dropout "
+     "feature_alpha_dropout avg_pool2d "
      "avg_pool3d acosh asinh atanh cosh sinh celu hardshrink "
      "softshrink threshold glu digamma erfc erfinv i0 lgamma log10 logit polygamma mvlgamma nan_to_num sinc "
      "special_entr var var_mean reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
@@ -293,6 +294,7 @@ constexpr SavedTensors kSavedTensors[] = {
      "arcsin arctan arccosh arcsinh arctanh matrix_exp special_log1p special_sinc special_erf special_erfc rrelu "
      "_sparse_sum",
      "x0"},
+    {"relu sigmoid tanh", "y0"},
     {"amax amin quantile nanquantile prod cumprod logcumsumexp logsumexp special_logsumexp norm linalg_norm "
      "linalg_vector_norm "
      "linalg_matrix_norm frobenius_norm nuclear_norm std std_mean linalg_pinv linalg_solve_triangular "

@@ -648,4 +648,27 @@ SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const Se
   return Search(loaded, FindAgent(spec.agent)).Run(on_progress);
 }
 
+bool MovesModules(const SearchSettings& settings) {
+  return settings.grouping == "modules" || settings.grouping == "layers";
+}
+
+std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result) {
+  if (!MovesModules(spec) || !result.best || result.was_stopped) return std::nullopt;
+  SearchSpec ops = spec;
+  ops.agent = "multilevel_search";
+  ops.agent_options.clear();
+  ops.grouping = "ops";
+  ops.problem.SetGrouping(ops.grouping, ops.groups);
+  ops.problem.given_grouping.reset();
+  ops.also.clear();
+  ops.transfer.clear();
+  ops.given_start = result.best;
+  ops.checkpoint.clear();
+  ops.policy.clear();
+  ops.seconds = 0;
+  ops.episodes = 0;
+  ops.evaluations = result.evaluations;
+  return RunSearch(ops).best_result.step_time_micros;
+}
+
 }  // namespace emplace::agents

@@ -144,6 +144,12 @@ std::string RewardWarning(const GraphResult& result);
 // (named_placement.h).
 SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const SearchProgress&)>& on_progress = {});
 
+// Whether a grouping moves whole modules, as frameworks do: `modules` or `layers`.
+bool MovesModules(const SearchSettings& settings);
+// What moving single ops would give: the objective of the best placement that multilevel_search finds from a search's
+// result, with the search's budget of evaluations. Nothing where the search moved no modules or found nothing.
+std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result);
+
 // The grouping that a search with this agent uses. With a start, the groups of the agent's default are split where the
 // start has their ops on several devices: else it could not be placed.
 Grouping MakeGrouping(const SearchProblem& problem, const AgentEntry& agent,

@@ -71,7 +71,7 @@ void NetworkBuilder::TieGradient(Value gradient, Value variable) {
     Node& node = nodes_[producer(value)];
     if (node.kind == "variable" || node.kind == "input" || !node.colocate_with.empty()) return;
     node.colocate_with = owner.name;
-    if (node.layer.empty()) node.layer = owner.layer;
+    node.layer = owner.layer;
     if (node.kind != "reshape") return;
     value = node.inputs.front();
   }

@@ -97,8 +97,8 @@ class NetworkBuilder {
   // Weights, of the network's precision. Those that are not trainable get no gradient.
   Value Variable(std::string_view name, Shape shape, bool trainable = true);
 
-  // Ties the op that makes `gradient`, and what it is a view of, to a variable: it runs on that one's device, and belongs
-  // to its layer if it has none. Data, and what is tied already, stay as they are.
+  // Ties the op that makes `gradient`, and what it is a view of, to a variable: it runs on that one's device and
+  // belongs to its layer. Data, and what is tied already, stay as they are.
   void TieGradient(Value gradient, Value variable);
 
   DType precision() const { return precision_; }

@@ -117,18 +117,18 @@ struct GradientRule {
 //   sums with a number, casts            dy, cast
 //   expand                               `broadcast_grad`
 //   convolutions                         aten::convolution_backward, both gradients in one op
-//   attention                            its backward operator: three gradients of dy, q, k, v, output and row statistics
-//   grouped products                     a grouped product for each factor
-//   norms                                dx by `mul_grad`, of scale and offset by `bias_add_grad`
-//   flip, roll, repeat                   `slice_grad` where the result is smaller than the input, else `broadcast_grad`
-//   all others                           one op for all inputs, NAME_backward: it reads dy and what PyTorch saves
+//   attention                            its backward operator: three gradients of dy, q, k, v, output and row
+//   statistics grouped products                     a grouped product for each factor norms dx by `mul_grad`, of scale
+//   and offset by `bias_add_grad` flip, roll, repeat                   `slice_grad` where the result is smaller than
+//   the input, else `broadcast_grad` all others                           one op for all inputs, NAME_backward: it
+//   reads dy and what PyTorch saves
 //
 // Their costs are close to those of PyTorch's kernels: they read and write the same tensors. Their FLOP may differ.
 std::span<const GradientRule> AtenGradientRules();
 
 // The tensors that PyTorch saves for the gradient of an operator, "x0 x2 y1" being arguments 0 and 2 and result 1; "-"
-// if it has no gradient, "0" if that is zero everywhere. nullopt if no table says. Source: derivatives.yaml of PyTorch;
-// operators that PyTorch composes of others save what those do.
+// if it has no gradient, "0" if that is zero everywhere. nullopt if no table says. Source: the table of derivatives of
+// PyTorch; operators that PyTorch composes of others save what those do.
 std::optional<std::string_view> AtenSavedTensors(std::string_view name);
 
 // The rule of operators without one of their own. What no table lists saves its inputs.

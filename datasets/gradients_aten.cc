@@ -114,8 +114,8 @@ void AtenConvolution(Backward& b) {
   for (std::size_t i = 0; i < given.size(); ++i) b.gradients[inputs[i]].values = given[i];
 }
 
-// Arguments of the call that are one tensor each: the op's input for each of them, in order; those of lists are left out.
-// Without a description of the call, argument i is input i.
+// Arguments of the call that are one tensor each: the op's input for each of them, in order; those of lists are left
+// out. Without a description of the call, argument i is input i.
 class AtenArguments {
  public:
   explicit AtenArguments(const Backward& b) : num_inputs_(b.num_inputs()) {
@@ -242,10 +242,10 @@ void AtenGroupedProduct(Backward& b) {
   };
   const std::string args = R"({"args":["%0","%1","%2"]})";
   const auto product = [&](std::size_t i, std::vector<Value> inputs) {
-    b.gradients[i].values = b.EmitCall("aten::_grouped_mm", args, b.op().flop, std::move(inputs),
-                                       {{.dtype = b.TypeOf(b.x(i)), .shape = b.ShapeOf(b.x(i))}},
-                                       fmt::format("grouped_mm_grad{}", i))
-                                .front();
+    b.gradients[i].values =
+        b.EmitCall("aten::_grouped_mm", args, b.op().flop, std::move(inputs),
+                   {{.dtype = b.TypeOf(b.x(i)), .shape = b.ShapeOf(b.x(i))}}, fmt::format("grouped_mm_grad{}", i))
+            .front();
   };
   if (b.Wanted(0)) product(0, {b.dy(0), transposed(1, "weight"), b.x(2)});
   if (b.Wanted(1)) product(1, {transposed(0, "input"), b.dy(0), b.x(2)});
@@ -264,11 +264,11 @@ constexpr SavedTensors kSavedTensors[] = {
      "heaviside signbit nextafter isclose empty empty_strided full arange scalar_tensor zeros ones item "
      "_local_scalar_dense embedding_renorm new_empty_strided",
      "-"},
-    {"floor ceil round trunc sign fill zero sgn",
-     "0"},
+    {"floor ceil round trunc sign fill zero sgn", "0"},
     {"alias view _unsafe_view view_as reshape reshape_as _reshape_alias flatten unflatten ravel squeeze unsqueeze "
      "permute transpose t numpy_T mT mH T H adjoint movedim moveaxis swapaxes swapdims lift_fresh lift_fresh_copy "
-     "broadcast_tensors broadcast_to diff trapezoid cumulative_trapezoid clone contiguous view_as_real view_as_complex real imag conj _conj "
+     "broadcast_tensors broadcast_to diff trapezoid cumulative_trapezoid clone contiguous view_as_real view_as_complex "
+     "real imag conj _conj "
      "conj_physical _conj_physical resolve_conj resolve_neg diagonal diag diag_embed diagonal_scatter select split "
      "split_with_sizes unsafe_split unsafe_split_with_sizes split_copy split_with_sizes_copy chunk unsafe_chunk "
      "tensor_split hsplit vsplit dsplit unbind unfold as_strided narrow narrow_copy select_copy slice_copy "
@@ -284,7 +284,9 @@ constexpr SavedTensors kSavedTensors[] = {
      "slice_scatter select_scatter as_strided_scatter copy rad2deg deg2rad native_channel_shuffle sum_to_size cast "
      "pin_memory _pin_memory float half double bfloat16 flatten_dense_tensors lu_unpack fliplr flipud",
      ""},
-    {"_adaptive_avg_pool2d _adaptive_avg_pool3d nanmean alpha_dropout feature_dropout feature_alpha_dropout avg_pool2d avg_pool3d acosh asinh atanh cosh sinh celu hardshrink "
+    {"gelu square _adaptive_avg_pool2d _adaptive_avg_pool3d nanmean alpha_dropout feature_dropout "
+     "feature_alpha_dropout avg_pool2d "
+     "avg_pool3d acosh asinh atanh cosh sinh celu hardshrink "
      "softshrink threshold glu digamma erfc erfinv i0 lgamma log10 logit polygamma mvlgamma nan_to_num sinc "
      "special_entr var var_mean reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
      "replication_pad2d replication_pad3d angle renorm linalg_matrix_exp log_normal special_digamma "
@@ -292,36 +294,35 @@ constexpr SavedTensors kSavedTensors[] = {
      "arcsin arctan arccosh arcsinh arctanh matrix_exp special_log1p special_sinc special_erf special_erfc rrelu "
      "_sparse_sum",
      "x0"},
-    {"amax amin quantile nanquantile prod cumprod logcumsumexp logsumexp special_logsumexp norm linalg_norm linalg_vector_norm "
+    {"relu sigmoid tanh", "y0"},
+    {"amax amin quantile nanquantile prod cumprod logcumsumexp logsumexp special_logsumexp norm linalg_norm "
+     "linalg_vector_norm "
      "linalg_matrix_norm frobenius_norm nuclear_norm std std_mean linalg_pinv linalg_solve_triangular "
      "_pdist_forward pdist special_i0e special_i1 special_i1e special_log_ndtr log_sigmoid_forward max_pool1d "
      "max_pool2d max_pool3d adaptive_max_pool1d mkldnn_max_pool2d cholesky_inverse pca_lowrank local_response_norm "
      "normalize",
      "x0 y0"},
-    {"aminmax",
-     "x0 y0 y1"},
+    {"aminmax", "x0 y0 y1"},
     {"exp2 special_exp2 special_expm1 special_expit special_softmax cholesky linalg_cholesky linalg_cholesky_ex "
      "linalg_inv linalg_inv_ex inverse polar special_ndtri",
      "y0"},
     {"cummax cummin adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d "
      "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices",
      "x0 y1"},
-    {"max min median nanmedian kthvalue mode sort msort topk native_dropout _fused_dropout frexp",
-     "y1"},
+    {"max min median nanmedian kthvalue mode sort msort topk native_dropout _fused_dropout frexp", "y1"},
     {"embedding masked_scatter index _unsafe_index masked_select take index_put_grad max_unpool2d max_unpool3d "
      "_unsafe_masked_index",
      "x1"},
-    {"index_select index_fill scatter scatter_add gather",
-     "x2"},
+    {"index_select index_fill scatter scatter_add gather", "x2"},
     {"index_put _index_put_impl _unsafe_index_put addcmul addcdiv addr put baddbmm addbmm addmm addmv "
      "take_along_dim",
      "x1 x2"},
-    {"index_add index_copy",
-     "x2 x3"},
+    {"index_add index_copy", "x2 x3"},
     {"mm bmm mv dot vdot inner outer ger matmul linear kron cross linalg_cross tensordot mul multiply div divide "
      "true_divide fmod remainder atan2 arctan2 hypot copysign fmin fmax logaddexp logaddexp2 ldexp xlogy "
      "special_xlogy special_xlog1py lerp complex einsum chain_matmul linalg_multi_dot grid_sampler "
-     "grid_sampler_2d grid_sampler_3d prelu _prelu_kernel rrelu_with_noise rrelu_with_noise_functional _weight_norm float_power mse_loss l1_loss "
+     "grid_sampler_2d grid_sampler_3d prelu _prelu_kernel rrelu_with_noise rrelu_with_noise_functional _weight_norm "
+     "float_power mse_loss l1_loss "
      "smooth_l1_loss huber_loss kl_div soft_margin_loss cosine_similarity pairwise_distance poisson_nll_loss "
      "hinge_embedding_loss multilabel_margin_loss igamma igammac sparse_sampled_addmm householder_product "
      "linalg_vecdot triangular_solve linalg_matmul combinations conv_tbc "
@@ -333,46 +334,30 @@ constexpr SavedTensors kSavedTensors[] = {
      "cosine_embedding_loss margin_ranking_loss triplet_margin_loss multi_margin_loss bilinear _trilinear "
      "convolution_backward",
      "x0 x1 x2"},
-    {"nll_loss_forward nll_loss2d_forward",
-     "x0 x1 x2 y1"},
+    {"nll_loss_forward nll_loss2d_forward", "x0 x1 x2 y1"},
     {"_cdist_forward cdist _euclidean_dist dist linalg_solve linalg_lstsq linalg_lu_solve cholesky_solve "
      "linalg_householder_product",
      "x0 x1 y0"},
-    {"_weight_norm_interface multilabel_margin_loss_forward",
-     "x0 x1 y1"},
-    {"_ctc_loss ctc_loss",
-     "x0 x1 y0 y1"},
-    {"scatter_reduce index_reduce",
-     "x0 x2 x3 y0"},
-    {"_fused_rms_norm",
-     "x0 x2 y1"},
-    {"native_layer_norm",
-     "x0 x2 x3 y1 y2"},
+    {"_weight_norm_interface multilabel_margin_loss_forward", "x0 x1 y1"},
+    {"_ctc_loss ctc_loss", "x0 x1 y0 y1"},
+    {"scatter_reduce index_reduce", "x0 x2 x3 y0"},
+    {"_fused_rms_norm", "x0 x2 y1"},
+    {"native_layer_norm", "x0 x2 x3 y1 y2"},
     {"native_group_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
      "_batch_norm_with_update _batch_norm_with_update_functional cudnn_batch_norm",
      "x0 x1 y1 y2"},
-    {"_native_batch_norm_legit_no_training _batch_norm_no_update",
-     "x0 x1 x3 x4"},
-    {"_embedding_bag embedding_bag _embedding_bag_forward_only",
-     "x1 x2 y1 y2"},
-    {"_thnn_fused_gru_cell",
-     "x0 x1 x2 x3 x4 y1"},
-    {"_thnn_fused_lstm_cell",
-     "x0 x1 x2 x3 x4 y1 y2"},
-    {"gru rnn_tanh rnn_relu lstm",
-     "x0 x2 y0"},
-    {"scaled_dot_product_attention",
-     "x0 x1 x2 y0"},
-    {"lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
-     "x0 x1 x2 x3 y0"},
-    {"linalg_eigh _linalg_eigh linalg_eig linalg_qr qr linalg_lu_factor linalg_lu_factor_ex linalg_svdvals",
-     "y0 y1"},
-    {"linalg_svd _linalg_svd svd linalg_lu",
-     "y0 y1 y2"},
+    {"_native_batch_norm_legit_no_training _batch_norm_no_update", "x0 x1 x3 x4"},
+    {"_embedding_bag embedding_bag _embedding_bag_forward_only", "x1 x2 y1 y2"},
+    {"_thnn_fused_gru_cell", "x0 x1 x2 x3 x4 y1"},
+    {"_thnn_fused_lstm_cell", "x0 x1 x2 x3 x4 y1 y2"},
+    {"gru rnn_tanh rnn_relu lstm", "x0 x2 y0"},
+    {"scaled_dot_product_attention", "x0 x1 x2 y0"},
+    {"lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell", "x0 x1 x2 x3 y0"},
+    {"linalg_eigh _linalg_eigh linalg_eig linalg_qr qr linalg_lu_factor linalg_lu_factor_ex linalg_svdvals", "y0 y1"},
+    {"linalg_svd _linalg_svd svd linalg_lu", "y0 y1 y2"},
     {"linalg_det det _linalg_det slogdet linalg_slogdet _linalg_slogdet logdet _linalg_solve_ex linalg_solve_ex",
      "x0 y0 y1 y2"},
-    {"native_layer_norm_backward native_group_norm_backward",
-     "x0 x1 x3 x4 x5"},
+    {"native_layer_norm_backward native_group_norm_backward", "x0 x1 x3 x4 x5"},
 };
 
 constexpr GradientRule kAtenRules[] = {

@@ -55,7 +55,13 @@ std::int64_t LayoutOf(std::int64_t number) { return number == 7 ? 0 : number; }
 
 ExportCall::ExportCall(NetworkBuilder& net, ExportNames& names, const ExportGraph& graph, const ExportNode& node,
                        std::string place, bool training)
-    : net_(net), names_(names), graph_(graph), node_(node), place_(std::move(place)), training_(training), layer_(node.layer) {
+    : net_(net),
+      names_(names),
+      graph_(graph),
+      node_(node),
+      place_(std::move(place)),
+      training_(training),
+      layer_(node.layer) {
   for (const ExportArgument& output : node.outputs) {
     if (output.tag == "as_tensor") {
       if (!NameOf(*output.value).empty()) outputs_.push_back(NameOf(*output.value));

@@ -30,8 +30,8 @@ class OtherArgument : public InputError {
   using InputError::InputError;
 };
 
-// One call of an operator: its arguments by their names, and the ops that come of it. Accessors throw OtherArgument with
-// the call's place where an argument is of another type than asked for.
+// One call of an operator: its arguments by their names, and the ops that come of it. Accessors throw OtherArgument
+// with the call's place where an argument is of another type than asked for.
 class ExportCall {
  public:
   ExportCall(NetworkBuilder& net, ExportNames& names, const ExportGraph& graph, const ExportNode& node,

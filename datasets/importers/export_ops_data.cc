@@ -283,6 +283,43 @@ bool LowerFill(ExportCall& call) {
   return true;
 }
 
+Value LowerSpread(ExportCall& call, Value x, const Shape& shape, const std::string& suffix) {
+  if (call.shape(x) == shape) return x;
+  return call.EmitOne("aten::expand", {x}, shape, fmt::format(R"({{"args":["%0",[{}]]}})", fmt::join(shape, ",")),
+                      suffix);
+}
+
+// broadcast_tensors(tensors): each result is a view of its own tensor.
+bool LowerBroadcast(ExportCall& call) {
+  const std::vector<Value> parts = call.Tensors("tensors");
+  if (parts.size() != call.num_outputs()) return false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    call.Set(i, LowerSpread(call, parts[i], call.out(i).shape, fmt::format("expand{}", i)));
+  }
+  return true;
+}
+
+// meshgrid(tensors, indexing): the same, each tensor along its own axis.
+bool LowerMeshgrid(ExportCall& call) {
+  const std::vector<Value> parts = call.Tensors("tensors");
+  const bool swaps = call.Text("indexing") == "xy" && parts.size() > 1;
+  if (parts.size() != call.num_outputs()) return false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t axis = swaps && i < 2 ? 1 - i : i;
+    if (call.shape(parts[i]).size() != 1 || call.out(i).shape.size() != parts.size()) return false;
+    if (call.out(i).shape[axis] != call.shape(parts[i])[0]) return false;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t axis = swaps && i < 2 ? 1 - i : i;
+    Shape own(parts.size(), 1);
+    own[axis] = call.shape(parts[i])[0];
+    Value x = parts[i];
+    if (call.shape(x) != own) x = call.EmitOne("reshape", {x}, own, "", fmt::format("axis{}", i));
+    call.Set(i, LowerSpread(call, x, call.out(i).shape, fmt::format("expand{}", i)));
+  }
+  return true;
+}
+
 constexpr ExportRule kDataRules[] = {
     {"aten::view", LowerViewed},
     {"aten::_unsafe_view", LowerViewed},
@@ -322,6 +359,8 @@ constexpr ExportRule kDataRules[] = {
     {"aten::constant_pad_nd", LowerPad},
     {"aten::pad", LowerPad},
     {"aten::embedding", LowerEmbedding},
+    {"aten::broadcast_tensors", LowerBroadcast},
+    {"aten::meshgrid", LowerMeshgrid},
     {"aten::zeros", LowerFill},
     {"aten::ones", LowerFill},
     {"aten::full", LowerFill},

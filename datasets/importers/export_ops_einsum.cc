@@ -107,10 +107,10 @@ class EinsumWriter {
         axes.push_back(i);
       }
     }
-    to.value = axes.empty() ? from.value
-                            : call_.EmitOne("reduce_sum", {from.value}, ShapeOf(to.labels),
-                                            fmt::format(R"({{"axes":[{}]}})", fmt::join(axes, ",")),
-                                            step_ + name + "_sum");
+    to.value = axes.empty()
+                   ? from.value
+                   : call_.EmitOne("reduce_sum", {from.value}, ShapeOf(to.labels),
+                                   fmt::format(R"({{"axes":[{}]}})", fmt::join(axes, ",")), step_ + name + "_sum");
     return to;
   }
 
@@ -119,8 +119,8 @@ class EinsumWriter {
     if (operand.labels == wanted) return operand.value;
     std::vector<std::size_t> order;
     for (const EinsumLabel& label : wanted) {
-      order.push_back(static_cast<std::size_t>(
-          std::find(operand.labels.begin(), operand.labels.end(), label) - operand.labels.begin()));
+      order.push_back(static_cast<std::size_t>(std::find(operand.labels.begin(), operand.labels.end(), label) -
+                                               operand.labels.begin()));
     }
     return call_.EmitOne("transpose", {operand.value}, ShapeOf(wanted),
                          fmt::format(R"({{"order":[{}]}})", fmt::join(order, ",")), step_ + name + "_ordered");
@@ -336,11 +336,8 @@ bool LowerEinsum(ExportCall& call) {
 }
 
 constexpr ExportRule kEinsumRules[] = {
-    {"aten::einsum", LowerEinsum},
-    {"aten::tensordot", LowerTensordot},
-    {"aten::inner", LowerInner<true>},
-    {"aten::outer", LowerInner<false>},
-    {"aten::ger", LowerInner<false>},
+    {"aten::einsum", LowerEinsum},      {"aten::tensordot", LowerTensordot}, {"aten::inner", LowerInner<true>},
+    {"aten::outer", LowerInner<false>}, {"aten::ger", LowerInner<false>},
 };
 
 }  // namespace

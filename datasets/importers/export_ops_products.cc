@@ -384,7 +384,9 @@ std::span<const ExportRule> ExportProductRules() { return kProductRules; }
 std::optional<Value> ExportMatMul(ExportCall& call, Value a, Value b, std::string_view suffix) {
   const std::optional<Shape> y = MatMulShape(call.shape(a), call.shape(b));
   if (!y) return std::nullopt;
-  const auto name = [&](std::string_view part) { return fmt::format("{}{}{}", suffix, suffix.empty() ? "" : "/", part); };
+  const auto name = [&](std::string_view part) {
+    return fmt::format("{}{}{}", suffix, suffix.empty() ? "" : "/", part);
+  };
   const auto view = [&](Value x, Shape shape, std::string_view part) {
     return call.shape(x) == shape ? x : call.EmitOne("reshape", {x}, std::move(shape), "", part);
   };
@@ -394,7 +396,8 @@ std::optional<Value> ExportMatMul(ExportCall& call, Value a, Value b, std::strin
   Shape full = *MatMulShape(call.shape(a), call.shape(b));
   const auto product = [&](std::string_view kind, Shape shape, std::string attrs = {}) {
     const bool is_last = shape == *y;
-    const Value z = call.EmitOne(kind, {a, b}, std::move(shape), std::move(attrs), is_last ? std::string(suffix) : name("product"));
+    const Value z =
+        call.EmitOne(kind, {a, b}, std::move(shape), std::move(attrs), is_last ? std::string(suffix) : name("product"));
     return view(z, *y, suffix);
   };
   if (call.shape(b).size() == 2) return product("matmul", full);
@@ -450,7 +453,7 @@ double ExportFlop(const ExportCall& call) {
   } else if (name == "aten::affine_grid_generator") {
     flop = 2 * Elements(call.out().shape) * last(shape("theta"));
   } else if (name == "aten::_grouped_mm" || name == "transformers::grouped_mm_fallback") {
-    // Of a batch of matrices on the left the groups share the columns of the right.
+    // The groups of a batch of matrices on the left share the columns of the right.
     const Shape left = shape(call.Has("self") ? "self" : "input");
     const Shape right = shape(call.Has("mat2") ? "mat2" : "weight");
     flop = 2 * Elements(left) * last(right);

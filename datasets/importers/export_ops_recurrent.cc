@@ -64,13 +64,13 @@ class CellWriter {
 
   std::vector<Value> LstmStep(Value sum, Value c, const std::string& in) {
     const std::vector<Value> gate = Gates(sum, in + "gates");
-    const Value added = One(
-        "mul", {One("sigmoid", {gate[0]}, row_, in + "in"), One("tanh", {gate[2]}, row_, in + "candidate")}, row_,
-        in + "added");
+    const Value added =
+        One("mul", {One("sigmoid", {gate[0]}, row_, in + "in"), One("tanh", {gate[2]}, row_, in + "candidate")}, row_,
+            in + "added");
     const Value kept = One("mul", {One("sigmoid", {gate[1]}, row_, in + "forget"), c}, row_, in + "kept");
     c = One("add", {kept, added}, row_, in + "cell");
-    const Value h = One(
-        "mul", {One("sigmoid", {gate[3]}, row_, in + "out"), One("tanh", {c}, row_, in + "tanh")}, row_, in + "hidden");
+    const Value h = One("mul", {One("sigmoid", {gate[3]}, row_, in + "out"), One("tanh", {c}, row_, in + "tanh")}, row_,
+                        in + "hidden");
     return {h, c};
   }
 
@@ -112,7 +112,8 @@ bool Fits(const ExportCall& call, const CellWeights& w, std::int64_t rows, std::
 // step, as the kernels of PyTorch and cuDNN do.
 bool LowerNetwork(ExportCall& call) {
   const CellKind* const kind = FindCellKind(ExportKind(call.node().target, false));
-  if (kind == nullptr || !call.node().target.ends_with(".input") || call.num_outputs() != 1 + kind->states) return false;
+  if (kind == nullptr || !call.node().target.ends_with(".input") || call.num_outputs() != 1 + kind->states)
+    return false;
   Value x = call.Tensor("input");
   const std::vector<Value> states = kind->states == 1 ? std::vector<Value>{call.Tensor("hx")} : call.Tensors("hx");
   const std::vector<Value> params = call.Tensors("params");
@@ -238,10 +239,9 @@ bool LowerCell(ExportCall& call) {
 }
 
 constexpr ExportRule kRecurrentRules[] = {
-    {"aten::lstm", LowerNetwork},        {"aten::gru", LowerNetwork},
-    {"aten::rnn_tanh", LowerNetwork},    {"aten::rnn_relu", LowerNetwork},
-    {"aten::lstm_cell", LowerCell},      {"aten::gru_cell", LowerCell},
-    {"aten::rnn_tanh_cell", LowerCell},  {"aten::rnn_relu_cell", LowerCell},
+    {"aten::lstm", LowerNetwork},       {"aten::gru", LowerNetwork},        {"aten::rnn_tanh", LowerNetwork},
+    {"aten::rnn_relu", LowerNetwork},   {"aten::lstm_cell", LowerCell},     {"aten::gru_cell", LowerCell},
+    {"aten::rnn_tanh_cell", LowerCell}, {"aten::rnn_relu_cell", LowerCell},
 };
 
 }  // namespace

@@ -174,9 +174,15 @@ class Sizes {
     return known->second = *value;
   }
 
+  // A size that depends on data, such as the number of elements that are not zero: its bound.
+  void TakeBound(const std::string& symbol, std::int64_t most) {
+    if (symbols_.try_emplace(symbol, most).second) bounded_.push_back(symbol);
+  }
+
   const SizeSymbols& symbols() const { return symbols_; }
   void SetSymbols(const SizeSymbols& symbols) { symbols_ = symbols; }
   const std::vector<std::string>& hinted() const { return hinted_; }
+  const std::vector<std::string>& bounded() const { return bounded_; }
 
   // Short: "4*s0" for "Mul(Integer(4), Symbol('s0', positive=True))".
   static std::string Printed(std::string_view expression) {
@@ -221,6 +227,7 @@ class Sizes {
   bool given_ = false;
   SizeSymbols symbols_;
   std::vector<std::string> hinted_;
+  std::vector<std::string> bounded_;
   std::map<std::string_view, std::int64_t> hints_;  // values of the example, by expression
   std::unordered_map<std::string_view, std::int64_t> values_;
   std::vector<Pending> pending_;
@@ -479,6 +486,22 @@ void CheckRanges(const JsonNode& root, const Sizes& sizes) {
   }
 }
 
+// Sizes that depend on data, u0 and so on, take their bounds where the program has some.
+void TakeBounds(const JsonNode& root, Sizes& sizes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const JsonValue* const found = FindMember(root.value(), "range_constraints");
+  if (found == nullptr) return;
+  const JsonNode ranges(root, "range_constraints", *found);
+  for (const JsonMember& member : ranges.Object()) {
+    const std::string_view symbol = member.key;
+    const bool is_data = symbol.size() > 1 && symbol[0] == 'u' &&
+                         std::all_of(symbol.begin() + 1, symbol.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const JsonValue* const limit = is_data ? FindMember(member.value, "max_val") : nullptr;
+    const auto* const most = limit == nullptr ? nullptr : limit->As<std::int64_t>();
+    if (most != nullptr && *most >= 0 && *most <= kMost) sizes.TakeBound(std::string(symbol), *most);
+  }
+}
+
 // Python writes numbers that JSON has not, outside of texts: they become texts.
 std::string WithoutBareNumbers(const std::string& json) {
   std::string text;
@@ -568,9 +591,11 @@ ExportProgram ReadExportProgram(const ImportSource& source, std::span<const std:
     Sizes sizes;
     SetSizes(graph, program.inputs, inputs, sizes);
     if (!inputs.empty()) CheckRanges(root, sizes);
+    TakeBounds(root, sizes);
     program.graph = ReadGraphOf(graph, sizes);
     program.symbols = sizes.symbols();
     program.hinted = sizes.hinted();
+    program.bounded = sizes.bounded();
   } catch (const InputError& error) {
     const std::string_view what = error.what();
     if (what.starts_with("--input")) throw;

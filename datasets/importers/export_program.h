@@ -72,6 +72,7 @@ struct ExportProgram {
   std::vector<std::string_view> mutated;  // what buffers and inputs hold afterwards
   SizeSymbols symbols;                    // all that have a value
   std::vector<std::string> hinted;        // symbols that kept the value of the exported example
+  std::vector<std::string> bounded;       // sizes that depend on data, at the largest that the program says
 };
 
 // Reads serialized_exported_program.json (PyTorch 2.1 to 2.6), or the JSON in folder `models` (2.7 and newer), of an

@@ -43,16 +43,49 @@ const JsonValue* GraphIn(const ExportNode& node) {
 
 // Operators whose result is a view of their first argument.
 bool IsView(std::string_view name) {
-  static const std::set<std::string_view> views = {
-      "aten::view",      "aten::_unsafe_view", "aten::view_as",          "aten::unsqueeze", "aten::squeeze",
-      "aten::unflatten", "aten::permute",      "aten::transpose",        "aten::t",         "aten::numpy_T",
-      "aten::mT",        "aten::movedim",      "aten::swapaxes",         "aten::alias",     "aten::detach",
-      "aten::expand",    "aten::slice",        "aten::select",           "aten::narrow",    "aten::split",
-      "aten::chunk",     "aten::unbind",       "aten::split_with_sizes", "aten::reshape",   "aten::flatten",
-      "aten::contiguous", "aten::expand_as",        "aten::diagonal",  "aten::unfold",
-      "aten::as_strided", "aten::view_as_real",  "aten::view_as_complex",  "aten::moveaxis",  "aten::swapdims",
-      "aten::tensor_split", "aten::broadcast_to", "aten::real",            "aten::imag",      "aten::H",
-      "aten::T",          "aten::mH",            "aten::reshape_as",       "aten::ravel"};
+  static const std::set<std::string_view> views = {"aten::view",
+                                                   "aten::_unsafe_view",
+                                                   "aten::view_as",
+                                                   "aten::unsqueeze",
+                                                   "aten::squeeze",
+                                                   "aten::unflatten",
+                                                   "aten::permute",
+                                                   "aten::transpose",
+                                                   "aten::t",
+                                                   "aten::numpy_T",
+                                                   "aten::mT",
+                                                   "aten::movedim",
+                                                   "aten::swapaxes",
+                                                   "aten::alias",
+                                                   "aten::detach",
+                                                   "aten::expand",
+                                                   "aten::slice",
+                                                   "aten::select",
+                                                   "aten::narrow",
+                                                   "aten::split",
+                                                   "aten::chunk",
+                                                   "aten::unbind",
+                                                   "aten::split_with_sizes",
+                                                   "aten::reshape",
+                                                   "aten::flatten",
+                                                   "aten::contiguous",
+                                                   "aten::expand_as",
+                                                   "aten::diagonal",
+                                                   "aten::unfold",
+                                                   "aten::as_strided",
+                                                   "aten::view_as_real",
+                                                   "aten::view_as_complex",
+                                                   "aten::moveaxis",
+                                                   "aten::swapdims",
+                                                   "aten::tensor_split",
+                                                   "aten::broadcast_to",
+                                                   "aten::real",
+                                                   "aten::imag",
+                                                   "aten::H",
+                                                   "aten::T",
+                                                   "aten::mH",
+                                                   "aten::reshape_as",
+                                                   "aten::ravel"};
   return views.contains(name);
 }
 
@@ -62,7 +95,8 @@ class ExportMemory {
   struct Bound {
     Value value;
     std::size_t storage = 0;
-    std::size_t version = 0;  // the storage's, when this name was written
+    std::size_t version = 0;     // the storage's, when this name was written
+    std::vector<Value> written;  // to parts of it, by names of views, since it was read last
   };
   using Scope = std::unordered_map<std::string_view, Bound>;
 
@@ -78,13 +112,13 @@ class ExportMemory {
     return storages_.size() - 1;
   }
   void Bind(std::string_view name, Value value, std::size_t storage) {
-    scope_[name] = {.value = value, .storage = storage, .version = storages_[storage].version};
+    scope_[name] = {.value = value, .storage = storage, .version = storages_[storage].version, .written = {}};
     storages_[storage].names.push_back(name);
   }
   // The current binding of `name`, for a nested scope.
   Bound Shared(std::string_view name, Value value) const {
     const std::size_t storage = scope_.at(name).storage;
-    return {.value = value, .storage = storage, .version = storages_[storage].version};
+    return {.value = value, .storage = storage, .version = storages_[storage].version, .written = {}};
   }
   // Puts another scope in place, and gives back the one that was.
   Scope Enter(Scope scope) { return std::exchange(scope_, std::move(scope)); }
@@ -102,16 +136,32 @@ class ExportMemory {
     return writers;
   }
 
-  // All names of the same value have the new one; other views of the memory stay behind.
+  // All names of the same value have the new one, and the name of the whole gathers what is written to its parts; other
+  // views of the memory stay behind.
   void WriteInPlace(Value old, Value written, const std::string& writer, std::size_t storage) {
     Storage& memory = storages_[storage];
     ++memory.version;
     memory.writer = writer;
+    if (const auto whole = scope_.find(memory.names.front()); whole != scope_.end() && !(whole->second.value == old)) {
+      whole->second.written.push_back(written);
+    }
     for (const std::string_view name : memory.names) {
       const auto bound = scope_.find(name);
       if (bound == scope_.end() || !(bound->second.value == old)) continue;
       bound->second.value = written;
       bound->second.version = memory.version;
+      bound->second.written.clear();
+    }
+  }
+  // The whole with all that was written to its parts.
+  void Gather(std::string_view name, Value gathered) {
+    const Bound before = scope_.at(name);
+    for (const std::string_view other : storages_[before.storage].names) {
+      const auto bound = scope_.find(other);
+      if (bound == scope_.end() || !(bound->second.value == before.value)) continue;
+      bound->second.value = gathered;
+      bound->second.version = storages_[before.storage].version;
+      bound->second.written.clear();
     }
   }
 
@@ -284,7 +334,9 @@ class ProgramConverter : private ExportNames {
     std::vector<Value> trained;
     for (const std::string_view output : program_.outputs) {
       const Value value = ValueOf(output, program_.entry);
-      if (net_.trained(value)) trained.push_back(value);
+      const Shape& shape = net_.shape(value);
+      const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();  // its sum is a constant
+      if (net_.trained(value) && !is_empty) trained.push_back(value);
     }
     return trained;
   }
@@ -313,8 +365,24 @@ class ProgramConverter : private ExportNames {
       }
       throw InputError(place, "reads " + Quoted(name) + ", which nothing writes");
     }
-    if (found->value.exists()) return found->value;
-    return AddVariable(name);
+    if (!found->value.exists()) AddVariable(name);
+    return found->written.empty() ? found->value : GatherParts(name, *found);
+  }
+
+  // One op reads the tensor and all that was written to its parts, and takes no time: the writers took it.
+  Value GatherParts(std::string_view name, const ExportMemory::Bound& bound) {
+    NetworkBuilder::Node node;
+    node.name = UniqueName(std::string(name) + "/written");
+    node.kind = "aten::slice_scatter";
+    node.attrs = R"({"is_view":true})";
+    node.layer = net_.nodes()[net_.producer(bound.written.back())].layer;
+    node.pass = is_backward_ ? Pass::kBackward : Pass::kForward;
+    node.inputs = bound.written;
+    node.inputs.insert(node.inputs.begin(), bound.value);
+    const Value value =
+        net_.Add(std::move(node), {{.dtype = net_.dtype(bound.value), .shape = net_.shape(bound.value)}}).front();
+    memory_.Gather(name, value);
+    return value;
   }
 
   const ExportTensor& MetaOf(std::string_view name) const {
@@ -401,7 +469,7 @@ class ProgramConverter : private ExportNames {
     counts_.backward += is_backward_ ? 1 : 0;
     if (is_backward_) call.SetPass(Pass::kBackward);
     std::string name = ExportKind(node.target, false);
-    if (node.layer.empty() && !backward_.empty()) call.SetLayer(LayerByParameter(node, name, call));
+    if (node.layer.empty() && !backward_.empty()) call.SetLayer(LayerByParameter(node, name));
     const bool in_place = TakeInPlace(&name);
     call.SetControls(memory_.WritersBefore(node));
     const std::size_t num_before = net_.nodes().size();
@@ -440,20 +508,29 @@ class ProgramConverter : private ExportNames {
     ConvertNode(graph, inner, place, depth);
   }
 
-  // The module of the first parameter that a node reads, itself or a view of it: programs with a backward pass say no
-  // modules.
-  std::string LayerByParameter(const ExportNode& node, std::string_view name, const ExportCall& call) {
+  // Programs with a backward pass say no modules: that of the first parameter that a node reads, itself or a view of
+  // it; else that of what it reads first.
+  std::string LayerByParameter(const ExportNode& node, std::string_view name) {
     std::string layer;
+    bool is_parameters = false;
     const auto look = [&](std::string_view input) {
-      if (!layer.empty()) return;
-      if (const auto parameter = paths_.find(input); parameter != paths_.end()) {
+      if (is_parameters) return;
+      const auto parameter = paths_.find(input);
+      const auto known = layers_.find(input);
+      if (parameter != paths_.end()) {
         layer = ModuleOf(parameter->second.path);
-      } else if (const auto view = view_layers_.find(input); view != view_layers_.end()) {
-        layer = view->second;
+        is_parameters = true;
+      } else if (known != layers_.end() && (known->second.is_parameter || layer.empty())) {
+        layer = known->second.layer;
+        is_parameters = known->second.is_parameter;
       }
     };
     for (const ExportArgument& input : node.inputs) ForEachTensor(input, look);
-    if (IsView(name) && call.num_outputs() == 1 && !layer.empty()) view_layers_.emplace(call.output_name(0), layer);
+    for (const ExportArgument& output : node.outputs) {
+      ForEachTensor(output, [&](std::string_view result) {
+        layers_[result] = {.layer = layer, .is_parameter = is_parameters && IsView(name)};
+      });
+    }
     return layer;
   }
 
@@ -499,7 +576,11 @@ class ProgramConverter : private ExportNames {
   bool training_;
   std::vector<bool> backward_;  // of the nodes of a program with its backward pass
   bool is_backward_ = false;    // of the node at hand
-  std::unordered_map<std::string_view, std::string> view_layers_;  // of views of parameters in such a program
+  struct Origin {
+    std::string layer;
+    bool is_parameter = false;  // a view of one
+  };
+  std::unordered_map<std::string_view, Origin> layers_;  // of tensors in such a program
   ExportMemory memory_;
   std::unordered_map<std::string_view, ExportInput> paths_;    // parameters and buffers, by name
   std::unordered_map<std::string_view, std::size_t> writers_;  // nodes of the graph at hand, by what they write
@@ -554,17 +635,25 @@ std::vector<std::string> NotesOf(const ExportProgram& program, const ExportCount
     if (!AtenClass(AtenNameOf(kind, nullptr))) unknown.push_back(kind);
   }
   if (!unknown.empty()) {
-    notes.push_back(fmt::format("the cost of {} is unknown: 0 FLOP, and no time by --costs roofline (profiles have times)",
-                                fmt::join(unknown, ", ")));
+    notes.push_back(
+        fmt::format("the cost of {} is unknown: 0 FLOP, and no time by --costs roofline (profiles have times)",
+                    fmt::join(unknown, ", ")));
   }
   if (counts.unread > 0)
     notes.push_back(fmt::format("{} parameters and buffers that no operator reads are left out", counts.unread));
-  std::string hinted;
-  for (const std::string& symbol : program.hinted) {
-    hinted += fmt::format("{}{} = {}", hinted.empty() ? "" : ", ", symbol, program.symbols.at(symbol));
+  const auto values = [&](const std::vector<std::string>& symbols) {
+    std::string text;
+    for (const std::string& symbol : symbols) {
+      text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", symbol, program.symbols.at(symbol));
+    }
+    return text;
+  };
+  if (!program.hinted.empty()) {
+    notes.push_back("open sizes are those of the exported example: " + values(program.hinted) + " (--input sets them)");
   }
-  if (!hinted.empty())
-    notes.push_back("open sizes are those of the exported example: " + hinted + " (--input sets them)");
+  if (!program.bounded.empty()) {
+    notes.push_back("sizes that depend on data are the largest that the program allows: " + values(program.bounded));
+  }
   return notes;
 }
 
@@ -624,8 +713,8 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
     Graph graph = BuildTrainingGraph(converter.net(), loss, how, &unreached);
     std::vector<std::string> notes = NotesOf(program, converter.Counts());
     if (!assumed.empty()) {
-      notes.push_back(
-          fmt::format("the gradients of {} are taken to be one op each, which reads the inputs: no rule is known", assumed));
+      notes.push_back(fmt::format(
+          "the gradients of {} are taken to be one op each, which reads the inputs: no rule is known", assumed));
     }
     if (!unreached.empty()) {
       notes.push_back(fmt::format("{} parameters do not reach the loss and are not updated", unreached.size()));

@@ -42,6 +42,9 @@ class TorchOp {
 //   {"dtype": "f32"} a dtype; {"str": "mean"} a string; {"device": true} the device that it runs on;
 //   {"float": "-inf"} a float that JSON has not ("inf", "nan"); {"layout": 0} and {"memory_format": 1} by ATen's
 //   numbers.
+// A number where the schema has a tensor is one that does not widen the result's type. Attr `input_views` has, for each
+// input, null or [shape, strides, offset] of the view of it that the operator is given. The attention of captured steps
+// (docs/pytorch.md) runs the device's kernel, and their updates of one parameter the catalogue's.
 // Those that follow may be in attr `kwargs`, an object, by their names in the schema. Missing ones take the schema's
 // defaults. Outputs are the tensors that it returns, those in lists
 // included, in order, as many as the recipe has (others are dropped). A gradient that the operator was told not to

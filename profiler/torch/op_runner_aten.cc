@@ -1,11 +1,16 @@
+#include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "profiler/torch/op_runner.h"
 #include "profiler/torch/op_runner_parts.h"
 
 namespace emplace::profiler {
@@ -60,6 +65,7 @@ class Reader {
     const c10::TypePtr type = WithoutOptional(argument.type());
     if (value.is_null() && type != argument.type()) return {};
     if (value.is_null() && type->kind() == c10::TypeKind::TensorType) return {.constant = at::Tensor()};
+    if (type->kind() == c10::TypeKind::TensorType && value.is_number()) return {.constant = WrappedNumber(value)};
     if (type->kind() == c10::TypeKind::TensorType) return {.input = InputNumber(argument, value)};
     if (type->kind() == c10::TypeKind::ListType) {
       const c10::TypePtr element = type->expectRef<c10::ListType>().getElementType();
@@ -74,6 +80,14 @@ class Reader {
   }
 
  private:
+  // A number where the operator has a tensor, as in x + 1: it does not widen the type of the result.
+  static at::Tensor WrappedNumber(const nlohmann::json& value) {
+    const c10::Scalar number = value.is_number_integer() ? c10::Scalar(value.get<std::int64_t>()) : value.get<double>();
+    at::Tensor tensor = c10::scalar_to_tensor(number);
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;
+  }
+
   static c10::TypePtr WithoutOptional(const c10::TypePtr& type) {
     return type->kind() == c10::TypeKind::OptionalType ? type->expectRef<c10::OptionalType>().getElementType() : type;
   }
@@ -200,6 +214,114 @@ std::vector<Slot> SlotsOf(const RecipeView& recipe, const c10::FunctionSchema& s
   return slots;
 }
 
+// Attr `input_views`: which view of an input the operator is given.
+struct InputView {
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+  std::int64_t offset = 0;
+};
+using InputViews = std::vector<std::optional<InputView>>;
+
+InputViews ViewsOf(const RecipeView& recipe) {
+  const nlohmann::json attrs = nlohmann::json::parse(recipe.op().attrs, nullptr, /*allow_exceptions=*/false);
+  InputViews views;
+  if (!attrs.is_object() || !attrs.contains("input_views")) return views;
+  try {
+    for (const nlohmann::json& each : attrs["input_views"]) {
+      views.emplace_back();
+      if (each.is_null()) continue;
+      views.back() = {.shape = each.at(0), .strides = each.at(1), .offset = each.at(2)};
+    }
+  } catch (const nlohmann::json::exception&) {
+    views.clear();
+  }
+  if (views.size() != recipe.num_inputs()) {
+    recipe.Refuse("attr input_views has another form (null or [shape, strides, offset] for each input)");
+  }
+  return views;
+}
+
+std::vector<at::Tensor> Viewed(TensorSpan inputs, const InputViews& views) {
+  std::vector<at::Tensor> viewed(inputs.begin(), inputs.end());
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (views[i]) viewed[i] = viewed[i].as_strided(views[i]->shape, views[i]->strides, views[i]->offset);
+  }
+  return viewed;
+}
+
+// What a captured step calls attention is a kernel of the device. Numbers of heads may differ between queries and keys.
+constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
+constexpr std::string_view kAttentionBackward = "aten::scaled_dot_product_attention_backward";
+
+OpFunction MakeAttention(const RecipeView& recipe) {
+  const bool backward = recipe.op().kind == kAttentionBackward;
+  const char* const name = backward ? "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
+                                    : "aten::_scaled_dot_product_flash_attention_for_cpu";
+  const auto kernel = c10::Dispatcher::singleton().findSchema({name, ""});
+  if (!kernel || !recipe.device().is_cpu()) {
+    recipe.Refuse(recipe.device().is_cpu() ? "this LibTorch has no fused attention for CPUs (LibTorch 2.2 or newer)"
+                                           : "attention of a captured step is timed on CPUs only");
+  }
+  const nlohmann::json attrs = nlohmann::json::parse(recipe.op().attrs, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json& args = attrs["args"];
+  const std::size_t flag = backward ? 8 : 5;
+  const bool causal = args.is_array() && args.size() > flag && args[flag] == true;
+  const std::size_t query = backward ? 1 : 0;
+  const bool has_mask = args.is_array() && args.size() > query + 3 && args[query + 3].is_string();
+  return [kernel = *kernel, backward, causal, query, has_mask, wanted = recipe.num_outputs()](
+             TensorSpan in, std::vector<at::Tensor>* out) {
+    const auto repeated = [&](const at::Tensor& each) {
+      const std::int64_t groups = in[query].size(-3) / each.size(-3);
+      return groups == 1 ? each : each.repeat_interleave(groups, -3);
+    };
+    torch::jit::Stack stack;
+    if (backward) stack.emplace_back(in[0]);
+    stack.emplace_back(in[query]);
+    stack.emplace_back(repeated(in[query + 1]));
+    stack.emplace_back(repeated(in[query + 2]));
+    if (backward) {
+      stack.emplace_back(in[in.size() - 2]);
+      stack.emplace_back(in[in.size() - 1]);
+    }
+    stack.emplace_back(0.0);
+    stack.emplace_back(causal);
+    at::Tensor mask;
+    if (has_mask)
+      mask = in[query + 3].scalar_type() == c10::kBool ? at::zeros_like(in[query + 3], in[query].options())
+                                                       : in[query + 3];
+    stack.emplace_back(has_mask ? c10::IValue(mask) : c10::IValue());
+    stack.emplace_back();
+    kernel.callBoxed(&stack);
+    std::vector<at::Tensor> results;
+    for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+    for (std::size_t i = 0; backward && i < results.size() && i < 3; ++i) {
+      const at::Tensor& like = in[query + i];
+      if (results[i].size(-3) == like.size(-3)) continue;
+      results[i] = results[i].unflatten(-3, {like.size(-3), results[i].size(-3) / like.size(-3)}).sum(-3);
+    }
+    while (results.size() < wanted && has_mask) results.push_back(at::empty_like(in[query + 3]));
+    out->assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, results.size())));
+  };
+}
+
+// An optimizer's step for one parameter: the catalogue's kind, whose state is its own.
+std::optional<std::string> UpdateKind(const RecipeView& recipe) {
+  const std::string& kind = recipe.op().kind;
+  if (kind == "aten::_fused_adam_" || kind == "aten::_fused_adamw_") return "adam";
+  if (kind == "aten::_fused_sgd_") return recipe.num_inputs() > 2 ? "momentum" : "sgd";
+  return std::nullopt;
+}
+
+OpFunction MakeUpdate(const RecipeView& recipe, const std::string& kind) {
+  OpRecipe update{.name = recipe.op().name, .kind = kind, .attrs = "", .inputs = {}, .outputs = {}};
+  update.inputs = {recipe.op().inputs[0], recipe.op().inputs[0]};
+  std::shared_ptr<TorchOp> op = MakeTorchOp(update, recipe.device());
+  return [op = std::move(op)](TensorSpan in, std::vector<at::Tensor>* out) {
+    const std::vector<at::Tensor> tensors = {in[0], in[1].reshape(in[0].sizes())};
+    op->Run(tensors, out);
+  };
+}
+
 // The tensors that an operator returned. Tensors that it was not to compute are undefined and left out.
 void Collect(const c10::IValue& value, std::vector<at::Tensor>* outputs) {
   if (value.isTensor()) {
@@ -212,15 +334,27 @@ void Collect(const c10::IValue& value, std::vector<at::Tensor>* outputs) {
 }  // namespace
 
 OpFunction MakeAtenOp(const RecipeView& recipe) {
-  const c10::OperatorHandle operation = OperatorOf(recipe);
-  return [operation, slots = SlotsOf(recipe, operation.schema()), wanted = recipe.num_outputs()](
-             TensorSpan in, std::vector<at::Tensor>* out) {
-    torch::jit::Stack stack;
-    stack.reserve(slots.size());
-    for (const Slot& slot : slots) stack.push_back(slot.Filled(in));
-    operation.callBoxed(&stack);
-    for (const c10::IValue& value : stack) Collect(value, out);
-    if (out->size() > wanted) out->resize(wanted);
+  InputViews views = ViewsOf(recipe);
+  OpFunction call;
+  if (recipe.op().kind == kAttentionBackward || (recipe.op().kind == kAttention && recipe.num_outputs() == 2)) {
+    call = MakeAttention(recipe);
+  } else if (const auto update = UpdateKind(recipe); update && recipe.num_outputs() == 0) {
+    return MakeUpdate(recipe, *update);
+  } else {
+    const c10::OperatorHandle operation = OperatorOf(recipe);
+    call = [operation, slots = SlotsOf(recipe, operation.schema()), wanted = recipe.num_outputs()](
+               TensorSpan in, std::vector<at::Tensor>* out) {
+      torch::jit::Stack stack;
+      stack.reserve(slots.size());
+      for (const Slot& slot : slots) stack.push_back(slot.Filled(in));
+      operation.callBoxed(&stack);
+      for (const c10::IValue& value : stack) Collect(value, out);
+      if (out->size() > wanted) out->resize(wanted);
+    };
+  }
+  if (views.empty()) return call;
+  return [call = std::move(call), views = std::move(views)](TensorSpan in, std::vector<at::Tensor>* out) {
+    call(Viewed(in, views), out);
   };
 }
 

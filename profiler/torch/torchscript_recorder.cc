@@ -65,8 +65,8 @@ class PlainExecution {
   torch::jit::GraphOptimizerEnabledGuard optimize_{false};
 };
 
-// The message of a LibTorch exception in one line, the first that is not empty. From inside a module it comes after a traceback of the module's
-// source, as "RuntimeError: ...".
+// The message of a LibTorch exception in one line, the first that is not empty. From inside a module it comes after a
+// traceback of the module's source, as "RuntimeError: ...".
 std::string FirstLine(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
   std::string_view text = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();

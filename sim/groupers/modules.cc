@@ -166,7 +166,7 @@ class Labels {
 // Each op's label; `module_of_op` as in WholeModules.
 std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_view>* module_of_op) {
   ModuleTree tree(graph);
-  if (tree.size() == 1) {
+  if (tree.size() == 1 && graph.num_ops() > 0) {
     throw InputError(graph.name(),
                      "no op has a layer, so there are no modules to move (a graph whose ops have layers)");
   }

@@ -48,7 +48,7 @@ struct AtenCall {
   bool has_shapes = false;  // whether its arguments have shapes; a trace without record_shapes has none
   bool has_outputs = false;
   double kernels = 1;  // among which its work is divided: each is an op of the graph
-  double flop = 0;  // the op's own
+  double flop = 0;     // the op's own
   bool is_view = false;
   bool crosses_devices = false;
 

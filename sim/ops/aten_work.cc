@@ -282,9 +282,7 @@ Effort Grouped(const AtenCall& call, const AtenRule&) {
 }
 
 // What no shape says: the op's own FLOP.
-Effort Recorded(const AtenCall& call, const AtenRule&) {
-  return {call.flop, InputBytes(call) + OutputBytes(call, 0)};
-}
+Effort Recorded(const AtenCall& call, const AtenRule&) { return {call.flop, InputBytes(call) + OutputBytes(call, 0)}; }
 
 // The gradients of an operator that has no row for them, as one op: the operator's FLOP an element, or those of the op.
 Effort Backward(const AtenCall& call, const AtenRule& rule) {
@@ -549,7 +547,7 @@ constexpr AtenRule kAtenRules[] = {
     {"_scaled_dot_product_fused_attention_overrideable", OpClass::kAttention, Attention, 1, 0, 0, 5},
     {"_flash_attention_forward", OpClass::kAttention, Attention, 1, 1, 0, 8},
     {"_efficient_attention_forward", OpClass::kAttention, Attention, 1, 1, 0, 9},
-    // Of a captured step: the arguments are gradient, query, key, value, mask, output, row statistics, dropout, causal.
+    // Arguments in a captured step: gradient, query, key, value, mask, output, row statistics, dropout, causal.
     {"scaled_dot_product_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 8},
     {"_scaled_dot_product_flash_attention_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 11},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", OpClass::kAttention, Attention, 2.5, 0, 1, 7},
@@ -593,7 +591,8 @@ constexpr AtenRule kAtenRules[] = {
      "bitwise_and bitwise_or bitwise_xor bitwise_not __and__ __or__ __xor__ __lshift__ __rshift__ "
      "bitwise_left_shift bitwise_right_shift remainder fmod tril triu masked_fill_backward clamp_backward "
      "hardtanh_backward leaky_relu_backward add_backward sub_backward mul_backward neg_backward div_backward "
-     "masked_scale ldexp one_hot outer ger kron addr feature_dropout feature_alpha_dropout affine_grid_generator deg2rad "
+     "masked_scale ldexp one_hot outer ger kron addr feature_dropout feature_alpha_dropout affine_grid_generator "
+     "deg2rad "
      "rad2deg _conj conj_physical heaviside copysign nan_to_num native_dropout_backward accumulate_grad "
      "_assert_async _assert_scalar isclose masked_scatter dropout_backward where_backward complex polar",
      OpClass::kElementwise, Elementwise, 1},
@@ -607,7 +606,8 @@ constexpr AtenRule kAtenRules[] = {
      "xlog1py zeta linalg_cross cross angle absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2",
      OpClass::kElementwise, Elementwise, 3},
     {"sigmoid hardsigmoid hardswish silu softplus elu selu celu glu mish logit log_sigmoid log_sigmoid_forward "
-     "softshrink hardshrink prelu _prelu_kernel rrelu rrelu_with_noise rrelu_with_noise_functional sigmoid_backward tanh_backward logit_backward "
+     "softshrink hardshrink prelu _prelu_kernel rrelu rrelu_with_noise rrelu_with_noise_functional sigmoid_backward "
+     "tanh_backward logit_backward "
      "hardsigmoid_backward hardswish_backward softplus_backward elu_backward glu_backward log_sigmoid_backward "
      "_prelu_kernel_backward softshrink_backward hardshrink_backward",
      OpClass::kElementwise, Elementwise, 4},
@@ -626,7 +626,8 @@ constexpr AtenRule kAtenRules[] = {
     {"sum nansum mean max min amax amin aminmax argmax argmin prod any all count_nonzero sum_to_size _grad_sum_to_size "
      "max_pool1d max_pool2d max_pool2d_with_indices max_pool3d_with_indices cudnn_max_pool mean_backward "
      "sum_backward adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d "
-     "fractional_max_pool3d max_pool1d_with_indices max_pool3d max_unpool2d max_unpool3d nanmean _aminmax median nanmedian mode kthvalue trace bincount histc "
+     "fractional_max_pool3d max_pool1d_with_indices max_pool3d max_unpool2d max_unpool3d nanmean _aminmax median "
+     "nanmedian mode kthvalue trace bincount histc "
      "cummax_helper unique unique2 _unique2 unique_consecutive unique_dim",
      OpClass::kReduction, Reduce, 1},
     {"norm linalg_vector_norm linalg_norm frobenius_norm var std var_mean std_mean logsumexp mse_loss l1_loss "
@@ -740,7 +741,8 @@ const AtenRule* BackwardRuleFor(std::string_view name) {
       const bool by_element = rule.op_class == OpClass::kElementwise || rule.op_class == OpClass::kReduction ||
                               rule.op_class == OpClass::kNormalisation;
       const bool is_free = rule.op_class == OpClass::kNone;
-      by_rule.emplace(&rule, AtenRule{rule.names, rule.op_class, is_free ? NoEffort : Backward, by_element ? rule.a : 0});
+      by_rule.emplace(&rule,
+                      AtenRule{rule.names, rule.op_class, is_free ? NoEffort : Backward, by_element ? rule.a : 0});
     }
     return by_rule;
   }();

@@ -52,6 +52,23 @@ TEST(SearchTest, TheSameSpecGivesTheSameResultOnAnyNumberOfThreads) {
   }
 }
 
+TEST(SearchTest, WholeModulesAreSetBesideSingleOps) {
+  Rng rng(12);
+  agents::SearchSpec spec =
+      MakeSearch(testing::RandomDag(rng, {.num_ops = 40, .layers = true}), MakeCluster(3), "local_search");
+  spec.evaluations = 300;
+  EXPECT_FALSE(agents::MovesModules(spec));
+  EXPECT_FALSE(agents::MicrosOfSingleOps(spec, agents::RunSearch(spec)));
+  spec.grouping = "modules";
+  spec.problem.SetGrouping(spec.grouping, 0);
+  EXPECT_TRUE(agents::MovesModules(spec));
+  const agents::SearchResult modules = agents::RunSearch(spec);
+  const auto micros = agents::MicrosOfSingleOps(spec, modules);
+  ASSERT_TRUE(micros);
+  EXPECT_LE(*micros, modules.best_result.step_time_micros);
+  EXPECT_GT(*micros, 0);
+}
+
 TEST(SearchTest, LibTorchIsNeededForSomeNetworksAndWhereItComputesGradients) {
   agents::SearchSettings settings;
   for (const char* const agent : {"hierarchical", "coloc_rl", "sgdp"}) {

@@ -122,5 +122,20 @@ TEST(TrainingOptionsTest, WhatANetworkDoesNotUseIsNoOption) {
             (Keys{"optimizer", "clip_gradients", "average_variables"}));
 }
 
+TEST(TrainingTest, GradientsThatAreThereGetUpdates) {
+  datasets::NetworkBuilder net("test");
+  const datasets::Value w = net.Variable("w", {4});
+  const datasets::Value gradient =
+      net.Forward("dw", "scale", {net.Input("x", DType::kF32, {4})}, {{.shape = {4}}}, R"({"factor":2})").front();
+  datasets::TrainingOptions options;
+  options.optimizer = "adam";
+  net.TieGradient(gradient, w);
+  const Graph graph =
+      datasets::BuildUpdatedGraph(net, {{.variable = w, .gradient = {.values = gradient, .rows = {}}}}, options);
+  const Op& update = graph.op(graph.FindOp("update/w/adam").value());
+  EXPECT_EQ(update.persistent.count, 2 * 16);
+  EXPECT_EQ(graph.colocation_class(graph.FindOp("dw").value()), graph.colocation_class(graph.FindOp("w").value()));
+}
+
 }  // namespace
 }  // namespace emplace::testing

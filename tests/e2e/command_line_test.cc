@@ -124,7 +124,7 @@ TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
     return all;
   };
   EXPECT_EQ(names("engines"), "fifo flow placeto-reference ");
-  EXPECT_EQ(names("groupers"), "identity merge_and_colocate colocation ");
+  EXPECT_EQ(names("groupers"), "identity merge_and_colocate colocation modules layers ops ");
   EXPECT_EQ(names("importers"), "emplace pipedream dnn-partitioning kineto onnx chakra pytorch-et torch-export nccl ");
   EXPECT_EQ(names("clusters"), "2x-dgx-h100 dgx-a100 dgx-h100 hdp-8k40 p2.8xlarge post-8k80 sgdp-8p100 ");
   EXPECT_EQ(

@@ -263,6 +263,7 @@ Graph RandomDag(Rng& rng, const RandomDagOptions& options) {
     OpSpec spec;
     spec.name = Numbered("n", label[i]);
     spec.kind = options.classes ? kKindsOfClasses[rng.Below(kKindsOfClasses.size())] : "test";
+    if (options.layers) spec.layer = Numbered("m.", i % 7);
     AddRandomTimes(rng, options, &spec);
     if (options.host_times) AddRandomHostTimes(rng, options, &spec);
     const std::uint64_t outputs = rng.Below(options.max_outputs + 1);

@@ -99,6 +99,7 @@ struct RandomDagOptions {
   bool fractional = false;    // times that are not whole µs
   bool host_times = false;    // some ops have a host time, some of these a device time too
   bool classes = false;       // ops of several classes in the catalogue; else of none
+  bool layers = false;        // ops are of one of seven layers
   bool colocated = false;     // some ops are colocated with an earlier one (that has times on the same kinds)
 };
 Graph RandomDag(Rng& rng, const RandomDagOptions& options);

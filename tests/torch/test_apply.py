@@ -88,10 +88,12 @@ class AccelerateTest(unittest.TestCase):
             self.assertTrue((again == found.placement).all(), artefact)
 
     def test_searches_with_modules_give_maps_that_accelerate_runs_on_two_devices(self):
-        found = emplace.place(self.graph, cluster=emplace.Cluster("dgx-h100", gpus=2), grouping="modules", agent="random",
-                              evaluations=20)
-        device_map = et.device_map(found)
-        self.assertEqual(self.dispatch(device_map).shape, (2, 16, 100))
+        for seed in (0, 3):
+            found = emplace.place(self.graph, cluster=emplace.Cluster("dgx-h100", gpus=2), grouping="modules", agent="random",
+                                  evaluations=20, seed=seed)
+            device_map = et.device_map(found)
+            self.assertEqual(set(device_map.values()), {0, 1})
+            self.assertEqual(self.dispatch(device_map).shape, (2, 16, 100))
 
     def test_a_map_that_divides_a_block_is_refused_as_accelerate_fails_with_it(self):
         divided = dict(self.map, **{"model.layers.1.mlp": 1})
@@ -131,12 +133,13 @@ class ProcessesTest(unittest.TestCase):
 
     @classmethod
     def losses(cls, plan):
-        from emplace.torch import _capture, _validate
+        from emplace.torch import _validate, _workers
         chosen = et._checked_plan({"schema": "emplace.plan", "version": 1, **plan})
         step = _validate.Step(cls.model, (), {"input_ids": words(), "use_cache": False}, loss, "sgd")
+        workers = _workers.Processes(chosen["dp"] * chosen["tp"] * chosen["pp"], seconds=120)
         text = json.dumps(dict(chosen, pp=1, stages=[]))
         described = json.loads(emplace._core.framework_text("fsdp", cls.graph._graph, None, None, text))
-        ranks = _validate.run_plan(step, chosen, described, 2, 1, None, 120)
+        ranks = _validate.run_plan(step, chosen, described, 2, 1, workers)
         return next(rank["losses"] for rank in reversed(ranks) if rank["losses"][0] is not None)
 
     def check(self, **plan):

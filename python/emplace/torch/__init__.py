@@ -193,17 +193,18 @@ def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, see
 def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, Any], *, args: tuple[Any, ...] = (),
              kwargs: Mapping[str, Any] | None = None, loss: Callable[[Any], torch.Tensor] | None = None,
              optimizer: str = "sgd", processes: int | None = None, steps: int = 10, warm_up: int = 3,
-             threads: list[int] | None = None, seconds: float = 600) -> Any:
+             threads: list[int] | None = None, speeds: list[float] | None = None, seconds: float = 600) -> Any:
     """Runs a plan on processes of this machine, with PyTorch's own pipelines, FSDP and tensor parallelism on gloo, and
     simulates it with op and message times that are measured here.
 
     model: on the CPU, with real weights; it is not changed. plan: a placement with stages, or an emplace.plan. args,
     kwargs: of one micro-batch. loss: of the model's output. processes: as many as the plan's degrees multiply to.
-    steps: that are measured, after warm_up. threads: of each process, one by default. seconds: the limit of each part.
+    steps: that are measured, after warm_up. threads: of each process, one by default. speeds: of each process, 1 by
+    default: one of 0.4 is stopped for 6 of each 10 ms, as a device that is slower. seconds: the limit of each part.
 
     Returns a Validation. Raises InputError where the plan cannot be run.
     """
-    from emplace.torch import _capture, _optimizers, _validate
+    from emplace.torch import _capture, _optimizers, _validate, _workers
 
     _check.instance("model", model, torch.nn.Module)
     chosen = _checked_plan(plan)
@@ -217,8 +218,12 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
         raise InputError("plan: zero: is 1, which fully_shard does not do (0, 2 or 3)")
     if chosen["pp"] > 1 and (chosen["tp"] > 1 or chosen["zero"] > 0):
         raise InputError("plan: pp: goes with dp here, not with tp or zero")
-    if threads is not None and len(threads) != needed:
-        raise InputError(f"threads: has {len(threads)} numbers ({needed}, one for each process)")
+    for given, numbers in (("threads", threads), ("speeds", speeds)):
+        if numbers is not None and len(numbers) != needed:
+            raise InputError(f"{given}: has {len(numbers)} numbers ({needed}, one for each process)")
+    if speeds is not None and not all(0 < speed <= 1 for speed in speeds):
+        _check.refuse("speeds", speeds, "numbers above 0 and at most 1")
+    workers = _workers.Processes(needed, threads, speeds, seconds)
     name = _optimizers.name_of(optimizer) or "sgd"
     step = _validate.Step(model, tuple(args), dict(kwargs or {}), loss or _capture.default_loss, name)
     described: dict[str, Any] = {}
@@ -226,8 +231,8 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
         forward = capture(model, step.args, step.kwargs, loss=step.loss, seconds=seconds)
         text = json.dumps(dict(chosen, stages=[]))
         described = json.loads(emplace._core.framework_text("fsdp", forward._graph, None, None, text))
-    ranks = _validate.run_plan(step, chosen, described, steps, warm_up, threads, seconds)
-    simulated_ms, peaks = _validate.simulate(step, chosen, described, threads, max(5, steps), seconds)
+    ranks = _validate.run_plan(step, chosen, described, steps, warm_up, workers)
+    simulated_ms, peaks = _validate.simulate(step, chosen, described, workers, max(5, steps))
     times = [max(rank["times"][i] for rank in ranks) for i in range(steps)]
     losses = [each for each in (rank["losses"] for rank in ranks) if each[0] is not None][-1]
     return _validate.Validation(plan=chosen, measured_ms=float(statistics.median(times)), simulated_ms=simulated_ms,

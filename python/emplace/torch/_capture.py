@@ -11,7 +11,9 @@ from typing import Any, Callable, Iterator, Mapping
 
 import torch
 from torch import nn
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from emplace import InputError
@@ -102,7 +104,7 @@ def _without_memory(model: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
     if all(not isinstance(t, torch.Tensor) or t.device.type == "cpu" for t in tensors):
         return args, kwargs
     fakes = [t.fake_mode for t in tensors if isinstance(t, FakeTensor)]
-    mode = fakes[0] if fakes else FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fakes[0] if fakes else FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     made: dict[int, torch.Tensor] = {}
 
     def fake(tensor: Any) -> Any:
@@ -257,6 +259,7 @@ def _joint(step: _Step, exported: torch.fx.GraphModule, way: str, args: tuple[An
         if isinstance(value, torch.Tensor):
             delattr(exported, name)
             exported.register_buffer(name, value)
+    args, kwargs = _in_mode_of(exported, (args, kwargs))
     try:
         with contextlib.ExitStack() as stack:
             joint = aot_export_joint_with_descriptors(stack, exported, args, kwargs)
@@ -275,6 +278,15 @@ def _joint(step: _Step, exported: torch.fx.GraphModule, way: str, args: tuple[An
                     if isinstance(result, torch.fx.Node):
                         gradients[strip(desc.grad_of.target)] = result
     return JointGraph(module.graph, module, inputs, gradients, way)
+
+
+def _in_mode_of(exported: torch.fx.GraphModule, values: Any) -> Any:
+    """The tensors of a call as the export saw them, in whose mode sizes may depend on data."""
+    mode = detect_fake_mode([node.meta.get("val") for node in exported.graph.nodes])
+    if mode is None or mode.shape_env is None:
+        return values
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor if isinstance(tensor, FakeTensor) else
+                                mode.from_tensor(tensor, static_shapes=True), values)
 
 
 def _input_kind(desc: Any, names: list[str], descriptors: Any) -> tuple[str, str]:

@@ -66,6 +66,7 @@ class GraphWriter:
         self._functions: dict[str, Any] = {}  # the number of the function of the backward pass that an op belongs to
 
     def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
+        assume_sizes(self._joint.graph)
         for node in self._joint.graph.nodes:
             if node.op == "placeholder":
                 self._add_placeholder(node)
@@ -199,10 +200,12 @@ class GraphWriter:
             attrs["source"] = place
         layer = self._layer_of(node)
         if layer is None:
-            self._without_module[kind] = self._without_module.get(kind, 0) + 1
-            # A sum of gradients belongs where the last of them was made, which is the first in the forward pass.
+            # The sum of the gradients of a tensor that several modules read belongs where the last of them is made, which is
+            # the first of these modules in the forward pass.
             makers = [name.partition(":")[0] for name in inputs]
             layer = self._layers[max(makers, key=self._position.__getitem__)] if makers else ""
+            if not (layer and _is_backward(node) and kind == "aten::add.Tensor"):
+                self._without_module[kind] = self._without_module.get(kind, 0) + 1
         is_backward = self._is_recomputing or _is_backward(node)
         name = f"{layer}/{node.name}" if layer else node.name
         if self._is_recomputing:
@@ -254,14 +257,16 @@ class GraphWriter:
                 same = shape == memory.shape and strides == memory.strides and offset == 0
                 views.append(None if same else [list(shape), list(strides), offset])
                 return f"%{len(inputs) - 1}"
-            return int(value) if isinstance(value, (int, torch.SymInt)) else None
+            return _hint(value) if isinstance(value, (int, torch.SymInt)) else None
         if isinstance(arg, (list, tuple)):
             return [self._argument(each, inputs, views) for each in arg]
         return constant(arg)
 
     def _layer_of(self, node: torch.fx.Node) -> str | None:
         stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-        return module_path(stack) if stack else None
+        if stack:
+            return module_path(stack)
+        return None
 
     # ---- The end of the step
 
@@ -370,18 +375,43 @@ def tied_parameters(model: nn.Module) -> dict[str, list[str]]:
 
 
 def sizes(values: Any) -> tuple[int, ...]:
-    """Sizes or strides as numbers; a size that only the run decides counts with PyTorch's hint."""
+    """Sizes or strides as numbers; a size that only the run decides counts as `assume_sizes` says, or as 1."""
     return tuple(value if type(value) is int else _hint(value) for value in values)
 
 
 def _hint(size: Any) -> int:
     if type(size) is int:
         return size
-    try:
+    node = getattr(size, "node", None)
+    symbols = getattr(getattr(node, "expr", None), "free_symbols", None)
+    if not symbols:
         return int(size)
-    except Exception:  # a size that depends on data
-        hint = getattr(getattr(size, "node", None), "hint", None)
-        return int(hint) if hint is not None else 1
+    return int(node.expr.xreplace({symbol: _known_value(node.shape_env, symbol) for symbol in symbols}))
+
+
+def _known_value(environment: Any, symbol: Any) -> int:
+    backed = "backed_var_to_val" if hasattr(environment, "backed_var_to_val") else "var_to_val"  # before 2.13
+    for name in ("var_to_hint_override", backed):
+        value = getattr(environment, name, {}).get(symbol)
+        if value is not None:
+            return int(value)
+    return 1
+
+
+_SELECTIONS = {"aten::nonzero", "aten::masked_select", "aten::unique_consecutive", "aten::_unique2", "aten::unique_dim"}
+
+
+def assume_sizes(graph: torch.fx.Graph) -> None:
+    """Says of results that hold some of a tensor's elements, which only the run decides, that they hold all of them."""
+    for node in graph.nodes:
+        symbols = node.meta.get("unbacked_bindings") or {}
+        given = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
+        if symbols and isinstance(given, torch.Tensor) and isinstance(node.target, torch._ops.OpOverload) and \
+                node.target._schema.name in _SELECTIONS:
+            value = next(leaf for leaf in pytree.tree_leaves(node.meta["val"]) if isinstance(leaf, torch.Tensor))
+            environment = value.fake_mode.shape_env
+            for symbol in symbols:
+                environment.var_to_hint_override[symbol] = math.prod(sizes(given.shape))
 
 
 def output_of(value: torch.Tensor) -> dict[str, Any]:
@@ -457,12 +487,13 @@ def source_line(node: torch.fx.Node) -> str:
 def flop_of(node: torch.fx.Node) -> int:
     """FLOP of a product as torch.utils.flop_counter counts it; 0 for other operators.
 
-    Two are counted by their definition, since PyTorch's counter is wrong: gradients of grouped convolutions, of which
-    each is as much work as the forward convolution, and attention with grouped queries.
+    Three are counted by their definition, since PyTorch's counter is wrong or does not know them: gradients of grouped
+    convolutions, of which each is as much work as the forward convolution, attention, and the products of experts.
     """
     target = node.target
     value = node.meta.get("val")
     args, kwargs = pytree.tree_map_only(torch.fx.Node, lambda arg: arg.meta.get("val"), (list(node.args), dict(node.kwargs)))
+    args, kwargs, value = pytree.tree_map(_with_known_sizes, (args, kwargs, value))
     if not isinstance(target, torch._ops.OpOverload):
         return 0
     name = target._schema.name
@@ -471,9 +502,20 @@ def flop_of(node: torch.fx.Node) -> int:
     if name == _attention.BACKWARD:
         return attention_flop(*args[1:4], products_of_keys=3, products_of_values=2)
     if name == "aten::convolution_backward":
-        return _convolution_flop(*args[:3], transposed=args[7]) * sum(map(bool, args[10][:2]))
+        return convolution_backward_flop(*args)
+    if name in GROUPED:
+        return grouped_flop(*args[:2]) * GROUPED[name]
     count = flop_registry.get(target._overloadpacket)
     return int(count(*args, **kwargs, out_val=value)) if count else 0
+
+
+def _with_known_sizes(value: Any) -> Any:
+    """Sizes that depend on data as numbers."""
+    if isinstance(value, torch.SymInt):
+        return _hint(value)
+    if isinstance(value, torch.Tensor) and not all(type(size) is int for size in value.shape):
+        return torch.empty(sizes(value.shape), dtype=value.dtype, device="meta")
+    return value
 
 
 def attention_flop(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, products_of_keys: int,
@@ -483,8 +525,25 @@ def attention_flop(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
     return 2 * pairs * (products_of_keys * sizes(query.shape)[-1] + products_of_values * sizes(value.shape)[-1])
 
 
+def convolution_backward_flop(*args: Any) -> int:
+    """The FLOP of a call of aten::convolution_backward with these arguments."""
+    return _convolution_flop(*args[:3], transposed=args[7]) * sum(map(bool, args[10][:2]))
+
+
+# How many products of the size of the first two arguments' an operator has.
+GROUPED = {"aten::_grouped_mm": 1, "transformers::grouped_mm_fallback": 1, "transformers::grouped_mm_fallback_backward": 2}
+
+
+def grouped_flop(first: torch.Tensor, second: torch.Tensor) -> int:
+    """The FLOP of products of matrices whose rows or columns are divided among groups: each meets its group's matrix."""
+    first_shape, second_shape = sizes(first.shape), sizes(second.shape)
+    if len(first_shape) > len(second_shape):
+        return 2 * math.prod(second_shape) * first_shape[-2]
+    return 2 * math.prod(first_shape) * second_shape[-1]
+
+
 def _convolution_flop(gradient: torch.Tensor, given: torch.Tensor, weight: torch.Tensor, transposed: bool) -> int:
-    """Of one product of a convolution: each element of the weight meets each place of the result, of a transposed one
+    """The FLOP of one product of a convolution: each element of the weight meets each place of the result, of a transposed one
     each place of what it is given. weight: [out, in / groups, ...], of a transposed one [in, out / groups, ...]."""
     places = sizes((given if transposed else gradient).shape)
     return 2 * places[0] * math.prod(places[2:]) * math.prod(sizes(weight.shape))

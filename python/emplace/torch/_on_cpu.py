@@ -30,7 +30,7 @@ def _bytes(value: torch.Tensor) -> int:
 
 
 def _product(first: torch.Tensor, second: torch.Tensor, *, made: torch.Tensor) -> int:
-    """Of matrices that lie neither by rows nor by columns one at a time is copied."""
+    """Matrices that lie neither by rows nor by columns are copied, one at a time."""
     copies = 0
     for matrices in (first, second):
         _, rows, columns = matrices.shape

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import resource
 import statistics
 import tempfile
@@ -16,11 +15,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils import _pytree as pytree
 
 import emplace
-from emplace import InputError
-from emplace.torch import _capture, _parallel, _profile, _workers
+from emplace.torch import _parallel, _profile, _workers
+from emplace.torch._workers import Processes
 
 Loss = Callable[[Any], torch.Tensor]
 _BUCKET_BYTES = 25 << 20  # of DistributedDataParallel
@@ -70,7 +68,7 @@ def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
 # ---- Measuring
 
 def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
-             threads: Sequence[int] | None, seconds: float) -> list[dict[str, Any]]:
+             processes: Processes) -> list[dict[str, Any]]:
     """Runs the plan for real. What each process saw: times, losses, growth."""
 
     def work(rank: int) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         return {"times": times[warm_up:], "losses": losses, "grown": grown * 1024}
 
-    return _workers.run(work, plan["dp"] * plan["tp"] * plan["pp"], seconds, threads)
+    return _workers.run(work, processes)
 
 
 def _plain_step(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any],
@@ -142,16 +140,17 @@ class Line:
         return cls(max(0.0, float(a)), max(0.0, float(b)))
 
 
-def measure_messages(processes: int, threads: Sequence[int] | None, seconds: float) -> dict[str, Line]:
+def measure_messages(processes: Processes) -> dict[str, Line]:
     """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory."""
 
     def work(rank: int) -> dict[str, list[float]]:
         times: dict[str, list[float]] = {}
         for size in _SIZES:
-            whole = torch.zeros(max(processes, size // 4 // processes * processes))
-            part = torch.zeros(whole.numel() // processes)
+            count = processes.count
+            whole = torch.zeros(max(count, size // 4 // count * count))
+            part = torch.zeros(whole.numel() // count)
             calls: dict[str, Callable[[], Any]] = {"copy": lambda: torch.empty_like(whole).copy_(whole)}
-            if processes > 1:
+            if count > 1:
                 calls |= {"all_reduce": lambda: dist.all_reduce(whole), "send": lambda: _ping_pong(whole, rank),
                           "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
                           "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole)}
@@ -159,7 +158,7 @@ def measure_messages(processes: int, threads: Sequence[int] | None, seconds: flo
                 times.setdefault(name, []).append(_median_micros(call) / (2 if name == "send" else 1))
         return times
 
-    ranks = _workers.run(work, processes, seconds, threads)
+    ranks = _workers.run(work, processes)
     return {name: Line.fit(_SIZES, [statistics.fmean(rank[name][i] for rank in ranks) for i in range(len(_SIZES))])
             for name in ranks[0]}
 
@@ -182,27 +181,56 @@ def _median_micros(call: Callable[[], Any], repeats: int = 15) -> float:
     return statistics.median(times[2:])
 
 
-def measure_ops(graph: emplace.Graph, processes: int, repeats: int, threads: Sequence[int] | None,
-                seconds: float) -> list[dict[str, Any]]:
+def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Mapping[str, Line]) -> float:
+    """What PyTorch's own code for tensor parallelism or FSDP takes for each pair of linear modules or each sharded module,
+    in microseconds: a step of tiny modules with it less one without, less the messages."""
+    if plan["tp"] == 1 and plan["zero"] < 2:
+        return 0.0
+    pairs = 8
+
+    def work(rank: int) -> float:
+        mesh = _parallel.mesh_of(plan)
+        times = []
+        for wrapped in (False, True):
+            model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)) for _ in range(pairs)))
+            if wrapped:
+                styles = {f"{i}.{j}": ("colwise", "rowwise")[j] for i in range(pairs) for j in (0, 1)}
+                paths = [str(i) for i in range(pairs)]
+                _parallel.shard(model, plan, {"parallelize_plan": styles, "fully_shard": paths,
+                                              "reshard_after_forward": plan["zero"] == 3}, mesh)
+            x = torch.randn(16, 16, requires_grad=True)
+            times.append(_median_micros(lambda: model(x).sum().backward()))
+        return times[1] - times[0]
+
+    per_pair = statistics.fmean(_workers.run(work, processes)) / pairs
+    size = 16 * 16 * 4
+    small = 0.0
+    if plan["tp"] > 1:
+        small += 2 * messages["all_reduce"](size)
+    if plan["zero"] >= 2:
+        small += (2 if plan["zero"] == 3 else 1) * messages["all_gather"](2 * size) + messages["reduce_scatter"](2 * size)
+    return max(0.0, per_pair - small)
+
+
+def measure_ops(graph: emplace.Graph, processes: Processes, repeats: int) -> list[dict[str, Any]]:
     """The graph's profile in each of processes that measure at the same time, as they run at the same time."""
-    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1), processes, seconds, threads)
+    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1), processes)
 
 
 # ---- Simulating
 
-def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], threads: Sequence[int] | None,
-             repeats: int, seconds: float) -> tuple[float, list[int]]:
+def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], processes: Processes,
+             repeats: int) -> tuple[float, list[int]]:
     """The step in ms and each device's peak in bytes, from op times and message times that are measured here."""
     import emplace.torch as et
 
-    processes = plan["dp"] * plan["tp"] * plan["pp"]
-    messages = measure_messages(processes, threads, seconds)
+    messages = measure_messages(processes)
     model = step.model
     if plan["tp"] > 1:
         model = copy.deepcopy(model)
         _parallel.local_shard(model, described["parallelize_plan"], plan["tp"])
-    graph = et.capture(model, step.args, step.kwargs, loss=step.loss, optimizer=step.optimizer, seconds=seconds)
-    profiles = measure_ops(graph, processes, repeats, threads, seconds)
+    graph = et.capture(model, step.args, step.kwargs, loss=step.loss, optimizer=step.optimizer, seconds=processes.seconds)
+    profiles = measure_ops(graph, processes, repeats)
     _set_message_times(graph, profiles, messages)
     if plan["pp"] > 1:
         return _simulate_pipeline(graph, plan, profiles, messages)
@@ -212,8 +240,11 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
     once_ms = step_ns[0] / 1e6 - update_ms
     share = plan["dp"] if plan["zero"] >= 2 else 1
     exchange_ms = _exchange_ms(graph, plan, described, messages)
-    total = once_ms * plan["grad_accumulation"] + update_ms / share + exchange_ms
-    return total, [int(each) for each in peak[0]] * processes
+    # Each pair of divided modules, or each sharded module, in each micro-batch.
+    count = len(described["parallelize_plan"]) / 2 if plan["tp"] > 1 else len(described["fully_shard"])
+    wrapping_ms = measure_wrapping(plan, processes, messages) * count * plan["grad_accumulation"] / 1e3
+    total = once_ms * plan["grad_accumulation"] + update_ms / share + exchange_ms + wrapping_ms
+    return float(total), [int(each) for each in peak[0]] * processes.count
 
 
 def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: list[dict[str, Any]],
@@ -231,11 +262,11 @@ def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: 
         for op, device, size in zip(graph.op_names, placement, _parameter_bytes(graph)):
             sizes[int(device)] += size
         total += messages["all_reduce"](max(sizes)) / 1e3
-    return total, [device["peak_bytes"] for device in report["devices"]]
+    return float(total), [device["peak_bytes"] for device in report["devices"]]
 
 
 def _simulator(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> emplace.Simulator:
-    """Of one device for each profile. Devices have kinds of their own, since they may be unlike."""
+    """A simulator with one device for each profile. Devices have kinds of their own, since they may be unlike."""
     merged = dict(profiles[0], devices=[], ops=[])
     for i, profile in enumerate(profiles):
         merged["devices"].append({"kind": f"process-{i}", "backend": "clock"})
@@ -272,7 +303,7 @@ def _output_bytes(graph: emplace.Graph, op: int) -> int:
 
 
 def _parameter_bytes(graph: emplace.Graph) -> list[int]:
-    """Of each op: the bytes of the parameter that it holds, 0 for others."""
+    """The bytes of the parameter that each op holds, 0 for others."""
     sizes = [0] * graph.num_ops
     tied = graph.metadata["torch"]["state_dict"]
     for tensor, producer in enumerate(graph.tensor_producers):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import traceback
+from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 import torch
@@ -18,25 +19,37 @@ import torch.distributed as dist
 from emplace import InputError
 
 
-def run(function: Callable[[int], Any], processes: int, seconds: float = 600, threads: Sequence[int] | None = None) -> list[Any]:
+_PERIOD = 0.01  # seconds
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes that stand for devices. threads: of each, one by default. speeds: of each, above 0 and at most 1: a process
+    of speed 0.4 is stopped for 6 of each 10 ms. seconds: the limit of a run."""
+    count: int
+    threads: Sequence[int] | None = None
+    speeds: Sequence[float] | None = None
+    seconds: float = 600
+
+
+def run(function: Callable[[int], Any], processes: Processes) -> list[Any]:
     """function(rank) in each of forked processes that form a process group; their results, which are pickled.
 
-    threads: of each process, one by default. Raises InputError with the first error that a process raised, and after
-    `seconds`; no process is left.
+    Raises InputError with the first error that a process raised, and after processes.seconds; no process is left.
     """
     folder = tempfile.mkdtemp(prefix="emplace_processes_")
     children: list[int] = []
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        for rank in range(processes):
+        for rank in range(processes.count):
             child = os.fork()
             if child == 0:
-                _be_worker(function, rank, processes, folder, 1 if threads is None else threads[rank])
+                _be_worker(function, rank, processes.count, folder, processes.threads[rank] if processes.threads else 1)
             children.append(child)
-        _wait(children, folder, seconds)
+        _wait(children, folder, processes)
         results = []
-        for rank in range(processes):
+        for rank in range(processes.count):
             with open(f"{folder}/result{rank}", "rb") as file:
                 results.append(pickle.load(file))
         return results
@@ -50,11 +63,19 @@ def run(function: Callable[[int], Any], processes: int, seconds: float = 600, th
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(children: list[int], folder: str, seconds: float) -> None:
+def _wait(children: list[int], folder: str, processes: Processes) -> None:
     """Until all have ended. `children` keeps those that run."""
-    end = time.monotonic() + seconds
+    begin = time.monotonic()
     ranks = {child: rank for rank, child in enumerate(children)}
+    slow = {child: processes.speeds[rank] for child, rank in ranks.items() if processes.speeds and processes.speeds[rank] < 1}
+    stopped: set[int] = set()
     while children:
+        phase = (time.monotonic() - begin) % _PERIOD / _PERIOD
+        for child, speed in slow.items():
+            if (phase >= speed) == (child in stopped) or child not in children:
+                continue
+            os.kill(child, signal.SIGCONT if child in stopped else signal.SIGSTOP)
+            stopped.symmetric_difference_update({child})
         for child in list(children):
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended == 0:
@@ -62,9 +83,9 @@ def _wait(children: list[int], folder: str, seconds: float) -> None:
             children.remove(child)
             if status != 0:
                 raise InputError(f"process {ranks[child]}: {_error_of(folder, ranks[child], status)}")
-        if time.monotonic() > end:
-            raise InputError(f"processes: take longer than {seconds:g} s")
-        time.sleep(0.002)
+        if time.monotonic() > begin + processes.seconds:
+            raise InputError(f"processes: take longer than {processes.seconds:g} s")
+        time.sleep(0.0005 if slow else 0.002)
 
 
 def _error_of(folder: str, rank: int, status: int) -> str:

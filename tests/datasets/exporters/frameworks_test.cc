@@ -110,6 +110,13 @@ TEST(FrameworksTest, EveryFormatOfAPlacementComesBackToIt) {
   EXPECT_EQ(datasets::ReadSplitSpec(Write("split-spec", plan), "split.json", graph, cluster), placement);
 }
 
+TEST(FrameworksTest, EveryTargetHasANameAndASummary) {
+  for (const datasets::FrameworkTarget& target : datasets::AllFrameworkTargets()) {
+    EXPECT_EQ(datasets::FindFrameworkTarget(target.name).summary, target.summary);
+    EXPECT_FALSE(target.summary.empty());
+  }
+}
+
 TEST(FrameworksTest, WrongFilesAreRefusedWithTheirPlace) {
   const Graph graph = MakeLanguageModel(2);
   const Cluster cluster = Gpus(2);

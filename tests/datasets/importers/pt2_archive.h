@@ -9,7 +9,8 @@
 
 namespace emplace::testing {
 
-// A file of tests/datasets/importers/data: what PyTorch 2.6 wrote (tests/testing/make_pt2.py).
+// A file of tests/datasets/importers/data: what PyTorch 2.6 wrote, or in folder 2.13 that version
+// (tests/testing/make_pt2.py).
 inline std::string Pt2Sample(const std::string& name) {
   return std::string(EMPLACE_TEST_SOURCE_DIR) + "/datasets/importers/data/" + name + ".pt2";
 }
@@ -19,7 +20,10 @@ inline std::string Pt2Program(const std::string& name) {
   const datasets::ImportSource source(Pt2Sample(name));
   const datasets::ZipArchive archive(source);
   for (std::size_t i = 0; i < archive.names().size(); ++i) {
-    if (archive.names()[i] == "serialized_exported_program.json") return archive.Read(i, std::size_t{1} << 24);
+    const std::string& name = archive.names()[i];
+    if (name == "serialized_exported_program.json" || name.ends_with("models/model.json")) {
+      return archive.Read(i, std::size_t{1} << 24);
+    }
   }
   return "";
 }

@@ -1,5 +1,6 @@
 #include "datasets/importers/torch_export.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -246,6 +247,164 @@ TEST(TorchExportTest, TheNewerLayoutIsTheSameGraph) {
                                        {folder + "data/weights/model_weights_config.json", "{}"}});
     EXPECT_EQ(GraphText(ImportText(TorchExport(), archive, "f").graph), old);
   }
+}
+
+// The FLOP of kinds that PyTorch's counter counts too.
+double ProductFlop(const Graph& graph, Pass pass) {
+  return FlopOf(graph,
+                {"matmul", "batch_matmul", "conv2d", "depthwise_conv2d", "aten::convolution",
+                 "aten::_scaled_dot_product", "aten::_grouped_mm", "transformers::grouped_mm_fallback"},
+                pass);
+}
+
+struct StepCase {
+  const char* name;
+  int forward;  // ops
+  int backward;
+  int updates;
+  double forward_flop;  // of products
+  double backward_flop;
+  double parameters;
+};
+
+// FLOP are those of torch.utils.flop_counter in forward and backward pass of the program, run by PyTorch 2.13, but for
+// what that counter is known to get wrong: it misses fused attention on CPUs (decomp_empty, sdpa, sdpa_memory, mixtral)
+// and the products of experts (mixtral), counts four products instead of five in the gradient of attention in parts
+// (deepseek_v3, swin), and multiplies the filter gradients of grouped convolutions by the groups (grouped_conv, mamba).
+TEST(TorchExportTest, ProgramsOfPyTorch213AreStepsOfTheSizeThatPyTorchCounts) {
+  constexpr double kMixtral = 4 * 2 * 2 * 16 * 16 * 8 + 2 * 64 * 16 * 64 + 2 * 64 * 32 * 16;
+  constexpr double kSdpa = 4.0 * 2 * 256 * 256 * 16;
+  constexpr double kSdpaMemory = 4.0 * 4 * 1024 * 1024 * 16;
+  constexpr StepCase kCases[] = {
+      {"acts", 88, 71, 2, 139264, 139264, 272},
+      {"adaptive_avg_pool1d", 8, 6, 2, 8192, 8192, 272},
+      {"adaptive_avg_pool3d", 8, 6, 2, 49152, 49152, 272},
+      {"autocast", 10, 6, 4, 1024, 1024, 304},
+      {"bn", 12, 8, 4, 32768, 32768, 304},
+      {"ckpt", 11, 8, 4, 8192, 12288, 2128},
+      {"cumsum", 7, 5, 2, 8192, 8192, 272},
+      {"decomp_core", 67, 38, 4, 6144, 8192, 304},
+      {"decomp_empty", 16, 12, 4, 4096 + 2048, 4096 + 2.5 * 2048, 304},
+      {"deepseek_v3", 159, 129, 15, 434176, 868352 + 40960, 6608},
+      {"dynamic", 7, 7, 2, 2048, 2048, 272},
+      {"einsum3", 14, 12, 2, 20736, 24832, 272},
+      {"frozen", 10, 4, 2, 2048, 1024, 544},
+      {"gather_max_sort", 44, 38, 2, 65536, 65536, 272},
+      {"grouped_conv", 10, 6, 4, 19072, 21760, 336},
+      {"losses", 42, 32, 2, 65536, 65536, 272},
+      {"mamba", 256, 303, 12, 2332672, 2 * 2332672, 36864},
+      {"matmul_vec", 10, 5, 2, 8704, 8704, 272},
+      {"max_pool2d_ceil", 7, 5, 2, 49152, 49152, 272},
+      {"mixtral", 156, 117, 12, 118784 + kMixtral, 2 * (118784 + kMixtral) + 0.5 * 32768, 9072},
+      {"pow_scalar_base", 7, 5, 2, 49152, 49152, 272},
+      {"repeat_interleave", 8, 8, 2, 8192, 8192, 272},
+      {"sdpa", 5, 5, 1, 262144 + kSdpa, 262144 + 2.5 * kSdpa, 256},
+      {"sdpa_memory", 14, 12, 2, 25165824 + kSdpaMemory, 25165824 + 2.5 * kSdpaMemory, 12480},
+      {"swin", 174, 134, 45, 17695104, 34210560 + 589824, 42008},
+      {"tied", 6, 9, 1, 2048, 4096, 128},
+      {"topk", 7, 5, 2, 8192, 8192, 272},
+  };
+  for (const StepCase& expected : kCases) {
+    const Imported imported = ImportPt2("2.13/" + std::string(expected.name), {.training = "sgd"});
+    std::map<Pass, int> ops;
+    for (std::size_t i = 0; i < imported.graph.num_ops(); ++i) ++ops[imported.graph.op(MakeId<OpId>(i)).pass];
+    EXPECT_EQ(ops[Pass::kForward], expected.forward) << expected.name;
+    EXPECT_EQ(ops[Pass::kBackward], expected.backward) << expected.name;
+    EXPECT_EQ(ops[Pass::kUpdate], expected.updates) << expected.name;
+    EXPECT_EQ(ProductFlop(imported.graph, Pass::kForward), expected.forward_flop) << expected.name;
+    EXPECT_EQ(ProductFlop(imported.graph, Pass::kBackward), expected.backward_flop) << expected.name;
+    EXPECT_THAT(imported.notes, ::testing::Contains(HasSubstr(fmt::format(" with {} numbers", expected.parameters))))
+        << expected.name;
+  }
+}
+
+// The output of [1, 4, 1024, 16] and a row statistic each stay for the backward op; no tensor has 1024 * 1024 elements.
+TEST(TorchExportTest, FusedAttentionKeepsItsOutputAndRowStatistics) {
+  const Graph graph = ImportPt2("2.13/sdpa_memory", {.training = "sgd"}).graph;
+  const OpId op = graph.FindOp("scaled_dot_product_attention").value();
+  EXPECT_EQ(graph.op(op).kind, "aten::_scaled_dot_product_flash_attention_for_cpu");
+  EXPECT_EQ(graph.op(op).attrs, R"({"args":["%0","%1","%2",0,true]})");
+  ASSERT_EQ(graph.num_outputs(op), 2U);
+  EXPECT_EQ(
+      Inputs(graph,
+             "gradients/scaled_dot_product_attention/"
+             "_scaled_dot_product_flash_attention_for_cpu_backward"),
+      (std::vector<std::string>{"gradients/sum_1/reduce_sum_grad:0=262144", "transpose:0=262144",
+                                "transpose_1:0=262144", "transpose_2:0=262144", "scaled_dot_product_attention:0=262144",
+                                "scaled_dot_product_attention:1=16384"}));
+  for (std::size_t i = 0; i < graph.num_tensors(); ++i) {
+    EXPECT_LT(graph.tensor(MakeId<TensorId>(i)).size.count, 4 * 1024 * 1024) << i;
+  }
+}
+
+// What PyTorch saves: sort and topk their positions, logsumexp input and result, cumsum nothing.
+TEST(TorchExportTest, BackwardOpsReadWhatPyTorchSaves) {
+  const Graph graph = ImportPt2("2.13/gather_max_sort", {.training = "sgd"}).graph;
+  const auto inputs = [](const Graph& of, const std::string& op) {
+    std::vector<std::string> names = Inputs(of, "gradients/" + op);
+    names.erase(names.begin());  // dy
+    return names;
+  };
+  EXPECT_THAT(inputs(graph, "getitem/sort_backward"), ElementsAre("getitem:1=2048"));
+  EXPECT_THAT(inputs(graph, "logsumexp/logsumexp_backward"), ElementsAre("w/linear_4:0=1024", "logsumexp:0=64"));
+  EXPECT_THAT(inputs(graph, "gather/gather_backward"), ElementsAre("zeros:0=384"));
+  EXPECT_THAT(inputs(graph, "var/var_backward"), ElementsAre("w/linear_6:0=1024"));
+  EXPECT_THAT(inputs(ImportPt2("2.13/cumsum", {.training = "sgd"}).graph, "cumsum/cumsum_backward"), ElementsAre());
+}
+
+// The program has both passes: 67 forward ops of 109, and the gradients of its four parameters.
+TEST(TorchExportTest, AProgramWithItsBackwardPassKeepsIt) {
+  const Imported imported = ImportPt2("2.13/joint_fb");
+  EXPECT_THAT(imported.notes, ::testing::Contains("has its backward pass: 46 operators of 113, with the gradients of 4 "
+                                                  "parameters"));
+  EXPECT_EQ(ProductFlop(imported.graph, Pass::kForward), 6144);
+  EXPECT_EQ(ProductFlop(imported.graph, Pass::kBackward), 4096 + 2.5 * 2048);
+  EXPECT_EQ(FindOp(imported.graph, "div").pass, Pass::kForward);  // the loss
+  EXPECT_EQ(FindOp(imported.graph, "full_like_1").pass, Pass::kBackward);
+  const auto tied = [&](const std::string& op, const std::string& variable) {
+    return imported.graph.colocation_class(imported.graph.FindOp(op).value()) ==
+               imported.graph.colocation_class(imported.graph.FindOp(variable).value()) &&
+           FindOp(imported.graph, op).layer == FindOp(imported.graph, variable).layer;
+  };
+  EXPECT_TRUE(tied("mm", "a.weight"));  // the gradient is its transpose of the same shape
+  EXPECT_TRUE(tied("view_13", "a.bias"));
+  EXPECT_TRUE(tied("sum_6", "b.weight"));
+  EXPECT_TRUE(tied("sum_7", "b.bias"));
+  const Imported step = ImportPt2("2.13/joint_fb", {.training = "adam"});
+  EXPECT_THAT(step.notes,
+              ::testing::Contains("is a training step already: --training keeps its backward pass and adds 4 "
+                                  "updates"));
+  EXPECT_EQ(KindsOf(step.graph).at("adam"), 4);
+  EXPECT_THAT(Inputs(step.graph, "update/b.weight/adam"), ElementsAre("b.weight:0=64", "sum_6:0=64"));
+  EXPECT_EQ(step.graph.num_ops(), imported.graph.num_ops() + 4);
+}
+
+TEST(TorchExportTest, OperatorsOfOthersAreReadAndTheirCostIsUnknown) {
+  const std::string text = Edited(kTorchExportProgram, "aten.relu.default", "mylib.twice.default");
+  const Imported imported = ImportText(TorchExport(), Pt2Of(text), "f.pt2", {.training = "sgd"});
+  EXPECT_THAT(imported.notes, ::testing::Contains("the cost of mylib::twice is unknown: 0 FLOP, and no time by --costs "
+                                                  "roofline (profiles have times)"));
+  EXPECT_THAT(imported.notes,
+              ::testing::Contains("the gradients of mylib::twice are taken to be one op each, which reads "
+                                  "the inputs: no rule is known"));
+  EXPECT_EQ(FindOp(imported.graph, "gradients/y/twice_backward").kind, "mylib::twice_backward");
+}
+
+// add_() writes to columns of gated; the loss reads all of it.
+TEST(TorchExportTest, AWholeHasWhatIsWrittenToItsParts) {
+  const Graph graph = ImportPt2("branches", {.training = "sgd"}).graph;
+  EXPECT_THAT(Inputs(graph, "mul/written"), ElementsAre("mul:0=64", "add_:0=32"));
+  EXPECT_EQ(FindAtenWork(graph, graph.FindOp("mul/written").value())->work.op_class, OpClass::kNone);
+  EXPECT_TRUE(graph.FindOp("gradients/mul/written/slice_scatter_backward").has_value());
+}
+
+// The two products of bij,bkj,bk->bi, each a batch of 2: 2*8*8*16 and 2*8*8.
+TEST(TorchExportTest, EinsumIsProductsFromLeftToRight) {
+  const Graph graph = ImportPt2("2.13/einsum3").graph;
+  EXPECT_EQ(FindOp(graph, "einsum/step0/product").kind, "batch_matmul");
+  EXPECT_EQ(FindOp(graph, "einsum/step0/product").attrs, R"({"transpose_b":true})");
+  EXPECT_EQ(FindOp(graph, "einsum/step0/product").flop, 2.0 * 2 * 8 * 8 * 16);
+  EXPECT_EQ(FindOp(graph, "einsum/step1/product").flop, 2.0 * 2 * 8 * 8);
 }
 
 TEST(TorchExportTest, PythonsInfiniteNumbersAreRead) {

@@ -66,7 +66,8 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {model: nmt, set: [1]}", "graphs.set: is not an object (option: value)"},
       {"graphs: {dataset: nmt, together: 1}", "graphs.together: is the number 1 (true or false)"},
       {"graphs: {dataset: nmt, grouping: {name: none}}",
-       "graphs.grouping.name: unknown grouping \"none\" (identity, merge_and_colocate, colocation)"},
+       "graphs.grouping.name: unknown grouping \"none\" (identity, merge_and_colocate, colocation, modules, layers, "
+       "ops)"},
       {"graphs: {dataset: nmt, grouping: {groups: 0}}",
        "graphs.grouping.groups: is the number 0 (an integer from 1 to 4294967296)"},
   };

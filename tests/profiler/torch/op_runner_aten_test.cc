@@ -37,6 +37,20 @@ TEST(OpRunnerAtenTest, ArgumentsCanBeGivenByName) {
               HasSubstr("attr kwargs is not an object"));
 }
 
+TEST(OpRunnerAtenTest, CapturedOpsReadViewsAndNumbers) {
+  // The transposed a, and its second row; a number does not widen the result's type.
+  EXPECT_THAT(
+      RunOp("aten::add.Tensor", R"({"args":["%0","%1"],"input_views":[[[2,2],[1,2],0],null]})", {kA, kB}, {kA.spec})[0],
+      ElementsAre(11, 23, 32, 44));
+  EXPECT_THAT(RunOp("aten::relu", R"({"args":["%0"],"input_views":[[[2],[1],2]]})", {kA}, {Spec({2})})[0],
+              ElementsAre(3, 4));
+  EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%0",0.5]})", {kA}, {kA.spec})[0], ElementsAre(1.5, 2.5, 3.5, 4.5));
+  EXPECT_THAT(RefusalOf("aten::relu", R"({"args":["%0"],"input_views":[3]})", {kA}, {kA.spec}),
+              HasSubstr("attr input_views has another form"));
+  // An update in place, with a gradient of another shape and as many numbers.
+  EXPECT_TRUE(RunOp("aten::_fused_adam_", R"({"args":[["%0"],["%1"]]})", {kA, Of({4}, {1, 1, 1, 1})}, {}).empty());
+}
+
 TEST(OpRunnerAtenTest, ListsHoldTensorsAndNumbers) {
   EXPECT_THAT(RunOp("aten::cat", R"({"args":[["%0","%1"],1]})", {kA, kB}, {Spec({2, 4})})[0],
               ElementsAre(1, 2, 10, 20, 3, 4, 30, 40));

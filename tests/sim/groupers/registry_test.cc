@@ -14,7 +14,7 @@ class GrouperContractTest : public ::testing::TestWithParam<GrouperEntry> {};
 TEST_P(GrouperContractTest, EveryOpIsInOneGroupAndColocatedOpsAreTogether) {
   Rng rng(81);
   for (int i = 0; i < 30; ++i) {
-    const Graph graph = testing::RandomDag(rng, {.num_ops = 80});
+    const Graph graph = testing::RandomDag(rng, {.num_ops = 80, .layers = true});
     const Grouping grouping = GetParam().make(graph, {.max_groups = 10});
     std::size_t members = 0;
     for (std::size_t group = 0; group < grouping.num_groups(); ++group) members += grouping.members(group).size();
@@ -28,7 +28,7 @@ TEST_P(GrouperContractTest, EveryOpIsInOneGroupAndColocatedOpsAreTogether) {
 
 TEST_P(GrouperContractTest, TheSameGraphGivesTheSameGroups) {
   Rng rng(82);
-  const Graph graph = testing::RandomDag(rng, {.num_ops = 100});
+  const Graph graph = testing::RandomDag(rng, {.num_ops = 100, .layers = true});
   const Grouping first = GetParam().make(graph, {.max_groups = 12});
   const Grouping second = GetParam().make(graph, {.max_groups = 12});
   ASSERT_EQ(first.num_groups(), second.num_groups());
@@ -52,7 +52,8 @@ TEST(GrouperRegistryTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
     FindGrouper("kmeans");
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "unknown grouping \"kmeans\" (identity, merge_and_colocate, colocation)");
+    EXPECT_STREQ(error.what(),
+                 "unknown grouping \"kmeans\" (identity, merge_and_colocate, colocation, modules, layers, ops)");
   }
 }
 

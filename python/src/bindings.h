@@ -42,7 +42,8 @@ struct NamedCosts {
 using PlacementArray = py::array_t<std::int16_t, py::array::c_style>;
 
 // A new array of one dimension. pybind11 before 2.12 misreads the item size in numpy 2's descriptors, so arrays whose
-// strides pybind11 takes from there, as array_t<T>(size) does, have strides of 0 with numpy 2. Those of a shape are right.
+// strides pybind11 takes from there, as array_t<T>(size) does, have strides of 0 with numpy 2. Those of a shape are
+// right.
 template <typename T>
 py::array_t<T> NewArray(std::size_t size) {
   return py::array_t<T>(std::vector<py::ssize_t>{static_cast<py::ssize_t>(size)});

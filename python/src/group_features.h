@@ -43,14 +43,14 @@ class GroupFeatures {
   std::size_t num_devices_ = 0;
   double baseline_micros_ = 1;
   double mean_micros_ = 1;
-  double mean_bytes_ = 1;     // of an edge
-  double largest_bytes_ = 1;  // that one group receives or sends
-  std::vector<double> fastest_micros_;              // [num_groups]
-  std::vector<float> own_;                          // [num_groups, kOwn]
-  std::vector<float> device_times_;                 // [num_groups, num_devices]; 0 where not allowed
-  std::vector<float> allowed_;                      // [num_groups, num_devices]
-  std::vector<std::vector<Neighbour>> producers_;   // [num_groups]
-  std::vector<std::vector<Neighbour>> consumers_;   // [num_groups]
+  double mean_bytes_ = 1;                          // of an edge
+  double largest_bytes_ = 1;                       // that one group receives or sends
+  std::vector<double> fastest_micros_;             // [num_groups]
+  std::vector<float> own_;                         // [num_groups, kOwn]
+  std::vector<float> device_times_;                // [num_groups, num_devices]; 0 where not allowed
+  std::vector<float> allowed_;                     // [num_groups, num_devices]
+  std::vector<std::vector<Neighbour>> producers_;  // [num_groups]
+  std::vector<std::vector<Neighbour>> consumers_;  // [num_groups]
 };
 
 }  // namespace emplace::python

@@ -45,10 +45,11 @@ class VectorEnv {
   void Step(std::span<const std::int64_t> actions);
 
   // The observations of the last Reset or Step. The arrays are not reallocated.
-  // [num_envs, num_groups, num_features], or [num_envs, num_group_features] without options().graph: see docs/python.md.
+  // [num_envs, num_groups, num_features], or [num_envs, num_group_features] without options().graph: see
+  // docs/python.md.
   const std::vector<float>& observed() const { return observed_; }
   const std::vector<float>& final_observed() const { return final_observed_; }  // for environments with ended()
-  const std::vector<std::int8_t>& masks() const { return masks_; }        // [num_envs, num_devices]; not with `whole`
+  const std::vector<std::int8_t>& masks() const { return masks_; }  // [num_envs, num_devices]; not with `whole`
   const std::vector<std::int8_t>& final_masks() const { return final_masks_; }
   const std::vector<double>& rewards() const { return rewards_; }        // [num_envs]
   const std::vector<std::uint8_t>& ended() const { return ended_; }      // [num_envs]
@@ -86,9 +87,7 @@ class VectorEnv {
   void KeepBest();
   template <typename Function>
   void ForEach(Function function);
-  std::size_t observation_size() const {
-    return options_.graph ? num_groups() * num_features() : num_group_features();
-  }
+  std::size_t observation_size() const { return options_.graph ? num_groups() * num_features() : num_group_features(); }
   float* Node(std::size_t env, std::size_t group) {
     return observed_.data() + (env * num_groups() + group) * num_features();
   }

@@ -29,8 +29,9 @@ Start StartFromName(const std::string& name) {
 }
 
 std::unique_ptr<VectorEnv> MakeVectorEnv(const py::object& simulator, const Grouping& grouping, std::size_t num_envs,
-                                         bool whole, const std::string& observation, const std::string& start, const std::string& reward,
-                                         double memory_penalty, const std::string& autoreset, std::size_t threads) {
+                                         bool whole, const std::string& observation, const std::string& start,
+                                         const std::string& reward, double memory_penalty, const std::string& autoreset,
+                                         std::size_t threads) {
   if (num_envs == 0) throw InputError("num_envs", "is 0 (at least 1)");
   if (observation != "graph" && observation != "group") {
     throw InputError("observation", "is \"" + observation + "\" (group or graph)");
@@ -163,12 +164,11 @@ void BindVectorEnv(py::module_& module) {
             return Shaped(self, env.placements().data(),
                           {static_cast<py::ssize_t>(env.num_envs()), static_cast<py::ssize_t>(env.num_groups())});
           })
-      .def_property_readonly(
-          "best",
-          [](const py::object& self) {
-            const std::vector<std::int16_t>& best = self.cast<const VectorEnv&>().best();
-            return Shaped(self, best.data(), {static_cast<py::ssize_t>(best.size())});
-          })
+      .def_property_readonly("best",
+                             [](const py::object& self) {
+                               const std::vector<std::int16_t>& best = self.cast<const VectorEnv&>().best();
+                               return Shaped(self, best.data(), {static_cast<py::ssize_t>(best.size())});
+                             })
       .def("snapshot",
            [](const VectorEnv& self, std::size_t env) { return py::bytes(self.Snapshot(Checked(self, env))); })
       .def("restore", [](VectorEnv& self, std::size_t env,

@@ -28,8 +28,8 @@ enum class Start : std::uint8_t {
 
 struct VectorEnvOptions {
   std::size_t num_envs = 1;
-  bool whole = false;          // an action is a placement of all groups; else a device for the next group
-  bool graph = false;          // observations are of the whole graph; else of the group that is placed next
+  bool whole = false;  // an action is a placement of all groups; else a device for the next group
+  bool graph = false;  // observations are of the whole graph; else of the group that is placed next
   Start start = Start::kSingleDevice;
   bool final_reward = false;   // only the last step of an episode has a reward, the cost with a minus
   double memory_penalty = 10;  // cost of a placement that exceeds memory by the whole memory of a device

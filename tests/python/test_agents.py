@@ -337,7 +337,7 @@ seeds: [1]
         self.assertEqual([rows["g"]["evaluations"], rows["h"]["evaluations"]], [4, 4])
         applied = {row["graph"]: row for row in trial["transfer"]}
         self.assertEqual(applied["i"]["evaluations"], 1)
-        self.assertEqual(applied["i"]["best_us"], 5 + 6 + 7 + 8 + 9)
+        self.assertEqual(applied["i"]["best_step_time_us"], 5 + 6 + 7 + 8 + 9)
 
     def test_an_agent_without_a_policy(self):
         status, _, err = self.sweep("Walk")

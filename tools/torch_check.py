@@ -25,6 +25,7 @@ from emplace import InputError
 from emplace.torch import _attention, _capture, _process
 
 TRIES = 16  # calls of a network
+ELAPSED = 60  # times the CPU time, at most
 UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -45,14 +46,16 @@ def warm_up() -> None:
 
 
 def row_of(network: Network, seconds: float) -> dict[str, Any]:
-    """The first call that is captured; if there is none, the reason of the first that runs, or of the first at all."""
-    row = {"library": network.library, "name": network.name}
+    """The first call that is captured; if there is none, the reason of the first that runs, or of the first at all.
+
+    seconds: of CPU time, of one step of the work. The limits of elapsed time are far longer, since other programs run.
+    """
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))  # each child has its own
+    row: dict[str, Any] = {"library": network.library, "name": network.name}
     reasons = []  # (the step runs, reason)
-    end = time.monotonic() + 2 * seconds
+    with_values = []  # calls whose steps read values of tensors, which are tried last
     calls = network.calls()
-    for index in range(TRIES):
-        if time.monotonic() > end:
-            break
+    for _ in range(TRIES):
         try:
             call = next(calls)
         except StopIteration:
@@ -62,15 +65,21 @@ def row_of(network: Network, seconds: float) -> dict[str, Any]:
             break
         row["parameters"] = sum(p.numel() for p in call.model.parameters())
         try:
-            counted = reference(call, seconds / 2)
+            counted = reference(call, ELAPSED * seconds)
         except InputError as error:
-            counted = None
-            why = str(error)
-        if counted is None and not why.startswith("data: "):
-            reasons.append((False, "the step does not run: " + why))
+            if str(error).startswith("data: "):
+                with_values.append(call)
+            else:
+                reasons.append((False, "the step does not run: " + str(error)))
             continue
         try:
-            return {**row, **captured(call, counted, seconds)}
+            return {**row, **captured(call, counted, ELAPSED * seconds)}
+        except InputError as error:
+            reasons.append((True, str(error)))
+    for call in with_values[:1]:
+        try:
+            return {**row, "parameters": sum(p.numel() for p in call.model.parameters()),
+                    **captured(call, None, ELAPSED * seconds)}
         except InputError as error:
             reasons.append((True, str(error)))
     runs, reason = max(reasons, key=lambda pair: pair[0], default=(False, "nothing here builds it"))

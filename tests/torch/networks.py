@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 CLASSES = 10
 
@@ -324,12 +325,12 @@ def _causal(name, optimizer="adamw", vocabulary=8000, batch=4, length=256, check
     config.use_cache = False
     model = getattr(transformers, name + ("ForCausalLM" if name != "GPT2" else "LMHeadModel"))(config)
     if checkpointing:
-        model.gradient_checkpointing_enable()
+        model.activation_checkpointing_enable()
     return model, (), ids(vocabulary, batch, length), optimizer
 
 
 def gpt2(**options):
-    return _causal("GPT2", n_positions=256, n_embd=256, n_layer=4, n_head=4, **options)
+    return _causal("GPT2", **({"n_positions": 256, "n_embd": 256, "n_layer": 4, "n_head": 4} | options))
 
 
 def gpt_neox():
@@ -343,8 +344,8 @@ def opt():
 
 
 def llama(**options):
-    return _causal("Llama", hidden_size=256, intermediate_size=688, num_hidden_layers=4, num_attention_heads=4,
-                   num_key_value_heads=2, **options)
+    return _causal("Llama", **({"hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4,
+                                "num_attention_heads": 4, "num_key_value_heads": 2} | options))
 
 
 def qwen3():
@@ -429,7 +430,71 @@ def whisper():
         "input_features": torch.randn(8, 80, 600), "labels": torch.randint(3, 4000, (8, 64))}, "adamw"
 
 
+# ---- Activation checkpointing and autocast
+
+class Checkpointed(nn.Module):
+    """Recomputes each of the parts in the backward pass."""
+
+    def __init__(self, first, parts, last, use_reentrant):
+        super().__init__()
+        self.first, self.parts, self.last = first, nn.ModuleList(parts), last
+        self.use_reentrant = use_reentrant
+
+    def forward(self, x, labels):
+        x = self.first(x)
+        for part in self.parts:
+            x = checkpoint(part, x, use_reentrant=self.use_reentrant)
+        return F.cross_entropy(self.last(x), labels)
+
+
+def resnet_checkpointed():
+    parts = [Residual(32, 32, 1), Residual(32, 32, 1), Residual(32, 64, 2), Residual(64, 64, 1)]
+    return Checkpointed(nn.Sequential(*conv(3, 32)), parts, nn.Sequential(*head(64)), False), images(24, 64), {}, "momentum"
+
+
+def mlp_checkpointed():
+    parts = [nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Dropout(0.1), nn.Linear(2048, 512)) for _ in range(4)]
+    return Checkpointed(nn.Linear(64, 512), parts, nn.Linear(512, CLASSES), True), (
+        torch.randn(4096, 64), torch.randint(CLASSES, (4096,))), {}, "adam"
+
+
+def llama_checkpointed(**options):
+    return llama(**({"checkpointing": True, "vocabulary": 500, "num_hidden_layers": 6, "batch": 8} | options))
+
+
+def gpt2_checkpointed(**options):
+    return gpt2(**({"checkpointing": True, "vocabulary": 500, "n_layer": 6, "batch": 8} | options))
+
+
+class Autocast(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args, **kwargs):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.model(*args, **kwargs)
+
+
+def _autocast(made):
+    model, args, kwargs, optimizer = made
+    return Autocast(model), args, kwargs, optimizer
+
+
+def mlp_autocast():
+    return _autocast(mlp())
+
+
+def llama_autocast():
+    return _autocast(llama())
+
+
+def vit_autocast():
+    return _autocast(vit())
+
+
 NETWORKS = {function.__name__: function for function in (
     mlp, mlp_dropout, recommender, mixer, experts, cnn, vgg, resnet, resnet_bottleneck, densenet, unet, inception, mobilenet,
     generator, lstm, gru, encoder, encoder_decoder, gpt2, gpt_neox, opt, llama, qwen3, gemma, mamba, mixtral, bert, albert, t5,
-    vit, swin, convnext, whisper)}
+    vit, swin, convnext, whisper, resnet_checkpointed, mlp_checkpointed, llama_checkpointed, gpt2_checkpointed, mlp_autocast,
+    llama_autocast, vit_autocast)}

@@ -18,6 +18,7 @@ from emplace.torch._capture import JointGraph
 
 DTYPES = {torch.bool: "bool", torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.float16: "f16",
           torch.bfloat16: "bf16", torch.int32: "i32", torch.float32: "f32", torch.int64: "i64", torch.float64: "f64"}
+_SIZES = {name: dtype.itemsize for dtype, name in DTYPES.items()}
 _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2,
                    torch.channels_last_3d: 3}
 # Operators of no schema that says so: they hand on the memory of their first argument.
@@ -52,6 +53,8 @@ class GraphWriter:
         self._recomputed: dict[str, dict[torch.fx.Node, Any]] = {}  # their values then, by checkpoint
         self._scope: dict[torch.fx.Node, Any] = {}  # those of the checkpoint that the node belongs to
         self._is_recomputing = False
+        self._begins_checkpoint = False  # the next op does
+        self._held = 0  # bytes while its backward pass runs
         self._layers: dict[str, str] = {}  # of each op
         self._position: dict[str, int] = {}
         self._passes: dict[str, str] = {}  # of each op that computes
@@ -60,6 +63,7 @@ class GraphWriter:
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
         self._last_call = ""
+        self._functions: dict[str, Any] = {}  # the number of the function of the backward pass that an op belongs to
 
     def ops(self, optimizer: str | None) -> list[dict[str, Any]]:
         assume_sizes(self._joint.graph)
@@ -73,6 +77,7 @@ class GraphWriter:
                     self._enter_checkpoint(_checkpoint_of(node))
                 self._add_call(node)
         self._add_updates(optimizer)
+        self._hold_what_functions_read()
         return self._ops
 
     @property
@@ -133,6 +138,14 @@ class GraphWriter:
         for node in nodes:
             self._add_call(node)
         self._is_recomputing = False
+        self._begins_checkpoint = self._begins_checkpoint or bool(nodes)
+        if nodes or not mark:
+            self._held = sum(self._result_bytes(node) for node in nodes if _is_result(node)) if mark.endswith("all") else 0
+
+    def _result_bytes(self, node: torch.fx.Node) -> int:
+        """Of the second result of a checkpoint with its own backward pass, which holds it until that is over."""
+        memory = self._value_of(node)
+        return math.prod(memory.shape) * node.meta["val"].dtype.itemsize if isinstance(memory, _Memory) else 0
 
     def _value_of(self, node: torch.fx.Node) -> Any:
         return self._scope[node] if node in self._scope else self._values.get(node)
@@ -211,13 +224,18 @@ class GraphWriter:
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
-        if self._last_call and (self._program_order or not self._waits(inputs, is_backward)):
+        if self._last_call and (self._program_order or self._begins_checkpoint or not self._waits(inputs, is_backward)):
             op["control_inputs"] = [self._last_call]
+        self._begins_checkpoint = False
         if self._on_cpu:
             _on_cpu.adapt(op, node)
+        if self._held and _checkpoint_of(node):
+            op["temp_bytes"] = op.get("temp_bytes", 0) + self._held
         self._emit(op)
         self._keep(node, memories if isinstance(value, (list, tuple)) else memories[0])
         self._last_call = name
+        if is_backward and not self._is_recomputing:
+            self._functions[name] = node.meta.get("seq_nr")
         if is_backward:
             self._last_backward = name
 
@@ -281,6 +299,24 @@ class GraphWriter:
                 self._emit({"name": f"{given['name']}/held", "kind": "aten::detach", "inputs": [f"{given['name']}:0"],
                             "pass": "backward", "layer": "", "colocate_with": given["name"], "control_inputs": after})
 
+    def _hold_what_functions_read(self) -> None:
+        """A function of the backward pass frees what it reads when it returns, not when its last op that needs it ends.
+        Until then it is temporary memory of the ops that follow."""
+        tensor_bytes = {f"{op['name']}:{i}": output_bytes(output)
+                        for op in self._ops for i, output in enumerate(op.get("outputs", []))}
+        last_reader = {name: op["name"] for op in self._ops for name in op.get("inputs", [])}
+        function = None
+        held = 0
+        for op in self._ops:
+            if self._functions.get(op["name"]) != function:
+                function = self._functions.get(op["name"])
+                held = 0
+            if function is None:
+                continue
+            if held:
+                op["temp_bytes"] = op.get("temp_bytes", 0) + held
+            held += sum(tensor_bytes[name] for name in set(op["inputs"]) if last_reader[name] == op["name"])
+
     # ---- Helpers
 
     def _emit(self, op: dict[str, Any]) -> None:
@@ -301,6 +337,11 @@ def _is_backward(node: torch.fx.Node) -> bool:
 
 def _checkpoint_of(node: torch.fx.Node) -> str:
     return (node.meta.get("custom") or {}).get(_capture.CHECKPOINT, "")
+
+
+def _is_result(node: torch.fx.Node) -> bool:
+    """Whether the forward pass reads a node of a checkpoint outside of it."""
+    return any(_checkpoint_of(user) != _checkpoint_of(node) and not _is_backward(user) for user in node.users)
 
 
 def _recomputed_nodes(graph: torch.fx.Graph) -> dict[str, list[torch.fx.Node]]:
@@ -379,6 +420,10 @@ def output_of(value: torch.Tensor) -> dict[str, Any]:
     if dtype is not None:
         return {"dtype": dtype, "shape": shape}
     return {"bytes": math.prod(shape) * value.dtype.itemsize}
+
+
+def output_bytes(output: dict[str, Any]) -> int:
+    return output["bytes"] if "bytes" in output else math.prod(output["shape"]) * _SIZES[output["dtype"]]
 
 
 def kind_of(target: Any) -> str:

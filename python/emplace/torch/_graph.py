@@ -143,7 +143,7 @@ class GraphWriter:
             self._held = sum(self._result_bytes(node) for node in nodes if _is_result(node)) if mark.endswith("all") else 0
 
     def _result_bytes(self, node: torch.fx.Node) -> int:
-        """Of the second result of a checkpoint with its own backward pass, which holds it until that is over."""
+        """The size of the second result of a checkpoint with its own backward pass, which holds it until that is over."""
         memory = self._value_of(node)
         return math.prod(memory.shape) * node.meta["val"].dtype.itemsize if isinstance(memory, _Memory) else 0
 

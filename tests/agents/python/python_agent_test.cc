@@ -79,6 +79,7 @@ class Learner:
     """Tries each device for all groups on every graph; the best on average is its policy."""
     def __init__(self, busy=0):
         self.sums, self.tried, self.applies, self.applied, self.busy = {}, {}, None, False, busy
+        self.graphs = 0
     def propose(self, problem, rng):
         if self.applies is None:
             self.device = self.tried.get(problem.index, 0) % problem.num_devices

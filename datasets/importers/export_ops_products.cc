@@ -463,10 +463,12 @@ double ExportFlop(const ExportCall& call) {
     if (!weight.empty() && weight[0] > 0) {
       flop = products * 2 * Elements(positions) * Elements(weight) / static_cast<double>(weight[0]);
     }
-  } else if (name.starts_with("aten::") && name.find("attention") != std::string::npos && call.IsTensor("query") && call.IsTensor("key")) {
+  } else if (name.starts_with("aten::") && name.find("attention") != std::string::npos && call.IsTensor("query") &&
+             call.IsTensor("key")) {
     const bool is_gradient = name.ends_with("_backward");
     flop = (is_gradient ? 2.5 : 1) * AttentionFlop(shape("query"), shape("key"), shape("value"));
-  } else if (name == "aten::lstm" || name == "aten::gru" || name.starts_with("aten::rnn_")) {  // recurrences: each matrix meets each step
+  } else if (name == "aten::lstm" || name == "aten::gru" ||
+             name.starts_with("aten::rnn_")) {  // recurrences: each matrix meets each step
     const Shape x = shape(call.IsTensor("data") ? "data" : "input");
     for (const Value weight : call.Has("params") ? call.Tensors("params") : std::vector<Value>{}) {
       if (call.shape(weight).size() != 2 || last(x) == 0) continue;

@@ -137,8 +137,8 @@ def counted_flop(call: Call, real: bool) -> dict[str, Any]:
         with _attention.OneOpAttention(), FlopCounterMode(display=False, custom_mapping=mapping) as counter:
             with uses(counter) as log:
                 loss = _capture._Step(call.model, None)(*args, **kwargs)
-            differences["unused"] = -log.unused(loss)
-            loss.backward()
+                loss.backward()
+        differences["unused"] = -log.unused([loss, *(parameter.grad for parameter in call.model.parameters())])
     except UNKNOWN as error:
         raise InputError("data: " + one_line(error)) from error
     except InputError:
@@ -157,7 +157,8 @@ def counted_flop(call: Call, real: bool) -> dict[str, Any]:
 
 
 def uses(counter: FlopCounterMode) -> Any:
-    """A mode that knows which operators compute nothing that the loss depends on. PyTorch's graph leaves them out."""
+    """A mode that knows which operators compute nothing that the loss or a gradient of a parameter depends on. PyTorch's
+    graph leaves them out."""
     def memories(values):
         return [leaf.untyped_storage() for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
@@ -169,14 +170,19 @@ def uses(counter: FlopCounterMode) -> Any:
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             before = counter.get_total_flops()
             result = function(*args, **(kwargs or {}))
+            flop = counter.get_total_flops() - before
             read, written = memories((args, kwargs)), memories(result)
             if function._schema.is_mutable:
                 written = written + read
-            self.calls.append((counter.get_total_flops() - before, read, written))
+            gradients = memories(result[:2]) if function is torch.ops.aten.convolution_backward.default else []
+            if len(gradients) == 2:  # each is as much work
+                self.calls += [(flop // 2, read, [gradient]) for gradient in gradients]
+                flop = 0
+            self.calls.append((flop, read, written))
             return result
 
-        def unused(self, loss):
-            needed = {memory._cdata for memory in memories(loss)}
+        def unused(self, results):
+            needed = {memory._cdata for memory in memories(results)}
             flop = 0
             for count, read, written in reversed(self.calls):
                 if any(memory._cdata in needed for memory in written):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils import _pytree as pytree
 
 from emplace import InputError
@@ -137,6 +137,8 @@ def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
             raise
         except Exception as error:  # PyTorch raises what it likes
             errors.append(error)
+            if isinstance(error, GuardOnDataDependentSymNode):  # the other way cannot know the values either
+                break
     raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
 
 

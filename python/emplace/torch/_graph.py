@@ -80,6 +80,11 @@ class GraphWriter:
         self._hold_what_functions_read()
         return self._ops
 
+    def op_of(self, node: torch.fx.Node) -> str | None:
+        """The op that a node's result is, or whose memory it is a view of; None for what is no tensor."""
+        memories = pytree.tree_leaves(self._values.get(node))
+        return next((memory.op for memory in memories if isinstance(memory, _Memory)), None)
+
     @property
     def without_module(self) -> dict[str, int]:
         """How many ops of each kind PyTorch names no module for. They have the layer of the last of their inputs to be made."""

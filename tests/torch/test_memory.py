@@ -5,9 +5,20 @@ import unittest
 
 import memory
 import networks
+import test_capture
 import torch
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
+import emplace
 import emplace.torch as et
+
+
+class CheckpointedLanguage(test_capture.Language):
+    def forward(self, words, labels):
+        x = self.embed(words)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False, **self.options)
+        return torch.nn.functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), labels.flatten())
 
 
 class MemoryTest(unittest.TestCase):
@@ -52,6 +63,29 @@ class MemoryTest(unittest.TestCase):
                 self.assertEqual({"backward"}, {op["pass"] for op in recomputed})
                 self.assertTrue(all(op["name"].endswith("/recomputed") for op in recomputed))
                 self.assertEqual(memory.real_flop(*step), graph.flop)
+
+    def test_recomputed_ops_compute_the_same(self):
+        torch.manual_seed(1)
+        model = CheckpointedLanguage(size=32).train()
+        model.options = {}
+        inputs = {"words": test_capture.words(), "labels": test_capture.words()}
+        graph = et.capture(model, kwargs=inputs)
+        loss = model(**inputs)
+        loss.backward()
+        computed, gradients = test_capture.run_captured(graph, model, inputs, "nll_loss_forward:0")
+        self.assertEqual(loss.item(), computed.item())
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                mine, theirs = gradients[name].flatten().sort()[0], parameter.grad.flatten().sort()[0]
+                self.assertTrue(torch.equal(mine, theirs), name)
+
+    def test_refused(self):
+        model = CheckpointedLanguage().train()
+        model.options = {"context_fn": lambda: create_selective_checkpoint_contexts([torch.ops.aten.mm.default])}
+        with self.assertRaisesRegex(emplace.InputError, r"^model: uses selective checkpointing \(context_fn\), which cannot be"):
+            et.capture(model, (test_capture.words(), test_capture.words()))
+        with self.assertRaisesRegex(emplace.InputError, "^device: .*'gpu' or 'cpu'"):
+            et.capture(model, (), device="tpu")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def warm_up() -> None:
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2))
     model(torch.zeros(1, 3, 8, 8))
-    et._captured_text(model, (torch.zeros(1, 3, 8, 8),), {}, None, "adam", "warm-up")
+    et._captured_text(model, (torch.zeros(1, 3, 8, 8),), {}, None, "adam", "warm-up", False, False)
     gc.collect()
     gc.freeze()
 

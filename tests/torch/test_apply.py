@@ -181,7 +181,7 @@ class ProcessesTest(unittest.TestCase):
                 return {name: each.grad.full_tensor() if hasattr(each.grad, "full_tensor") else each.grad
                         for name, each in part.named_parameters()}
 
-            for gradients in _workers.run(work, 2, 120):
+            for gradients in _workers.run(work, _workers.Processes(2, seconds=120)):
                 for name, gradient in gradients.items():
                     torch.testing.assert_close(gradient, expected[name], atol=1e-6, rtol=1e-5, msg=name)
 

@@ -86,7 +86,7 @@ class StagesTest(unittest.TestCase):
             plan = plan_of(counts, pp)
             layout = flags_of(plan)["--pipeline-model-parallel-layout"]
             built = {}
-            for stages in _workers.run(lambda rank: self.build(rank, layout, sum(counts), plan), pp, 120):
+            for stages in _workers.run(lambda rank: self.build(rank, layout, sum(counts), plan), _workers.Processes(pp, seconds=120)):
                 built |= stages
             for stage, paths in enumerate(plan["stages"]):
                 layers, pre, post = built[stage]

@@ -196,7 +196,8 @@ class RunTest(unittest.TestCase):
                 file.write(et.schedule_csv(plan, communication=True))
                 file.flush()
                 losses = []
-                for rank in _workers.run(lambda rank: self.work(rank, model, plan, stages, file.name, rows, target), 2, 60):
+                for rank in _workers.run(lambda rank: self.work(rank, model, plan, stages, file.name, rows, target),
+                                         _workers.Processes(2, seconds=60)):
                     losses += rank["losses"]
                     for parameter, gradient in rank["gradients"].items():
                         torch.testing.assert_close(gradient, expected[parameter], atol=1e-6, rtol=1e-5)

@@ -72,7 +72,7 @@ class TrainingTest(unittest.TestCase):
                 losses.append(mean.item() / 2)
             return losses, engine.zero_optimization_stage()
 
-        for losses, stage in _workers.run(work, 2, 300):
+        for losses, stage in _workers.run(work, _workers.Processes(2, seconds=300)):
             self.assertEqual(stage, plan.get("zero", 0))
             for mine, expected in zip(losses, losses_of_one(), strict=True):
                 self.assertAlmostEqual(mine, expected, delta=1e-6)

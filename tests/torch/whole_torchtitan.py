@@ -82,7 +82,8 @@ class TorchtitanTest(unittest.TestCase):
                     file.write(et.schedule_csv(plan))
                     file.flush()
                     more = {"pipeline_parallel_schedule_csv": file.name} if csv else {}
-                    ranks = _workers.run(lambda rank: self.work(rank, told, more, words, target), 2, 120)
+                    ranks = _workers.run(lambda rank: self.work(rank, told, more, words, target),
+                                          _workers.Processes(2, seconds=120))
                 names, losses = {}, []
                 for rank in ranks:
                     names |= rank["names"]

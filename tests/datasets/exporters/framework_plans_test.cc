@@ -180,7 +180,7 @@ TEST(FrameworkPlansTest, PlacementsComeBackFromLlamaCppAndOnnxRuntime) {
   EXPECT_THAT(datasets::PlacementFormats(), ::testing::Contains("plan"));
 }
 
-// torchtitan 0.3.0, torchtitan/config/configs.py: ParallelismConfig and TrainingConfig.
+// Source: configs.py of torchtitan 0.3.0, ParallelismConfig and TrainingConfig.
 TEST(FrameworkPlansTest, TorchtitansFieldsAreThoseOfItsConfiguration) {
   const std::vector<std::string> known = {"data_parallel_replicate_degree",
                                           "data_parallel_shard_degree",
@@ -261,14 +261,12 @@ TEST(FrameworkPlansTest, WhatIsNotKnownIsRefusedWithItsPlace) {
   };
   EXPECT_THAT(placed("llama.cpp", R"(-ot blk\.(0)\.=CUDA0)"), HasSubstr("has no rule for \"m.layers.1\""));
   EXPECT_THAT(placed("llama.cpp", R"(-ot blk\.(0|1)\.=CUDA7)"), HasSubstr("is on accelerator 7"));
-  EXPECT_THAT(placed("onnxruntime", R"({"session.layer_assignment_settings": "npu(=a)", "layer_ann": {}
-})"),
+  EXPECT_THAT(placed("onnxruntime", R"json({"session.layer_assignment_settings": "npu(=a)", "layer_ann": {}})json"),
               HasSubstr("file: session.layer_assignment_settings"));
-  EXPECT_THAT(placed("onnxruntime", R"({"session.layer_assignment_settings": "gpu:0(=a)", "layer_ann": {
-  "x" : "a"}
-  })"),
-              HasSubstr("file: layer_ann.x: is no op of the graph"));
-  }
+  EXPECT_THAT(
+      placed("onnxruntime", R"json({"session.layer_assignment_settings": "gpu:0(=a)", "layer_ann": {"x": "a"}})json"),
+      HasSubstr("file: layer_ann.x: is no op of the graph"));
+}
 
-  }  // namespace
-  }  // namespace emplace::testing
+}  // namespace
+}  // namespace emplace::testing

@@ -45,7 +45,8 @@ struct GraphState {
 
 // Times measured during a search, in s. They are not part of any result.
 struct SearchTimes {
-  double policy = 0;     // CPU time of the agent: proposing, learning; of a process of its own all, its start included
+  double policy = 0;     // CPU time of the agent: proposing, learning, its policy applied to other graphs; of a process
+                         // of its own all, its start included
   double simulator = 0;  // CPU time of evaluations, of all threads
   double wall = 0;       // wall-clock time of the search
   bool operator==(const SearchTimes&) const = default;

@@ -470,7 +470,8 @@ class Search {
   SearchTimes Times() const {
     SearchTimes times = times_;
     times.wall += Since(started_);
-    times.policy += agent_->CpuSecondsElsewhere();
+    times.policy += agent_->CpuSecondsElsewhere() + transfer_times_.policy;
+    times.simulator += transfer_times_.simulator;
     return times;
   }
 
@@ -531,7 +532,7 @@ class Search {
   }
 
   // Applies the policy to a graph that was not trained on: one argmax episode, or with fine_tune a separate search.
-  GraphResult Transfer(const SearchProblem& problem, const std::string& policy) const {
+  GraphResult Transfer(const SearchProblem& problem, const std::string& policy) {
     Prepared ready{.problem = problem, .grouping = MakeGrouping(problem, entry_), .start = {}, .incumbent = {}};
     if (entry_.searches()) ready.start = problem.start;
     if (ready.start) ready.grouping = MakeGrouping(problem, entry_, ready.start);
@@ -559,12 +560,12 @@ class Search {
     if (ready.start) graph.SetStart(*ready.start);
     if (ready.incumbent) graph.SetIncumbent(*ready.incumbent);
     Rng rng(spec_.seed);
-    SearchTimes times;
-    while (!graph.Spent() && !agent->Finished()) graph.Step(*agent, rng, Mode::kExplore, &times);
+    while (!graph.Spent() && !agent->Finished()) graph.Step(*agent, rng, Mode::kExplore, &transfer_times_);
+    transfer_times_.policy += agent->CpuSecondsElsewhere();
     return graph.Result();
   }
 
-  SearchResult Result() const {
+  SearchResult Result() {
     SearchResult result;
     static_cast<GraphResult&>(result) = graphs_[0]->Result();
     for (std::size_t i = 1; i < graphs_.size(); ++i) result.also.push_back(graphs_[i]->Result());
@@ -590,8 +591,9 @@ class Search {
   Rng rng_;
   std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
-  std::string unanswered_;  // message about an agent that was stopped; "": it was not
-  SearchTimes times_;       // times of earlier runs and of this one, without those that Times() adds
+  std::string unanswered_;      // message about an agent that was stopped; "": it was not
+  SearchTimes times_;           // times of earlier runs and of this one, without those that Times() adds
+  SearchTimes transfer_times_;  // of policies that were applied to graphs that they had not learned on
   Clock::time_point started_;
   std::size_t saved_at_ = 0;      // evaluations
   Clock::time_point saved_time_;  // time of the last checkpoint, or of the start of the search

@@ -25,6 +25,7 @@ from emplace import InputError
 from emplace.torch import _attention, _capture, _process
 
 TRIES = 16  # calls of a network
+ELAPSED = 60  # times the CPU time, at most
 UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -39,20 +40,22 @@ def warm_up() -> None:
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2))
     model(torch.zeros(1, 3, 8, 8))
-    et._captured_text(model, (torch.zeros(1, 3, 8, 8),), {}, None, "adam", "warm-up")
+    et._captured_text(model, (torch.zeros(1, 3, 8, 8),), {}, None, "adam", "warm-up", False, False)
     gc.collect()
     gc.freeze()
 
 
 def row_of(network: Network, seconds: float) -> dict[str, Any]:
-    """The first call that is captured; if there is none, the reason of the first that runs, or of the first at all."""
-    row = {"library": network.library, "name": network.name}
+    """The first call that is captured; if there is none, the reason of the first that runs, or of the first at all.
+
+    seconds: of CPU time, of one step of the work. The limits of elapsed time are far longer, since other programs run.
+    """
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))  # each child has its own
+    row: dict[str, Any] = {"library": network.library, "name": network.name}
     reasons = []  # (the step runs, reason)
-    end = time.monotonic() + 2 * seconds
+    with_values = []  # calls whose steps read values of tensors, which are tried last
     calls = network.calls()
-    for index in range(TRIES):
-        if time.monotonic() > end:
-            break
+    for _ in range(TRIES):
         try:
             call = next(calls)
         except StopIteration:
@@ -62,15 +65,21 @@ def row_of(network: Network, seconds: float) -> dict[str, Any]:
             break
         row["parameters"] = sum(p.numel() for p in call.model.parameters())
         try:
-            counted = reference(call, seconds / 2)
+            counted = reference(call, ELAPSED * seconds)
         except InputError as error:
-            counted = None
-            why = str(error)
-        if counted is None and not why.startswith("data: "):
-            reasons.append((False, "the step does not run: " + why))
+            if str(error).startswith("data: "):
+                with_values.append(call)
+            else:
+                reasons.append((False, "the step does not run: " + str(error)))
             continue
         try:
-            return {**row, **captured(call, counted, seconds)}
+            return {**row, **captured(call, counted, ELAPSED * seconds)}
+        except InputError as error:
+            reasons.append((True, str(error)))
+    for call in with_values[:1]:
+        try:
+            return {**row, "parameters": sum(p.numel() for p in call.model.parameters()),
+                    **captured(call, None, ELAPSED * seconds)}
         except InputError as error:
             reasons.append((True, str(error)))
     runs, reason = max(reasons, key=lambda pair: pair[0], default=(False, "nothing here builds it"))
@@ -128,8 +137,8 @@ def counted_flop(call: Call, real: bool) -> dict[str, Any]:
         with _attention.OneOpAttention(), FlopCounterMode(display=False, custom_mapping=mapping) as counter:
             with uses(counter) as log:
                 loss = _capture._Step(call.model, None)(*args, **kwargs)
-            differences["unused"] = -log.unused(loss)
-            loss.backward()
+                loss.backward()
+        differences["unused"] = -log.unused([loss, *(parameter.grad for parameter in call.model.parameters())])
     except UNKNOWN as error:
         raise InputError("data: " + one_line(error)) from error
     except InputError:
@@ -148,7 +157,8 @@ def counted_flop(call: Call, real: bool) -> dict[str, Any]:
 
 
 def uses(counter: FlopCounterMode) -> Any:
-    """A mode that knows which operators compute nothing that the loss depends on. PyTorch's graph leaves them out."""
+    """A mode that knows which operators compute nothing that the loss or a gradient of a parameter depends on. PyTorch's
+    graph leaves them out."""
     def memories(values):
         return [leaf.untyped_storage() for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
@@ -160,14 +170,19 @@ def uses(counter: FlopCounterMode) -> Any:
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             before = counter.get_total_flops()
             result = function(*args, **(kwargs or {}))
+            flop = counter.get_total_flops() - before
             read, written = memories((args, kwargs)), memories(result)
             if function._schema.is_mutable:
                 written = written + read
-            self.calls.append((counter.get_total_flops() - before, read, written))
+            gradients = memories(result[:2]) if function is torch.ops.aten.convolution_backward.default else []
+            if len(gradients) == 2:  # each is as much work
+                self.calls += [(flop // 2, read, [gradient]) for gradient in gradients]
+                flop = 0
+            self.calls.append((flop, read, written))
             return result
 
-        def unused(self, loss):
-            needed = {memory._cdata for memory in memories(loss)}
+        def unused(self, results):
+            needed = {memory._cdata for memory in memories(results)}
             flop = 0
             for count, read, written in reversed(self.calls):
                 if any(memory._cdata in needed for memory in written):

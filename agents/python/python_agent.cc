@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agents/python/agent_process.h"
+#include "agents/rl/policy_file.h"
 #include "agents/saved_state.h"
 #include "agents/score.h"
 #include "sim/base/check.h"
@@ -114,13 +115,22 @@ class PythonAgent : public SavedByFields<PythonAgent, Agent> {
   double CpuSecondsElsewhere() const override { return process_ ? process_->CpuSeconds() : 0; }
   std::string Note() const override { return note_; }
 
+  // A class that can give what it has learned to another of its kind has a policy.
+  bool HasPolicy() const override { return has_policy_; }
+  void SavePolicy(std::ostream& out) const override { WritePolicy(out, name_, TextOfClass("policy")); }
+  void LoadPolicy(std::istream& in) override { GiveToClass("load_policy", ReadPolicy(in, name_)); }
+  void SetHasPolicy(bool has_policy) { has_policy_ = has_policy; }
+
   template <typename State>
   static void SavedFields(State& state, auto& self) {
-    std::string of_class = State::kLoads ? "" : self.StateOfClass();
+    std::string of_class = State::kLoads ? "" : self.TextOfClass("save");
     state.Text(of_class, kMostStateBytes);
     state.Text(self.note_, kMostStateBytes);
     state(self.best_);
-    if constexpr (State::kLoads) self.Restore(of_class);
+    if constexpr (State::kLoads) {
+      self.note_ = NoteOf(self.note_);
+      self.GiveToClass("load", of_class);
+    }
   }
 
   // Starts the process and makes the agent, if that has not been done.
@@ -132,7 +142,9 @@ class PythonAgent : public SavedByFields<PythonAgent, Agent> {
     JsonObject question;
     AddMember(&question, "ask", "make");
     AddMember(&question, "settings", std::move(settings));
-    process_->Ask(std::move(question));
+    const JsonValue answer = process_->Ask(std::move(question));
+    has_policy_ =
+        WithLocation(name_, [&] { return NeedMember(JsonNode(answer), "has_policy", "true or false").Flag(); });
   }
 
  private:
@@ -151,16 +163,16 @@ class PythonAgent : public SavedByFields<PythonAgent, Agent> {
     return answer;
   }
 
-  std::string StateOfClass() const {
-    const JsonValue answer = Ask({{"ask", {std::string("save")}}});
+  // What the class keeps, as a text: its state ("save") or its policy ("policy").
+  std::string TextOfClass(const std::string& asked) const {
+    const JsonValue answer = Ask({{"ask", {asked}}});
     return WithLocation(name_, [&] { return NeedMember(JsonNode(answer), "state", "a text").Text(); });
   }
 
-  void Restore(const std::string& of_class) {
-    note_ = NoteOf(note_);
+  void GiveToClass(const char* what, const std::string& text) {
     JsonObject question;
-    AddMember(&question, "ask", "load");
-    AddMember(&question, "state", of_class);
+    AddMember(&question, "ask", what);
+    AddMember(&question, "state", text);
     Ask(std::move(question));
   }
 
@@ -172,6 +184,7 @@ class PythonAgent : public SavedByFields<PythonAgent, Agent> {
     AddMember(&question, "num_groups", seen.num_groups());
     AddMember(&question, "num_devices", seen.num_devices());
     AddMember(&question, "evaluations", context_.evaluations);
+    AddMember(&question, "num_graphs", context_.num_graphs);
     std::vector<std::string> names;
     for (std::size_t i = 0; i < seen.num_groups(); ++i) names.emplace_back(seen.graph.op(MakeId<OpId>(i)).name);
     AddMember(&question, "group_names", Listed(names, [](const std::string& name) { return std::string_view(name); }));
@@ -226,6 +239,7 @@ class PythonAgent : public SavedByFields<PythonAgent, Agent> {
   AgentContext context_;
   mutable std::unique_ptr<AgentProcess> process_;  // null: not started
   mutable bool finished_ = false;
+  mutable bool has_policy_ = false;
   std::string note_;
   std::set<std::size_t> described_;
   std::map<std::size_t, BestPlacement> best_;  // keyed by Environment::index()
@@ -274,11 +288,15 @@ const AgentEntry& FindPythonAgent(std::string_view name) {
 std::unique_ptr<Agent> MakePythonAgent(OptionReader& reader, const AgentContext& context) {
   auto agent = std::make_unique<PythonAgent>(reader.owner(), reader.values(), context);
   static std::mutex mutex;
-  static std::set<std::pair<std::string, OptionMap>> checked;
+  static std::map<std::pair<std::string, OptionMap>, bool> have_policies;  // of those checked
   const std::lock_guard lock(mutex);
-  if (checked.contains({reader.owner(), reader.values()})) return agent;
+  const auto checked = have_policies.find({reader.owner(), reader.values()});
+  if (checked != have_policies.end()) {
+    agent->SetHasPolicy(checked->second);
+    return agent;
+  }
   agent->Start();
-  checked.emplace(reader.owner(), reader.values());
+  have_policies.emplace(std::pair(reader.owner(), reader.values()), agent->HasPolicy());
   return agent;
 }
 

@@ -30,7 +30,7 @@ void WritePolicy(std::ostream& out, const std::string& agent, const std::string&
 }
 
 std::string ReadPolicy(std::istream& in, const std::string& agent) {
-  constexpr int kLongest = 64;
+  constexpr int kLongest = 256;
   std::string word;
   std::string version;
   std::string found;

@@ -12,12 +12,14 @@
 #include <sstream>
 #include <utility>
 
+#include "datasets/exporters/framework_plans.h"
 #include "datasets/exporters/module_placement.h"
 #include "datasets/exporters/tensor_parallel.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
 #include "sim/base/registry.h"
+#include "sim/base/whole_number.h"
 #include "sim/device_catalog.h"
 #include "sim/groupers/groupers.h"
 #include "sim/op_kinds.h"
@@ -42,9 +44,21 @@ void RequireOne(std::string_view format, std::initializer_list<std::pair<std::st
   }
 }
 
+void RequireRankOrder(std::string_view format, const ParallelPlan& plan) {
+  const std::string order = fmt::format("{}", fmt::join(plan.rank_order, "-"));
+  if (!order.empty() && order != "tp-cp-dp-pp") CannotSay("rank_order", order, format, "tp-cp-dp-pp");
+}
+
 std::string RecomputeText(const ParallelPlan& plan) {
   const auto* const text = plan.recompute.As<std::string>();
   return text != nullptr ? *text : JsonText(plan.recompute);
+}
+
+void RequireNoRecompute(std::string_view format, const ParallelPlan& plan) {
+  const std::string recompute = RecomputeText(plan);
+  if (recompute != "none" && recompute != "0") {
+    CannotSay("recompute", recompute, format, "none: the model's code switches it on");
+  }
 }
 
 // ---- Devices
@@ -52,14 +66,6 @@ std::string RecomputeText(const ParallelPlan& plan) {
 bool IsCpu(const Cluster& cluster, DeviceId device) { return cluster.device(device).name.starts_with("cpu"); }
 
 // "gpu:3" is 3: where the cluster counts, the framework does.
-std::vector<DeviceId> Accelerators(const Cluster& cluster) {
-  std::vector<DeviceId> devices;
-  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
-    if (!IsCpu(cluster, MakeId<DeviceId>(i))) devices.push_back(MakeId<DeviceId>(i));
-  }
-  return devices;
-}
-
 std::size_t AcceleratorNumber(const Cluster& cluster, DeviceId device) {
   const std::vector<DeviceId> all = Accelerators(cluster);
   return static_cast<std::size_t>(std::find(all.begin(), all.end(), device) - all.begin());
@@ -177,15 +183,58 @@ Placement PlaceStages(const Graph& graph, const Cluster& cluster, const std::vec
   return PlaceModules(graph, cluster, modules);
 }
 
+// A placement of whole modules: device_of(module) is called for the module of each forward op, in their order, and the
+// first answer for a module counts.
+template <typename DeviceOf>
+Placement PlaceAsTheyRun(const Graph& graph, const Cluster& cluster, DeviceOf device_of) {
+  const WholeModules whole = FindWholeModules(graph);
+  std::vector<ModuleDevice> modules;
+  std::map<std::string_view, DeviceId> placed;
+  const auto place = [&](std::string_view module, DeviceId device) {
+    if (placed.emplace(module, device).second) modules.push_back({std::string(module), device});
+  };
+  for (const OpId id : graph.file_order()) {
+    const std::string_view module = whole.module_of_op[Index(id)];
+    const Op& op = graph.op(id);
+    if (module.empty() || op.pass != Pass::kForward || op.kind == "variable" || op.kind == "input") continue;
+    place(module, device_of(module));
+  }
+  // Modules that only hold weights, or are called from others, are with what reads them.
+  for (std::size_t group = 0; group < whole.grouping.num_groups(); ++group) {
+    const auto members = whole.grouping.members(group);
+    const auto known = std::find_if(members.begin(), members.end(),
+                                    [&](OpId op) { return placed.count(whole.module_of_op[Index(op)]) > 0; });
+    if (known == members.end()) continue;
+    const DeviceId device = placed.at(whole.module_of_op[Index(*known)]);
+    for (const OpId op : members) {
+      if (!whole.module_of_op[Index(op)].empty()) place(whole.module_of_op[Index(op)], device);
+    }
+  }
+  return PlaceModules(graph, cluster, modules);
+}
+
 // The actions of each rank, as _load_csv of PyTorch's schedules reads them.
-std::string ScheduleCsv(const FrameworkInput& input) {
-  const ParallelPlan& plan = *input.plan;
+PipelineSchedule ScheduleOf(const ParallelPlan& plan) {
   const ScheduleName name = ParseScheduleName(plan.schedule_name(), "schedule");
-  std::ostringstream text;
-  WithLocation("schedule", [&] {
-    WriteScheduleCsv(
-        text, MakeSchedule(name, static_cast<std::size_t>(plan.pp), static_cast<std::size_t>(plan.grad_accumulation)));
+  return WithLocation("schedule", [&] {
+    return MakeSchedule(name, static_cast<std::size_t>(plan.pp), static_cast<std::size_t>(plan.grad_accumulation));
   });
+}
+
+std::string ScheduleCsv(const FrameworkInput& input) {
+  std::ostringstream text;
+  WriteScheduleCsv(text, ScheduleOf(*input.plan));
+  return std::move(text).str();
+}
+
+std::string ScheduleCommunicationCsv(const FrameworkInput& input) {
+  const ParallelPlan& plan = *input.plan;
+  if (plan.zero > 1) {
+    CannotSay("zero", std::to_string(plan.zero), "schedule-comms-csv",
+              "0 or 1: PyTorch adds the gathering of weights where it reads schedule-csv");
+  }
+  std::ostringstream text;
+  WriteScheduleWithCommunication(text, ScheduleOf(plan));
   return std::move(text).str();
 }
 
@@ -216,10 +265,15 @@ std::vector<std::int64_t> EvenLayers(const ParallelPlan& plan, const Graph* grap
   return counts;
 }
 
-// How many layers each stage has.
-std::vector<std::size_t> LayerCounts(const FrameworkInput& input) {
+// How many layers each stage has; `ends_may_be_empty`: the first and the last may have none.
+std::vector<std::size_t> LayerCounts(const FrameworkInput& input, std::string_view format, bool ends_may_be_empty) {
   std::vector<std::size_t> counts;
   for (const auto& layers : LayersOfStages(*input.plan, input.graph)) counts.push_back(layers.size());
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    const bool is_end = s == 0 || s + 1 == counts.size();
+    if (counts[s] > 0 || (is_end && ends_may_be_empty)) continue;
+    throw InputError(fmt::format("stages[{}]", s), fmt::format("has no layers, which {} cannot say", format));
+  }
   return counts;
 }
 
@@ -246,6 +300,8 @@ std::string Megatron(const FrameworkInput& input) {
   if (plan.schedule != "1f1b" && !plan.schedule.starts_with("interleaved")) {
     CannotSay("schedule", plan.schedule, "Megatron-LM", "1f1b or interleaved");
   }
+  const std::string order = fmt::format("{}", fmt::join(plan.rank_order, "-"));
+  if (order != "tp-cp-pp-dp") RequireRankOrder("Megatron-LM", plan);
   std::string text;
   const auto flag = [&](std::string_view name, const auto&... values) {
     text += fmt::format("--{}", name);
@@ -254,7 +310,8 @@ std::string Megatron(const FrameworkInput& input) {
   };
   flag("tensor-model-parallel-size", plan.tp);
   flag("pipeline-model-parallel-size", plan.pp);
-  if (plan.pp > 1) flag("pipeline-model-parallel-layout", MegatronLayout(LayerCounts(input)));
+  if (plan.pp > 1) flag("pipeline-model-parallel-layout", MegatronLayout(LayerCounts(input, "Megatron-LM", true)));
+  if (order == "tp-cp-pp-dp") flag("use-tp-pp-dp-mapping");
   flag("context-parallel-size", plan.cp);
   if (plan.ep > 1) flag("expert-model-parallel-size", plan.ep);
   if (plan.etp > 1) flag("expert-tensor-parallel-size", plan.etp);
@@ -282,9 +339,8 @@ std::string Megatron(const FrameworkInput& input) {
 std::string DeepSpeed(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireOne("DeepSpeed's configuration", {{"pp", plan.pp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
-  if (RecomputeText(plan) != "none") {
-    CannotSay("recompute", RecomputeText(plan), "DeepSpeed's configuration", "none: the model's code switches it on");
-  }
+  RequireRankOrder("DeepSpeed's configuration", plan);
+  RequireNoRecompute("DeepSpeed's configuration", plan);
   if (plan.sequence_parallel) CannotSay("sequence_parallel", "true", "DeepSpeed's configuration", "false");
   Json config = {{"train_batch_size", plan.micro_batch * plan.grad_accumulation * plan.dp},
                  {"train_micro_batch_size_per_gpu", plan.micro_batch},
@@ -322,6 +378,7 @@ std::string TitanModule(const std::string& path) {
 
 std::string Torchtitan(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
+  RequireRankOrder("torchtitan", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "torchtitan", "0, 2 or 3");
   Json parallelism = {{"data_parallel_replicate_degree", plan.zero == 0 ? plan.dp : 1},
                       {"data_parallel_shard_degree", plan.zero == 0 ? 1 : plan.dp},
@@ -331,12 +388,16 @@ std::string Torchtitan(const FrameworkInput& input) {
                       {"pipeline_parallel_degree", plan.pp}};
   RequireOne("torchtitan", {{"etp", plan.etp}});
   if (plan.zero > 1) parallelism["fsdp_reshard_after_forward"] = plan.zero == 2 ? "never" : "always";
-  if (plan.tp > 1 && !plan.sequence_parallel) {
-    CannotSay("sequence_parallel", "false", "torchtitan", "true with tp: its tensor parallelism includes it");
-  }
+  if (plan.tp > 1) parallelism["enable_sequence_parallel"] = plan.sequence_parallel;
   if (plan.pp > 1) {
     parallelism["pipeline_parallel_schedule"] = TorchSchedule(plan, "torchtitan");
     parallelism["pipeline_parallel_microbatch_size"] = plan.micro_batch;
+    const std::int64_t stages_of_rank = plan.schedule.starts_with("interleaved") || plan.schedule == "zb-v" ? 2 : 1;
+    if (plan.stages.empty() && plan.vpp != stages_of_rank) {
+      throw InputError("stages", fmt::format("is missing (torchtitan divides by itself into {} stages of a rank, and "
+                                             "vpp is {})",
+                                             stages_of_rank, plan.vpp));
+    }
     if (!plan.stages.empty()) {
       Json parts = Json::array();
       for (const auto& stage : PathsOfStages(plan, "torchtitan")) {
@@ -350,12 +411,19 @@ std::string Torchtitan(const FrameworkInput& input) {
     }
   }
   const std::string recompute = RecomputeText(plan);
-  if (recompute != "none" && recompute != "selective" && recompute != "full") {
+  if (recompute != "none" && recompute != "0" && recompute != "selective" && recompute != "full") {
     CannotSay("recompute", recompute, "torchtitan", "none, selective or full");
   }
-  const Json config = {{"parallelism", std::move(parallelism)},
-                       {"training", {{"local_batch_size", plan.micro_batch * plan.grad_accumulation}}},
-                       {"activation_checkpoint", {{"mode", recompute}}}};
+  // A pipeline divides the local batch into micro-batches; without one, the trainer accumulates gradients of local
+  // batches up to the global one.
+  const std::int64_t local = plan.micro_batch * (plan.pp > 1 ? plan.grad_accumulation : 1);
+  const Json config = {
+      {"parallelism", std::move(parallelism)},
+      {"training",
+       {{"local_batch_size", local}, {"global_batch_size", plan.micro_batch * plan.grad_accumulation * plan.dp}}},
+      {"activation_checkpoint", recompute == "full"        ? Json("FullAC")
+                                : recompute == "selective" ? Json("SelectiveAC")
+                                                           : Json(nullptr)}};
   return Pretty(config);
 }
 
@@ -364,7 +432,9 @@ std::string Torchtitan(const FrameworkInput& input) {
 std::string Fsdp(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireOne("fully_shard", {{"pp", plan.pp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
+  RequireRankOrder("fully_shard", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "fully_shard", "0, 2 or 3");
+  RequireNoRecompute("fully_shard", plan);
   if (input.graph == nullptr) throw InputError("--graph", "is missing (the modules to shard)");
   Json shard = Json::array();
   std::set<std::string_view> seen;
@@ -389,17 +459,36 @@ std::string Fsdp(const FrameworkInput& input) {
 std::string Vllm(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireOne("vLLM", {{"vpp", plan.vpp}, {"cp", plan.cp}, {"etp", plan.etp}});
-  return fmt::format("VLLM_PP_LAYER_PARTITION={}\n--pipeline-parallel-size {}\n--tensor-parallel-size {}\n",
-                     fmt::join(LayerCounts(input), ","), plan.pp, plan.tp);
+  RequireRankOrder("vLLM", plan);
+  RequireNoRecompute("vLLM", plan);
+  if (plan.zero != 0) CannotSay("zero", std::to_string(plan.zero), "vLLM", "0: it serves, and does not train");
+  const std::int64_t ranks = plan.tp * plan.dp;
+  if (plan.ep != 1 && plan.ep != ranks) {
+    CannotSay("ep", std::to_string(plan.ep), "vLLM", fmt::format("1, or tp times dp, which is {}", ranks));
+  }
+  std::string text;
+  if (plan.pp > 1) {
+    text = fmt::format("VLLM_PP_LAYER_PARTITION={}\n", fmt::join(LayerCounts(input, "vLLM", false), ","));
+  }
+  text += fmt::format("--pipeline-parallel-size {}\n--tensor-parallel-size {}\n", plan.pp, plan.tp);
+  if (plan.dp > 1) text += fmt::format("--data-parallel-size {}\n", plan.dp);
+  if (plan.ep > 1) text += "--enable-expert-parallel\n";
+  return text;
 }
 
 // llama.cpp loads all layers to GPUs with -ngl, and -ot sends tensors whose names match elsewhere.
 std::string LlamaCpp(const FrameworkInput& input) {
   if (input.placement == nullptr) {
-    RequireOne("llama.cpp", {{"tp", input.plan->tp}, {"dp", input.plan->dp}, {"cp", input.plan->cp}});
+    const ParallelPlan& plan = *input.plan;
+    RequireOne("llama.cpp", {{"tp", plan.tp}, {"dp", plan.dp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
+    RequireNoRecompute("llama.cpp", plan);
+    if (plan.zero != 0) CannotSay("zero", std::to_string(plan.zero), "llama.cpp", "0: it serves, and does not train");
     std::vector<std::string> rules;
     const auto stages = LayersOfStages(*input.plan, input.graph);
     for (std::size_t s = 0; s < stages.size(); ++s) {
+      if (stages[s].empty()) {
+        throw InputError(fmt::format("stages[{}]", s), "has no layers, which llama.cpp cannot say (whole layers)");
+      }
       rules.push_back(
           fmt::format("blk\\.({})\\.=CUDA{}", fmt::join(stages[s], "|"), s % static_cast<std::size_t>(input.plan->pp)));
     }
@@ -408,6 +497,7 @@ std::string LlamaCpp(const FrameworkInput& input) {
   }
   const Cluster& cluster = *input.cluster;
   std::vector<std::pair<DeviceId, std::vector<std::int64_t>>> layers;
+  std::set<std::int64_t> seen;
   std::optional<DeviceId> head;
   for (const ModuleStage& stage : ModuleStages(*input.graph, cluster, *input.placement)) {
     layers.push_back({stage.device, {}});
@@ -415,10 +505,14 @@ std::string LlamaCpp(const FrameworkInput& input) {
       const std::string_view block = NumberedBlock(path);
       if (block.empty()) continue;
       if (block != path) throw InputError(path, "is inside of a layer (whole layers: --grouping layers)");
+      if (!seen.insert(NumberOfBlock(block)).second) {
+        throw InputError(path, "is a second layer of its number (llama.cpp numbers the layers of one stack)");
+      }
       layers.back().second.push_back(NumberOfBlock(block));
     }
     head = stage.device;
   }
+  if (seen.empty()) throw InputError(input.graph->name(), "has no numbered layers (those of a captured model)");
   const auto name = [&](DeviceId device) {
     return IsCpu(cluster, device) ? std::string("CPU") : fmt::format("CUDA{}", AcceleratorNumber(cluster, device));
   };
@@ -430,7 +524,33 @@ std::string LlamaCpp(const FrameworkInput& input) {
   return fmt::format("-ngl 999\n-ot {}\n", fmt::join(rules, ","));
 }
 
+DeviceId LlamaCppDevice(const Cluster& cluster, const std::string& name) {
+  if (name == "CPU") {
+    for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
+      if (IsCpu(cluster, MakeId<DeviceId>(i))) return MakeId<DeviceId>(i);
+    }
+  }
+  const auto number = name.starts_with("CUDA") ? WholeNumber<std::uint32_t>(name.substr(4)) : std::nullopt;
+  if (!number)
+    throw InputError("-ot", fmt::format("has the device {} (CPU or CUDA0, .. of the cluster)", Quoted(name)));
+  return AcceleratorOf(cluster, *number, "-ot");
+}
+
 // ---- ONNX Runtime
+
+constexpr std::string_view kOnnxSettings = "session.layer_assignment_settings";
+constexpr std::string_view kOnnxAnnotations = "layer_ann";
+
+bool IsOnnxNode(const Op& op) { return op.kind != "input" && op.kind != "variable"; }
+
+std::optional<DeviceId> OnnxRuntimeDevice(const Cluster& cluster, std::string_view name) {
+  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
+    const auto device = MakeId<DeviceId>(i);
+    const bool is_cpu = IsCpu(cluster, device);
+    if (is_cpu ? name == "cpu" : name == fmt::format("gpu:{}", AcceleratorNumber(cluster, device))) return device;
+  }
+  return std::nullopt;
+}
 
 // One session holds one instance of a provider: a CPU and one GPU. The annotation of a node is its device.
 std::string OnnxRuntime(const FrameworkInput& input) {
@@ -440,7 +560,7 @@ std::string OnnxRuntime(const FrameworkInput& input) {
   bool uses_cpu = false;
   for (const OpId id : input.graph->file_order()) {
     const Op& op = input.graph->op(id);
-    if (op.kind == "input" || op.kind == "variable") continue;
+    if (!IsOnnxNode(op)) continue;
     const DeviceId device = (*input.placement)[id];
     if (!IsCpu(cluster, device)) accelerators.insert(device);
     uses_cpu = uses_cpu || IsCpu(cluster, device);
@@ -457,21 +577,29 @@ std::string OnnxRuntime(const FrameworkInput& input) {
   for (const DeviceId device : accelerators) {
     rules.push_back(fmt::format("gpu:{}(=on_gpu)", AcceleratorNumber(cluster, device)));
   }
-  const Json json = {{"session.layer_assignment_settings", fmt::format("{}", fmt::join(rules, ";"))},
-                     {"layer_ann", std::move(nodes)}};
+  const Json json = {{kOnnxSettings, fmt::format("{}", fmt::join(rules, ";"))}, {kOnnxAnnotations, std::move(nodes)}};
   return Pretty(json);
 }
 
 }  // namespace
 
+std::vector<DeviceId> Accelerators(const Cluster& cluster) {
+  std::vector<DeviceId> devices;
+  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
+    if (!IsCpu(cluster, MakeId<DeviceId>(i))) devices.push_back(MakeId<DeviceId>(i));
+  }
+  return devices;
+}
+
 std::span<const FrameworkTarget> AllFrameworkTargets() {
-  static constexpr std::array<FrameworkTarget, 11> kTargets = {{
+  static constexpr std::array<FrameworkTarget, 12> kTargets = {{
       {"device-map", "Accelerate's device_map: a device for each module", true, DeviceMap},
       {"split-spec", "split_spec of torch.distributed.pipelining: the module at which each stage begins", false,
        SplitSpecText},
       {"stages", "the modules of each stage, for stages made by hand", false, Stages},
       {"schedule-csv", "the actions of each rank, as schedules of torch.distributed.pipelining read them", false,
        ScheduleCsv},
+      {"schedule-comms-csv", "the same with what ranks send to one another", false, ScheduleCommunicationCsv},
       {"fsdp", "fully_shard and parallelize_module of PyTorch, by module", false, Fsdp},
       {"torchtitan", "the fields of torchtitan's configuration", false, Torchtitan},
       {"megatron", "Megatron-LM's command line", false, Megatron},
@@ -583,36 +711,102 @@ Placement ReadSplitSpec(std::string_view text, const std::string& file, const Gr
       cuts.push_back(member.key);
     }
     // A whole module is of the stage whose first module is the last that has begun when it runs.
-    const WholeModules whole = FindWholeModules(graph);
-    std::vector<ModuleDevice> modules;
-    std::set<std::string_view> placed;
     std::size_t stage = 0;
-    for (const OpId id : graph.file_order()) {
-      const std::string_view module = whole.module_of_op[Index(id)];
-      const Op& op = graph.op(id);
-      if (module.empty() || op.pass != Pass::kForward || op.kind == "variable" || op.kind == "input") continue;
+    const Placement placement = PlaceAsTheyRun(graph, cluster, [&](std::string_view module) {
       while (stage < cuts.size() && (module == cuts[stage] || module.starts_with(cuts[stage] + "."))) ++stage;
-      if (placed.insert(module).second) {
-        modules.push_back({std::string(module), AcceleratorOf(cluster, stage, std::string(module))});
-      }
-    }
+      return AcceleratorOf(cluster, stage, std::string(module));
+    });
     if (stage < cuts.size()) throw InputError(cuts[stage], "is no module that runs after those before it");
-    // Modules that only hold weights, or are called from others, are with what reads them.
-    for (std::size_t group = 0; group < whole.grouping.num_groups(); ++group) {
-      const auto members = whole.grouping.members(group);
-      const auto known = std::find_if(members.begin(), members.end(),
-                                      [&](OpId op) { return placed.count(whole.module_of_op[Index(op)]) > 0; });
-      if (known == members.end()) continue;
-      const auto device = std::find_if(modules.begin(), modules.end(), [&](const ModuleDevice& module) {
-                            return module.path == whole.module_of_op[Index(*known)];
-                          })->device;
-      for (const OpId op : members) {
-        const std::string_view module = whole.module_of_op[Index(op)];
-        if (!module.empty() && placed.insert(module).second) modules.push_back({std::string(module), device});
+    return placement;
+  });
+}
+
+Placement ReadLlamaCpp(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster) {
+  return WithLocation(file, [&] {
+    const LlamaCppRules rules = ReadLlamaCppRules(text);
+    std::map<std::int64_t, DeviceId> device_of_layer;
+    for (const auto& [name, layers] : rules.layers) {
+      for (const std::int64_t layer : layers) {
+        if (device_of_layer.emplace(layer, LlamaCppDevice(cluster, name)).second) continue;
+        throw InputError("-ot", fmt::format("has layer {} twice (once)", layer));
       }
     }
-    return PlaceModules(graph, cluster, modules);
+    if (device_of_layer.empty()) throw InputError("-ot", "has no layers (blk\\.(0|1)\\.=CUDA0)");
+    // What is not in a layer is beside the layer before it, or at the ends beside the first layer and the output.
+    DeviceId device = device_of_layer.begin()->second;
+    return PlaceAsTheyRun(graph, cluster, [&](std::string_view module) {
+      const std::string_view block = NumberedBlock(module);
+      if (block.empty()) return device;
+      const auto found = device_of_layer.find(NumberOfBlock(block));
+      if (found == device_of_layer.end()) throw InputError("-ot", fmt::format("has no rule for {}", Quoted(block)));
+      const bool is_last = std::next(found) == device_of_layer.end() && !rules.output.empty();
+      device = is_last ? LlamaCppDevice(cluster, rules.output) : found->second;
+      return found->second;
+    });
   });
+}
+
+Placement ReadOnnxRuntime(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster) {
+  return WithLocation(file, [&] {
+    const JsonValue root = ParseJson(text);
+    const JsonNode node(root);
+    const JsonFields fields(node, {kOnnxSettings, kOnnxAnnotations});
+    const JsonNode settings = fields.Get(kOnnxSettings, "cpu(=on_cpu);gpu:0(=on_gpu)");
+    std::map<std::string, DeviceId, std::less<>> device_of;
+    std::istringstream rules(settings.Text());
+    for (std::string rule; std::getline(rules, rule, ';');) {
+      const std::size_t open = rule.find("(=");
+      if (open == std::string::npos || !rule.ends_with(')')) settings.Refuse("cpu(=on_cpu);gpu:0(=on_gpu)");
+      const auto device = OnnxRuntimeDevice(cluster, std::string_view(rule).substr(0, open));
+      if (!device) settings.Refuse("\"cpu\" and \"gpu:N\", devices of the cluster");
+      device_of[rule.substr(open + 2, rule.size() - open - 3)] = *device;
+    }
+    Placement placement(graph.num_ops());
+    std::vector<bool> placed(graph.num_ops(), false);
+    const JsonNode nodes = fields.Get(kOnnxAnnotations, "an annotation for each node");
+    for (const JsonMember& member : nodes.Object()) {
+      const JsonNode entry(nodes, member.key, member.value);
+      const auto op = graph.FindOp(member.key);
+      if (!op) throw InputError(entry.Place(), "is no op of the graph");
+      const auto device = device_of.find(entry.Text());
+      if (device == device_of.end()) entry.Refuse("an annotation of the settings");
+      placement[*op] = device->second;
+      placed[Index(*op)] = true;
+    }
+    for (const OpId id : graph.file_order()) {
+      if (IsOnnxNode(graph.op(id))) {
+        if (!placed[Index(id)]) throw InputError(std::string(graph.op(id).name), "has no annotation");
+        for (const TensorId tensor : graph.inputs(id)) {  // inputs and weights are beside what reads them first
+          const OpId source = graph.tensor(tensor).producer;
+          if (placed[Index(source)] || IsOnnxNode(graph.op(source))) continue;
+          placement[source] = placement[id];
+          placed[Index(source)] = true;
+        }
+      }
+    }
+    return placement;
+  });
+}
+
+std::span<const std::string_view> PlacementFormats() {
+  static constexpr std::array<std::string_view, 6> kNames = {"device-map", "split-spec", "stages",
+                                                             "plan",       "llama.cpp",  "onnxruntime"};
+  return kNames;
+}
+
+Placement ReadFrameworkPlacement(std::string_view target, std::string_view text, const std::string& file,
+                                 const Graph& graph, const Cluster& cluster) {
+  if (target == "device-map") return ReadDeviceMap(text, file, graph, cluster);
+  if (target == "split-spec") return ReadSplitSpec(text, file, graph, cluster);
+  if (target == "stages") return ReadStages(text, file, graph, cluster);
+  if (target == "llama.cpp") return ReadLlamaCpp(text, file, graph, cluster);
+  if (target == "onnxruntime") return ReadOnnxRuntime(text, file, graph, cluster);
+  if (target != "plan") {
+    throw InputError("--from", fmt::format("is {} ({})", Quoted(target), fmt::join(PlacementFormats(), ", ")));
+  }
+  std::istringstream in{std::string(text)};
+  const ParallelPlan plan = ReadPlan(in, file);
+  return WithLocation(file, [&] { return PlacementOfPlan(graph, cluster, plan); });
 }
 
 }  // namespace emplace::datasets

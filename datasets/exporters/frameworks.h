@@ -34,6 +34,9 @@ std::span<const FrameworkTarget> AllFrameworkTargets();
 // Throws InputError that lists the known names.
 const FrameworkTarget& FindFrameworkTarget(std::string_view name);
 
+// The devices of a cluster that are no CPUs, which frameworks count from 0.
+std::vector<DeviceId> Accelerators(const Cluster& cluster);
+
 // A placement with stages as a plan: pp is the number of its devices. Throws as ModuleStages.
 ParallelPlan PlanOfPlacement(const Graph& graph, const Cluster& cluster, const Placement& placement,
                              std::int64_t micro_batches, const std::string& schedule);
@@ -50,6 +53,15 @@ Placement ReadDeviceMap(std::string_view text, const std::string& file, const Gr
 // The same of "split-spec" and "stages", whose stage s is accelerator s.
 Placement ReadSplitSpec(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster);
 Placement ReadStages(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster);
+// The same of "llama.cpp", where what is not in a layer is beside a layer or the output, and of "onnxruntime", where
+// inputs and weights are beside what reads them first.
+Placement ReadLlamaCpp(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster);
+Placement ReadOnnxRuntime(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster);
+
+// All formats that say a placement: those above, and "plan".
+std::span<const std::string_view> PlacementFormats();
+Placement ReadFrameworkPlacement(std::string_view target, std::string_view text, const std::string& file,
+                                 const Graph& graph, const Cluster& cluster);
 
 }  // namespace emplace::datasets
 

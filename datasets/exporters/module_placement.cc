@@ -53,10 +53,10 @@ class Model {
     for (const OpId id : graph.file_order()) {
       const Op& op = graph.op(id);
       Add(std::string(op.layer));
-      const auto owner = modules_.find(ParentOf(op.name));
-      const bool is_state = op.attrs.find("optimizer_state") != std::string::npos;
-      if (op.kind == "variable" && !is_state && owner != modules_.end() && op.layer == ParentOf(op.name))
-        AddTensor(std::string(op.name));
+      // Optimizers' states have a "/" in their names.
+      const bool is_weight = op.kind == "variable" && !op.layer.empty() && op.layer == ParentOf(op.name) &&
+                             op.name.find('/') == std::string_view::npos;
+      if (is_weight) AddTensor(std::string(op.name));
     }
   }
 

@@ -14,6 +14,12 @@
 namespace emplace::datasets {
 namespace {
 
+double Elements(const Shape& shape) {
+  double product = 1;
+  for (const std::int64_t dim : shape) product *= static_cast<double>(dim);
+  return product;
+}
+
 std::string PairText(const Shape& pair) { return fmt::format("[{}]", fmt::join(pair, ",")); }
 
 // Adds a bias [n] to the last op's result; it is the call's result.
@@ -167,12 +173,7 @@ bool LowerConvolution(ExportCall& call) {
   } else if (fits && groups == image[1] && filter[1] == 1 && filter[0] == image[1]) {
     product = call.EmitOne("depthwise_conv2d", {x, w}, y, attrs, suffix);
   } else {
-    const auto count = [](const Shape& shape) {
-      double product = 1;
-      for (const std::int64_t dim : shape) product *= static_cast<double>(dim);
-      return product;
-    };
-    const double flop = 2 * count(transposed ? image : y) * count(filter) / static_cast<double>(filter[0]);
+    const double flop = 2 * Elements(transposed ? image : y) * Elements(filter) / static_cast<double>(filter[0]);
     const std::string args =
         fmt::format(R"({{"args":["%0","%1",null,{},{},{},{},{},{}]}})", PairText(stride), PairText(padding),
                     PairText(dilation), transposed, PairText(output_padding), groups);
@@ -185,12 +186,6 @@ bool LowerConvolution(ExportCall& call) {
   if (biased) product = call.EmitOne("bias_add", {product, call.Tensor("bias")}, y, "", "bias_add");
   call.Set(0, call.EmitOne("reshape", {product}, call.out().shape));
   return true;
-}
-
-double Elements(const Shape& shape) {
-  double product = 1;
-  for (const std::int64_t dim : shape) product *= static_cast<double>(dim);
-  return product;
 }
 
 // The two products of attention.
@@ -468,12 +463,14 @@ double ExportFlop(const ExportCall& call) {
     if (!weight.empty() && weight[0] > 0) {
       flop = products * 2 * Elements(positions) * Elements(weight) / static_cast<double>(weight[0]);
     }
-  } else if (name.find("attention") != std::string::npos && call.IsTensor("query") && call.IsTensor("key")) {
+  } else if (name.starts_with("aten::") && name.find("attention") != std::string::npos && call.IsTensor("query") &&
+             call.IsTensor("key")) {
     const bool is_gradient = name.ends_with("_backward");
     flop = (is_gradient ? 2.5 : 1) * AttentionFlop(shape("query"), shape("key"), shape("value"));
-  } else if (call.Has("params") && call.IsTensor("input")) {  // recurrences: each matrix meets each step
+  } else if (name == "aten::lstm" || name == "aten::gru" ||
+             name.starts_with("aten::rnn_")) {  // recurrences: each matrix meets each step
     const Shape x = shape(call.IsTensor("data") ? "data" : "input");
-    for (const Value weight : call.Tensors("params")) {
+    for (const Value weight : call.Has("params") ? call.Tensors("params") : std::vector<Value>{}) {
       if (call.shape(weight).size() != 2 || last(x) == 0) continue;
       flop += 2 * Elements(call.shape(weight)) * Elements(x) / last(x);
     }

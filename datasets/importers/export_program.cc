@@ -389,20 +389,23 @@ void ReadOutputs(const JsonNode& signature, ExportProgram* program) {
     const JsonNode spec(specs, i, specs.List()[i]);
     const JsonMember& member = OnlyMember(spec);
     const JsonNode value(spec, member.key, member.value);
-    if (member.key == "token") continue;
-    const JsonNode argument = NeedMember(value, "arg", "a tensor");
+    const auto name = [&] {
+      const JsonNode argument = NeedMember(value, "arg", "a tensor");
+      return NameIn(argument);
+    };
     if (member.key == "user_output") {
+      const JsonNode argument = NeedMember(value, "arg", "an argument");
       const JsonMember& given = OnlyMember(argument);
       if (given.key == "as_tensor") program->outputs.push_back(NameIn(JsonNode(argument, given.key, given.value)));
     } else if (member.key == "loss_output") {
-      program->outputs.push_back(NameIn(argument));
+      program->outputs.push_back(name());
     } else if (member.key == "gradient_to_parameter") {
       const JsonNode path = NeedMember(value, "parameter_name", "a path in the module");
-      program->gradients.push_back({.name = NameIn(argument), .path = path.Text()});
+      program->gradients.push_back({.name = name(), .path = path.Text()});
     } else if (member.key == "gradient_to_user_input") {
-      program->gradients.push_back({.name = NameIn(argument), .path = {}});
-    } else if (member.key.ends_with("mutation")) {
-      program->mutated.push_back(NameIn(argument));
+      program->gradients.push_back({.name = name(), .path = {}});
+    } else if (member.key.ends_with("_mutation")) {
+      program->mutated.push_back(name());
     }
   }
 }

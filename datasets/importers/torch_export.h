@@ -13,15 +13,15 @@ namespace emplace::datasets {
 // constants that an op reads are `variable` ops with their dotted names.
 //
 // Tensors: an operator in place makes a new tensor, which later readers of the name and of its aliases read; readers of
-// another view of that memory wait for it by a control edge.
+// another view of that memory wait for it by a control edge. The whole of what is written in parts is read through an
+// op "NAME/written" of the whole and the parts.
 //
 // With ImportOptions::training: dropout and batch norm as in training; the loss is the output, or the sum of all real
 // outputs; backward ops by AddGradients() (gradients.h, gradient_rules.h), an update of that optimizer for each
-// parameter that requires a gradient.
+// parameter that requires a gradient. A program with its own backward pass keeps it, and only gets the updates.
 //
 // Throws InputError, its place starting with the file's name: the archive is broken or holds no program; the schema's
-// version is not known; ImportOptions::inputs do not fit; a graph calls another graph (conditions, loops); an operator
-// between parameters and loss has no rule for its gradient.
+// version is not known; ImportOptions::inputs do not fit; a graph calls another graph (conditions, loops).
 
 }  // namespace emplace::datasets
 

@@ -11,17 +11,20 @@ from shared.page import Value, markdown
 COLUMNS = ["library", "name", "outcome", "ops", "parameters", "parameters_exact", "gflop", "gflop_torch",
            "flop_relation", "with_module_percent", "seconds", "reason", "versions"]
 LIBRARIES = ["transformers", "torchvision", "timm", "torch_geometric"]
-OUTCOMES = ["captured", "not captured", "no inputs", "not built"]
+OUTCOMES = ["captured", "not captured", "no inputs", "not built", "not measured"]
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     rows = source.rows("architectures.csv")
     if not rows or any(row.get(column) is None for row in rows for column in COLUMNS):
         raise BadInput(f"architectures.csv: is not of tools/torch_table (columns {', '.join(COLUMNS)} are expected)")
+    listed = rows
+    rows = [row for row in listed if row["outcome"] != "not measured"]
     captured = [row for row in rows if row["outcome"] == "captured"]
     counted = [row for row in captured if row["flop_relation"] != "not counted"]
     three = [row for row in captured if row["library"] != "torch_geometric"]
     figures: dict[str, Value] = {
+        "listed": len(listed),
         "all": len(rows),
         "captured": len(captured),
         "captured.three": len(three),
@@ -33,10 +36,10 @@ def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
         "with_module.median": statistics.median(float(row["with_module_percent"]) for row in captured),
         "with_module.least": min(float(row["with_module_percent"]) for row in captured),
         "seconds.median": statistics.median(float(row["seconds"]) for row in captured),
-        "versions": rows[0]["versions"],
+        "versions": listed[0]["versions"],
     }
     return figures, {
-        "libraries": by_library(rows),
+        "libraries": by_library(listed),
         "flop": by_relation(captured),
         "reasons": by_reason(rows),
         "captured": all_captured(captured),

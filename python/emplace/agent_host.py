@@ -42,7 +42,7 @@ class Problem:
     """What an agent knows about a graph: groups of ops in topological order, and devices."""
 
     def __init__(self, question):
-        for key in ("index", "num_groups", "num_devices", "group_names", "device_names", "accelerators", "evaluations"):
+        for key in ("index", "num_groups", "num_devices", "group_names", "device_names", "accelerators", "evaluations", "num_graphs"):
             setattr(self, key, question[key])
         self.is_cpu = array(question["is_cpu"], bool)
         self.time_us = array([[float("nan") if one is None else one for one in row] for row in question["time_us"]],
@@ -98,6 +98,15 @@ def shortened(thing):
     return str(thing)[:MOST_CHARACTERS].encode(errors="replace").decode()
 
 
+def pickled(thing):
+    """The thing as text."""
+    return base64.b64encode(pickle.dumps(thing, protocol=4)).decode()
+
+
+def unpickled(text):
+    return pickle.loads(base64.b64decode(text))
+
+
 class Host:
     def __init__(self, name):
         self.name = name
@@ -115,7 +124,7 @@ class Host:
                 raise TypeError(f"{self.name} has no function {needed} (a class with propose and observe)")
         settings = {key: setting(text) for key, text in question["settings"].items()}
         self.agent = found(**settings)
-        return {}
+        return {"has_policy": all(callable(getattr(found, name, None)) for name in ("policy", "load_policy"))}
 
     def problem(self, question):
         problem = Problem(question)
@@ -146,11 +155,17 @@ class Host:
             return {"note": "note() failed: " + described(error, self.agent)["error"]}  # must not end the search
 
     def save(self, question):
-        state = self.agent.state() if hasattr(self.agent, "state") else self.agent.__dict__
-        return {"state": base64.b64encode(pickle.dumps(state, protocol=4)).decode()}
+        return {"state": pickled(self.agent.state() if hasattr(self.agent, "state") else self.agent.__dict__)}
+
+    def policy(self, question):
+        return {"state": pickled(self.agent.policy())}
+
+    def load_policy(self, question):
+        self.agent.load_policy(unpickled(question["state"]))
+        return {}
 
     def load(self, question):
-        state = pickle.loads(base64.b64decode(question["state"]))
+        state = unpickled(question["state"])
         if hasattr(self.agent, "restore"):
             self.agent.restore(state)
         else:

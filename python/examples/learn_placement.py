@@ -1,8 +1,9 @@
 """Trains PPO of Stable-Baselines3, or MaskablePPO of sb3-contrib, to place a network on GPUs, and compares what it finds.
 
-    python3 python/examples/learn_placement.py [INSTANCE [METHOD [SEED [SECONDS]]]]
+    python3 python/examples/learn_placement.py [INSTANCE [METHOD [SEED [SECONDS [SHARE]]]]]
 
-INSTANCE is one of `emplace library`, METHOD PPO or MaskablePPO. Training ends after SECONDS of CPU time.
+INSTANCE is one of `emplace library`, METHOD PPO or MaskablePPO. Training ends after SECONDS of CPU time, or as soon as the
+best placement takes at most SHARE of the time of the best single device.
 """
 
 import sys
@@ -19,29 +20,36 @@ from emplace.sb3 import Environments
 
 
 class Until(BaseCallback):
-    """Ends training after some seconds of CPU time."""
+    """Ends training at some CPU time, or when `reached` says so."""
 
-    def __init__(self, deadline):
+    def __init__(self, deadline, reached):
         super().__init__()
         self.deadline = deadline
+        self.reached = reached
+        self.over = False
 
     def _on_step(self):
-        return time.process_time() < self.deadline
+        return not self.over and time.process_time() < self.deadline
+
+    def _on_rollout_end(self):
+        self.over = self.reached()
 
 
-def learn(simulator, grouping, method="PPO", seed=1, seconds=50.0, num_envs=16, **settings):
+def learn(simulator, grouping, method="PPO", seed=1, seconds=55.0, target_ns=0, num_envs=16, **settings):
     """The environments after training, whose vector.best is the placement, and the model.
 
     A move is judged by what it changes at once, so rewards far in the future count little (gamma).
     """
+    def reached():
+        return simulator.evaluate(envs.vector.best, grouping=grouping, peak_memory=False)[0][0] <= target_ns
     torch.set_num_threads(1)
     deadline = time.process_time() + seconds
-    envs = Environments(simulator, grouping, num_envs=num_envs, memory_penalty=10.0, threads=1)
+    envs = Environments(simulator, grouping, num_envs=num_envs, threads=1)
     kind = stable_baselines3.PPO if method == "PPO" else sb3_contrib.MaskablePPO
     chosen = {"gamma": 0.5, "gae_lambda": 0.9, "n_steps": 2048 // num_envs, "batch_size": 512, "n_epochs": 5,
-              "learning_rate": 1e-3, **settings}
+              "learning_rate": 1e-3, "ent_coef": 1e-3, **settings}
     model = kind("MlpPolicy", envs, seed=seed, device="cpu", **chosen)
-    model.learn(10**9, callback=Until(deadline))
+    model.learn(10**9, callback=Until(deadline, reached))
     return envs, model
 
 
@@ -62,15 +70,15 @@ def single_device(simulator):
     return int(simulator.evaluate(np.repeat(gpus[:, None], simulator.graph.num_ops, 1))[0].min())
 
 
-def main(instance="cifar10-4-p2-4", method="PPO", seed="1", seconds="50"):
+def main(instance="cifar10-4-p2-4", method="PPO", seed="1", seconds="55", share="0"):
     simulator = emplace.library(instance).load()
     grouping = emplace.Grouping(simulator.graph, "identity")
+    single = single_device(simulator)
     begun = time.process_time()
-    envs, model = learn(simulator, grouping, method, int(seed), float(seconds))
+    envs, model = learn(simulator, grouping, method, int(seed), float(seconds), float(share) * single)
     trained = time.process_time() - begun
     step_ns = simulator.evaluate(envs.vector.best, grouping=grouping)[0][0]
     evaluations = envs.vector.simulations
-    single = single_device(simulator)
     local = emplace.place(simulator, "local_search", grouping=grouping, evaluations=evaluations, seed=int(seed)).step_ns
     random = random_search(simulator, grouping, evaluations, int(seed))
     print(f"{instance}, seed {seed}: single device {single / 1e6:.1f} ms, random {random / 1e6:.1f} ms, {method} "

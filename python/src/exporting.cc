@@ -2,6 +2,7 @@
 #include <sstream>
 #include <string>
 
+#include "datasets/exporters/framework_plans.h"
 #include "datasets/exporters/frameworks.h"
 #include "datasets/parallel_plan.h"
 #include "python/src/bindings.h"
@@ -57,17 +58,16 @@ std::string CheckedPlanText(const std::string& plan, const std::string& file) {
   return std::move(text).str();
 }
 
-py::array_t<std::int16_t> ReadFrameworkPlacement(const std::string& target, const std::string& text,
-                                                 const std::string& file, const PlacedGraph& graph,
-                                                 const PlacedCluster& cluster) {
-  const auto read = [&]() -> Placement {
-    if (target == "device-map") return datasets::ReadDeviceMap(text, file, graph.graph, cluster.cluster);
-    if (target == "split-spec") return datasets::ReadSplitSpec(text, file, graph.graph, cluster.cluster);
-    if (target == "stages") return datasets::ReadStages(text, file, graph.graph, cluster.cluster);
-    if (target == "plan") return datasets::PlacementOfPlan(graph.graph, cluster.cluster, PlanFrom(text, file));
-    throw InputError("target", "is " + target + " (device-map, split-spec, stages or plan)");
-  };
-  return PlacementToArray(read());
+py::array_t<std::int16_t> ReadPlacement(const std::string& target, const std::string& text, const std::string& file,
+                                        const PlacedGraph& graph, const PlacedCluster& cluster) {
+  return PlacementToArray(datasets::ReadFrameworkPlacement(target, text, file, graph.graph, cluster.cluster));
+}
+
+std::string ReadPlanText(const std::string& target, const std::string& text, const std::string& file,
+                         std::int64_t devices) {
+  std::ostringstream plan;
+  datasets::WritePlan(plan, datasets::ReadFrameworkPlan(target, text, file, devices));
+  return std::move(plan).str();
 }
 
 }  // namespace
@@ -78,7 +78,9 @@ void BindExporting(py::module_& module) {
   module.def("plan_text", &PlanText, py::arg("graph"), py::arg("cluster"), py::arg("placement"),
              py::arg("micro_batches"), py::arg("schedule"));
   module.def("checked_plan_text", &CheckedPlanText, py::arg("plan"), py::arg("file"));
-  module.def("read_framework_placement", &ReadFrameworkPlacement, py::arg("target"), py::arg("text"), py::arg("file"),
+  module.def("read_framework_plan", &ReadPlanText, py::arg("target"), py::arg("text"), py::arg("file"),
+             py::arg("devices"));
+  module.def("read_framework_placement", &ReadPlacement, py::arg("target"), py::arg("text"), py::arg("file"),
              py::arg("graph"), py::arg("cluster"));
   module.def("whole_modules", [](const PlacedGraph& graph) {
     std::vector<std::string> modules;

@@ -144,6 +144,72 @@ PipelineSchedule Read(std::istream& in) {
   return std::move(lines.schedule);
 }
 
+// Runs a schedule action by action, and gathers the cells of each rank with what it sends and receives.
+class CommunicationWriter {
+ public:
+  explicit CommunicationWriter(const PipelineSchedule& schedule)
+      : schedule_(schedule),
+        rank_of_stage_(RankOfStage(schedule)),
+        cells_(schedule.ranks.size()),
+        done_(2 * schedule.num_stages * schedule.micro_batches),
+        backward_left_(schedule.num_stages, schedule.micro_batches) {}
+
+  std::vector<std::vector<std::string>> Cells() {
+    std::vector<std::size_t> next(schedule_.ranks.size(), 0);
+    std::vector<std::optional<std::uint32_t>> reduced(schedule_.ranks.size());  // the stage, which takes a turn too
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
+        if (reduced[rank]) {
+          cells_[rank].push_back(fmt::format("{}REDUCE_GRAD", *std::exchange(reduced[rank], std::nullopt)));
+          moved = true;
+        } else if (next[rank] < schedule_.ranks[rank].size() && IsReady(schedule_.ranks[rank][next[rank]])) {
+          const PipelineAction& action = schedule_.ranks[rank][next[rank]++];
+          Run(rank, action);
+          if (EndsBackward(action) && --backward_left_[action.stage] == 0) reduced[rank] = action.stage;
+          moved = true;
+        }
+      }
+    }
+    return std::move(cells_);
+  }
+
+ private:
+  static bool EndsBackward(const PipelineAction& action) {
+    return action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardWeight;
+  }
+  std::vector<bool>::reference Done(bool forward, std::size_t stage, std::size_t micro_batch) {
+    return done_[((forward ? 0 : schedule_.num_stages) + stage) * schedule_.micro_batches + micro_batch];
+  }
+
+  bool IsReady(const PipelineAction& action) {
+    if (action.kind == ActionKind::kBackwardWeight) return true;
+    if (action.kind == ActionKind::kForward) {
+      return action.stage == 0 || Done(true, action.stage - 1, action.micro_batch);
+    }
+    return action.stage + 1 == schedule_.num_stages || Done(false, action.stage + 1, action.micro_batch);
+  }
+
+  void Run(std::size_t rank, const PipelineAction& action) {
+    cells_[rank].push_back(Text(action));
+    if (action.kind == ActionKind::kBackwardWeight) return;
+    const bool forward = action.kind == ActionKind::kForward;
+    Done(forward, action.stage, action.micro_batch) = true;
+    if (action.stage == (forward ? schedule_.num_stages - 1 : 0)) return;
+    const std::uint32_t receiver = forward ? action.stage + 1 : action.stage - 1;
+    if (rank_of_stage_[receiver] == rank) return;
+    const char letter = forward ? 'F' : 'B';
+    cells_[rank].push_back(fmt::format("{}SEND_{}{}", action.stage, letter, action.micro_batch));
+    cells_[rank_of_stage_[receiver]].push_back(fmt::format("{}RECV_{}{}", receiver, letter, action.micro_batch));
+  }
+
+  const PipelineSchedule& schedule_;
+  std::vector<std::size_t> rank_of_stage_;
+  std::vector<std::vector<std::string>> cells_;
+  std::vector<bool> done_;  // forward and backward of each stage and micro-batch
+  std::vector<std::size_t> backward_left_;
+};
+
 }  // namespace
 
 PipelineSchedule ReadScheduleCsv(std::istream& in, const std::string& file) {
@@ -157,6 +223,10 @@ void WriteScheduleCsv(std::ostream& out, const PipelineSchedule& schedule) {
     for (const PipelineAction& action : actions) cells.push_back(Text(action));
     WriteCsvLine(out, cells);
   }
+}
+
+void WriteScheduleWithCommunication(std::ostream& out, const PipelineSchedule& schedule) {
+  for (const std::vector<std::string>& cells : CommunicationWriter(schedule).Cells()) WriteCsvLine(out, cells);
 }
 
 }  // namespace emplace

@@ -16,6 +16,12 @@ namespace emplace {
 PipelineSchedule ReadScheduleCsv(std::istream& in, const std::string& file);
 void WriteScheduleCsv(std::ostream& out, const PipelineSchedule& schedule);
 
+// The same with communication: 0SEND_F1 behind the action whose result goes to a stage of another rank, 1RECV_F1 where
+// the receiving rank has come to by then, and 0REDUCE_GRAD behind the last backward pass of a stage, where PyTorch
+// divides gradients by the number of micro-batches. Ranks take turns of one action, so that each rank sends to and
+// receives from another in the same order. Requires: CheckSchedule has passed.
+void WriteScheduleWithCommunication(std::ostream& out, const PipelineSchedule& schedule);
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_SCHEDULE_SCHEDULE_CSV_H_

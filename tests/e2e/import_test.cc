@@ -74,6 +74,24 @@ TEST_F(ImportTest, ATopologyOfNcclsBecomesAClusterOnWhichLinksAreSharedLengthy) 
   EXPECT_EQ(Shell("ls d.yaml e.yaml e.json 2>/dev/null").out, "");
 }
 
+TEST_F(ImportTest, WhatAFrameworkWasToldIsAPlanOrAPlacement) {
+  Write("plan.json", R"({"schema": "emplace.plan", "version": 1, "pp": 2, "tp": 2, "dp": 2, "stages": [[0, 1], [2]]})");
+  ASSERT_EQ(Emplace("export --plan plan.json --to megatron -o flags.txt").status, 0);
+  const Ran read = Emplace("import flags.txt --from megatron --cluster dgx-h100 -o again.json");
+  EXPECT_EQ(read.err, "flags.txt: read as a plan of 8 devices\n");
+  ASSERT_EQ(Emplace("export --plan again.json --to megatron -o flags2.txt").status, 0);
+  EXPECT_EQ(Shell("cmp flags.txt flags2.txt").status, 0);
+  ExpectRefused(Emplace("import flags.txt --from megatron -o x.json"),
+                "flags.txt: needs the number of devices, which Megatron-LM's flags do not say");
+  ExpectRefused(Emplace("import flags.txt --from device-map -o x.json"),
+                "--graph: is missing (device-map says where the graph's modules are)");
+  ExpectRefused(Emplace("import flags.txt --from megatron --graph flags2.txt -o x.json"),
+                "--graph: cannot be used (megatron is a plan, not a placement)");
+  ExpectRefused(Emplace("import flags.txt --from vllm --training -o x.json"),
+                "--training: cannot be used (format vllm)");
+  EXPECT_FALSE(Exists("x.json"));
+}
+
 TEST_F(ImportTest, TorchExportOptionsAreChecked) {
   const std::string file = TorchExportFile("resnet50");
   EXPECT_EQ(Emplace("import " + file + " --input x=3 -o r.json").status, 2);

@@ -94,3 +94,36 @@ class Dies(Once):
 class NotSaved(Walk):
     def state(self):
         return lambda: 0
+
+
+class Learner:
+    """Tries each device for all groups, on every graph. Its policy is the device that was best on average."""
+
+    def __init__(self):
+        self.sums, self.next, self.applies, self.done = {}, {}, None, False
+
+    def propose(self, problem, rng):
+        assert problem.num_graphs >= 1
+        if self.applies is not None:
+            return [[self.applies] * problem.num_groups]
+        device = self.next.get(problem.index, 0)
+        self.next[problem.index] = (device + 1) % problem.num_devices
+        return [[device] * problem.num_groups]
+
+    def observe(self, problem, placements, results):
+        device = int(placements[0][0])
+        total, count = self.sums.get(device, (0.0, 0))
+        self.sums[device] = total + float(results.step_us[0]), count + 1
+        self.done = self.applies is not None
+
+    def finished(self):
+        return self.done
+
+    def policy(self):
+        return min(self.sums, key=lambda device: self.sums[device][0] / self.sums[device][1])
+
+    def load_policy(self, policy):
+        self.applies = policy
+
+    def note(self):
+        return f"graphs {sorted(self.next)}, device {self.policy()}"

@@ -293,6 +293,82 @@ seeds: [1, 2]
         self.assertEqual(self.trials("other"), whole)
 
 
+class PolicyTest(AgentCase):
+    """Agents that learn on several graphs and are applied to others."""
+
+    EXPERIMENT = """# Does what a class in Python learns on two graphs help on a third?
+schema: emplace.experiment
+version: 1
+name: learner
+graphs: {files: [g.json, h.json], together: true}
+transfer: {files: [i.json]}
+cluster: {file: c.yaml}
+costs: measured
+agent: {name: "sample_agents:AGENT"}
+budget: {evaluations: 4}
+seeds: [1]
+"""
+
+    def setUp(self):
+        super().setUp()
+        for name, ops in (("g", 3), ("h", 4), ("i", 5)):
+            times = ", ".join(f'{{"name": "{name}{i}", "kind": "op", "time_us": {{"a": {10 + i}.0, "b": {5 + i}.0}}}}'
+                              for i in range(ops))
+            with open(f"{self.folder}/{name}.json", "w", encoding="utf-8") as file:
+                file.write(f'{{"schema": "emplace.graph", "version": 1, "name": "{name}", "ops": [{times}]}}')
+
+    def sweep(self, agent):
+        with open(f"{self.folder}/learner.yaml", "w", encoding="utf-8") as file:
+            file.write(self.EXPERIMENT.replace("AGENT", agent))
+        return self.run_in_folder("sweep", "learner.yaml", "-o", "runs", "--jobs", "1")
+
+    def trial(self, name):
+        for folder, _, files in os.walk(f"{self.folder}/runs"):
+            if name in files:
+                with open(f"{folder}/{name}", encoding="utf-8") as file:
+                    return json.load(file)
+        raise AssertionError(name)
+
+    def test_together_and_transfer(self):
+        status, _, err = self.sweep("Learner")
+        self.assertEqual(status, 0, err)
+        trial = self.trial("trial.json")
+        rows = {row["graph"]: row for row in trial["graphs"]}
+        self.assertEqual([rows["g"]["evaluations"], rows["h"]["evaluations"]], [4, 4])
+        applied = {row["graph"]: row for row in trial["transfer"]}
+        self.assertEqual(applied["i"]["evaluations"], 1)
+        self.assertEqual(applied["i"]["best_step_time_us"], 5 + 6 + 7 + 8 + 9)
+
+    def test_an_agent_without_a_policy(self):
+        status, _, err = self.sweep("Walk")
+        self.assertEqual(status, 2)
+        self.assertRegex(err, "agent sample_agents:Walk has no policy to transfer|takes one graph at a time")
+
+    def test_a_saved_policy_is_applied(self):
+        status, out, err = self.place("sample_agents:Learner", "--evaluations", "4", "--policy-out", "policy.bin")
+        self.assertEqual(status, 0, err)
+        self.assertIn("graphs [0], device 1", out)
+        status, out, err = self.run_in_folder("place", "--graph", "i.json", "--cluster", "c.yaml", "--agent",
+                                              "sample_agents:Learner", "--policy", "policy.bin", "-o", "q.json")
+        self.assertEqual(status, 0, err)
+        self.assertIn("1 evaluation", out)
+        self.assertEqual(set(json.loads(self.read("q.json"))["devices"].values()), {"gpu:1"})
+        status, _, err = self.place("sample_agents:Once", "--policy", "policy.bin")
+        self.assertEqual(status, 2)
+        self.assertIn("agent sample_agents:Once has no policy", err)
+
+    def test_cpu_time_counts(self):
+        with open(f"{self.folder}/busy.py", "w", encoding="utf-8") as file:
+            file.write("import sample_agents, time\nclass Busy(sample_agents.Learner):\n def propose(self, problem, rng):\n"
+                       "  end = time.process_time() + 0.2\n  while time.process_time() < end: pass\n"
+                       "  return super().propose(problem, rng)\n")
+        with open(f"{self.folder}/learner.yaml", "w", encoding="utf-8") as file:
+            file.write(self.EXPERIMENT.replace("sample_agents:AGENT", "busy:Busy"))
+        status, _, err = self.run_in_folder("sweep", "learner.yaml", "-o", "runs", "--jobs", "1")
+        self.assertEqual(status, 0, err)
+        self.assertGreater(self.trial("timing.json")["policy_seconds"], 9 * 0.2)  # 4 + 4 proposals, and one on `i`
+
+
 class LearningTest(AgentCase):
     def learn(self, agent, *more):
         status, out, err = self.place(agent, "--evaluations", "2000", "--grouping", "identity", *more)

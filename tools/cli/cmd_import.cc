@@ -1,14 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "datasets/exporters/framework_plans.h"
+#include "datasets/exporters/frameworks.h"
 #include "datasets/importers/dnn_partitioning.h"
 #include "datasets/importers/nccl.h"
 #include "datasets/importers/registry.h"
@@ -46,8 +50,58 @@ struct ImportOptions {
   int nodes = datasets::ImportOptions().nodes;
   std::string nvlink;
   std::string cluster;
+  std::string graph;
   std::string comm_groups;
 };
+
+bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What a framework was told, as `emplace export --to` writes it: with a graph a placement, else a plan.
+int ReadFramework(const ImportOptions& options) {
+  if (options.files.size() > 1) throw InputError(options.files[1], fmt::format("(one file of {})", options.format));
+  for (const auto& [option, given] : {std::pair("--cluster-out", !options.cluster_output.empty()),
+                                      {"--placement-out", !options.placement_output.empty()},
+                                      {"--expert", !options.expert.empty()},
+                                      {"--times", !options.times.empty()},
+                                      {"--input", !options.inputs.empty()},
+                                      {"--step", !options.step.empty()},
+                                      {"--training", options.training},
+                                      {"--optimizer", !options.optimizer.empty()},
+                                      {"--nvlink", !options.nvlink.empty()},
+                                      {"--comm-groups", !options.comm_groups.empty()}}) {
+    if (given) throw InputError(option, fmt::format("cannot be used (format {})", options.format));
+  }
+  const std::string& file = options.files.front();
+  CheckFiles({file, options.graph, options.cluster}, {options.output});
+  const std::string text = ReadWholeFile(file, InputKind::kPlacement);
+  ProblemOptions problem;
+  problem.graph.file = options.graph;
+  problem.cluster.name = options.cluster;
+  std::optional<Cluster> cluster;
+  if (!options.cluster.empty()) cluster = LoadCluster(problem);
+  if (options.graph.empty()) {
+    if (!IsOneOf(datasets::PlanFormats(), options.format)) {
+      throw InputError("--graph", fmt::format("is missing ({} says where the graph's modules are)", options.format));
+    }
+    const std::size_t devices = cluster ? datasets::Accelerators(*cluster).size() : 0;
+    const datasets::ParallelPlan plan =
+        datasets::ReadFrameworkPlan(options.format, text, file, static_cast<std::int64_t>(devices));
+    WriteFiles({{options.output, [&](std::ostream& out) { datasets::WritePlan(out, plan); }}});
+    PrintMessage(fmt::format("{}: read as a plan of {} devices", file, plan.devices()));
+    return kSuccess;
+  }
+  if (!IsOneOf(datasets::PlacementFormats(), options.format)) {
+    throw InputError("--graph", fmt::format("cannot be used ({} is a plan, not a placement)", options.format));
+  }
+  if (!cluster) throw InputError("--cluster", "is missing (the devices that the file counts)");
+  const Graph graph = experiments::LoadGraph(problem.graph);
+  const Placement placement = datasets::ReadFrameworkPlacement(options.format, text, file, graph, *cluster);
+  WriteFiles({{options.output, [&](std::ostream& out) { WritePlacement(out, placement, graph, *cluster); }}});
+  PrintMessage(fmt::format("{}: read as a placement of {} ops", file, graph.num_ops()));
+  return kSuccess;
+}
 
 // The output must be readable: imported files may have sizes or names that a cluster.yaml cannot have.
 std::string ReadableClusterText(const Cluster& cluster, const std::string& file) {
@@ -91,6 +145,10 @@ std::string WhyNoDevices(const datasets::ImporterEntry& importer) {
 
 int Run(const ImportOptions& options) {
   const BusyLine busy("import");
+  if (IsOneOf(datasets::PlanFormats(), options.format) || IsOneOf(datasets::PlacementFormats(), options.format)) {
+    return ReadFramework(options);
+  }
+  if (!options.graph.empty()) throw InputError("--graph", "needs --from with a framework's format");
   std::vector<std::string> inputs = options.files;
   inputs.push_back(options.expert);
   inputs.push_back(options.times);
@@ -164,8 +222,13 @@ Command AddImport(CLI::App& app) {
   command->add_option("file", options->files, "Files to read; for a step of several ranks, the traces of all ranks")
       ->required()
       ->type_name("FILE");
-  command->add_option("--from", options->format, "Format of `emplace list importers` (default: found from the content)")
+  command
+      ->add_option("--from", options->format,
+                   "Format of `emplace list importers` (default: found from the content), or of `emplace export --to`: "
+                   "then a placement.json of --graph and --cluster is written, and without --graph a plan.json")
       ->type_name("FORMAT");
+  command->add_option("--graph", options->graph, "graph.json whose placement a framework's file says")
+      ->type_name("FILE");
   command->add_option("-o,--output", options->output, "graph.json to write, or for a topology cluster.yaml")
       ->required()
       ->type_name("FILE");
@@ -206,8 +269,10 @@ Command AddImport(CLI::App& app) {
                    "direction, or a kind of GPU, such as h100 (nccl)")
       ->type_name("GB/S|KIND");
   command
-      ->add_option("--cluster", options->cluster,
-                   "Devices for ranks whose nodes have no times: each rank is placed on an accelerator (chakra)")
+      ->add_option(
+          "--cluster", options->cluster,
+          "Devices for ranks whose nodes have no times: each rank is placed on an accelerator (chakra); or those "
+          "that a framework's file counts")
       ->type_name("FILE|NAME");
   command
       ->add_option("--comm-groups", options->comm_groups,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 import emplace
 from emplace import InputError, _check
@@ -132,26 +132,90 @@ def split_spec(source: emplace.SearchResult | Mapping[str, Any]) -> dict[str, An
     return {path: SplitPoint.BEGINNING for path in json.loads(_plan_target("split-spec", source))}
 
 
-def schedule_csv(source: emplace.SearchResult | Mapping[str, Any]) -> str:
-    """The actions of each rank, as `_load_csv` of PyTorch's schedules reads them (format "compute_only")."""
-    return _plan_target("schedule-csv", source)
+def schedule_csv(source: emplace.SearchResult | Mapping[str, Any], *, communication: bool = False) -> str:
+    """The actions of each rank, as `_load_csv` of PyTorch's schedules reads them: format "compute_only", or
+    "compute_comms" with what ranks send to one another."""
+    return _plan_target("schedule-comms-csv" if communication else "schedule-csv", source)
 
 
-def placement_of(graph: emplace.Graph, cluster: emplace.Cluster, artefact: Any) -> Any:
-    """The placement, int16 (ops,), that a device map, a split_spec, a list of stages or a plan says."""
+def framework_text(target: str, source: emplace.SearchResult | Mapping[str, Any], graph: emplace.Graph | None = None) -> str:
+    """What `emplace export --to` writes for `target`, from a placement or an emplace.plan.
+
+    graph: of a plan; fsdp needs it, and others divide its layers evenly where the plan has no stages. Raises InputError on
+    what the format cannot say.
+    """
+    name = _check.text("target", target)
+    if not isinstance(source, emplace.SearchResult):
+        if graph is not None:
+            _check.instance("graph", graph, emplace.Graph)
+        text = json.dumps(_checked_plan(source))
+        return emplace._core.framework_text(name, None if graph is None else graph._graph, None, None, text)
+    placed_graph, cluster, devices = _found(source)
+    if name in ("device-map", "onnxruntime", "llama.cpp"):
+        return emplace._core.framework_text(name, placed_graph._graph, cluster._cluster, devices, "")
+    return _plan_target(name, source)
+
+
+def placement_of(graph: emplace.Graph, cluster: emplace.Cluster, artefact: Any, target: str = "") -> Any:
+    """The placement, int16 (ops,), that a device map, a split_spec, a list of stages or a plan says; or a text that
+    `emplace export --to` has written for `target`: device-map, split-spec, stages, plan, llama.cpp or onnxruntime."""
     _check.instance("graph", graph, emplace.Graph)
     _check.instance("cluster", cluster, emplace.Cluster)
-    if isinstance(artefact, list):
+    if target:
+        text = _check.text("artefact", artefact)
+    elif isinstance(artefact, list):
         target = "stages"
     elif not isinstance(artefact, Mapping):
-        _check.refuse("artefact", artefact, "a device map, a split_spec, a list of stages or a plan")
+        _check.refuse("artefact", artefact, "a device map, a split_spec, a list of stages or a plan; or a text with a target")
     elif artefact.get("schema") == "emplace.plan":
         target = "plan"
     else:
         target = "split-spec" if all(getattr(value, "name", value) == "BEGINNING" for value in artefact.values()) \
             else "device-map"
-    text = json.dumps(artefact, default=lambda value: getattr(value, "name", str(value)))
-    return emplace._core.read_framework_placement(target, text, target, graph._graph, cluster._cluster)
+    if not isinstance(artefact, str):
+        text = json.dumps(artefact, default=lambda value: getattr(value, "name", str(value)))
+    return emplace._core.read_framework_placement(_check.text("target", target), text, target, graph._graph, cluster._cluster)
+
+
+def plan_of(text: str, target: str, *, devices: int = 0) -> dict[str, Any]:
+    """The emplace.plan in a text that `emplace export --to` has written for `target`: schedule-csv, schedule-comms-csv,
+    fsdp, torchtitan, megatron, deepspeed, vllm or llama.cpp. What the format does not say has its default.
+
+    devices: how many accelerators there are, which Megatron-LM's flags do not say. Raises InputError on what the target
+    does not write.
+    """
+    chosen = _check.text("target", target)
+    return dict(json.loads(emplace._core.read_framework_plan(chosen, _check.text("text", text), chosen,
+                                                             _check.integer("devices", devices, 0))))
+
+
+def apply(model: torch.nn.Module, placement: emplace.SearchResult, args: tuple[Any, ...] = (),
+          kwargs: Mapping[str, Any] | None = None, *, loss: Callable[[Any], torch.Tensor] | None = None,
+          devices: Sequence[str | torch.device] | None = None) -> Any:
+    """A model, or an exported one (`torch.export.export(..).module()`), whose ops run where a placement has them.
+
+    placement: of a graph that `capture` made of this model with the same args, kwargs and loss; any op may be anywhere.
+    devices: PyTorch's device for each device of the cluster; by default its GPUs, in their order, and where there are not as
+    many, threads on the CPU.
+
+    Returns an Applied: called as the model, it returns the model's output; `gradients` returns the loss and its gradients,
+    and `partitions` a torch.fx.GraphModule with a part for each device. Raises InputError where the placement is of another
+    graph.
+    """
+    from emplace.torch import _apply
+
+    _check.instance("model", model, torch.nn.Module)
+    graph, cluster, placed = _found(placement)
+    if devices is None:
+        gpus = [i for i, is_cpu in enumerate(cluster.is_cpu) if not is_cpu]
+        enough = torch.cuda.is_available() and torch.cuda.device_count() >= len(gpus)
+        chosen = [torch.device("cuda", gpus.index(i)) if enough and i in gpus else torch.device("cpu")
+                  for i in range(len(cluster.device_names))]
+    else:
+        chosen = [torch.device(device) for device in devices]
+        if len(chosen) != len(cluster.device_names):
+            raise InputError(f"devices: has {len(chosen)} ({len(cluster.device_names)}, one for each device of the cluster)")
+    return _apply.Applied(graph, placed, chosen, model, tuple(args), dict(kwargs or {}), loss)
 
 
 def _found(placement: emplace.SearchResult) -> tuple[emplace.Graph, emplace.Cluster, Any]:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils import _pytree as pytree
 
 from emplace import InputError
@@ -33,6 +33,7 @@ class JointGraph:
     inputs: dict[str, tuple[str, str]]
     gradients: dict[str, torch.fx.Node]
     way: str  # how it was captured
+    exported: torch.fx.GraphModule  # the forward pass, with the model's own parameters
 
 
 class _Step(nn.Module):
@@ -51,6 +52,22 @@ class _Step(nn.Module):
             if self._loss is not None:
                 return self._loss(output)
             return default_loss(output)
+
+
+class StepWithOutput(_Step):
+    """The same step; it returns the loss and then the tensors of the model's output. Their structure is in `spec`, and
+    `leaves` has (value,) for what is not a tensor."""
+
+    spec: Any = None
+    leaves: list[Any] = []
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.model(*args, **kwargs)
+        leaves, spec = pytree.tree_flatten(output)
+        # The instance is copied by exports, so that the class of this step keeps them.
+        type(self).spec, type(self).leaves = spec, [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        loss = self._loss(output) if self._loss is not None else default_loss(output)
+        return (loss, *(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)))
 
 
 def default_loss(output: Any) -> torch.Tensor:
@@ -82,11 +99,12 @@ def _plain(output: Any) -> Any:
 
 
 def joint_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
-                loss: Callable[[Any], torch.Tensor] | None, on_cpu: bool = False) -> JointGraph:
-    """Captures a step. Changes the model: for a process of its own. Raises InputError with PyTorch's reason."""
+                loss: Callable[[Any], torch.Tensor] | None, on_cpu: bool = False, make_step: type[_Step] = _Step) -> JointGraph:
+    """Captures a step. Changes a model that is not on the CPU: for a process of its own. Raises InputError with PyTorch's
+    reason."""
     args, kwargs = _without_memory(model, args, kwargs)
     kinds = [kind for kind in ("cuda", "cpu") if torch.is_autocast_enabled(kind)]
-    step = _Step(model, loss, torch.get_autocast_dtype(kinds[0]) if kinds else None)
+    step = make_step(model, loss, torch.get_autocast_dtype(kinds[0]) if kinds else None)
     with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False), OneOpAttention(on_cpu):
         with _autocast_of_cpu():
             exported, way = _export(step, args, kwargs)
@@ -137,6 +155,8 @@ def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
             raise
         except Exception as error:  # PyTorch raises what it likes
             errors.append(error)
+            if isinstance(error, GuardOnDataDependentSymNode):  # the other way cannot know the values either
+                break
     raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
 
 
@@ -277,7 +297,7 @@ def _joint(step: _Step, exported: torch.fx.GraphModule, way: str, args: tuple[An
                 if isinstance(desc, descriptors.GradAOTOutput) and isinstance(desc.grad_of, descriptors.ParamAOTInput):
                     if isinstance(result, torch.fx.Node):
                         gradients[strip(desc.grad_of.target)] = result
-    return JointGraph(module.graph, module, inputs, gradients, way)
+    return JointGraph(module.graph, module, inputs, gradients, way, exported)
 
 
 def _in_mode_of(exported: torch.fx.GraphModule, values: Any) -> Any:

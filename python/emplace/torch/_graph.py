@@ -80,6 +80,11 @@ class GraphWriter:
         self._hold_what_functions_read()
         return self._ops
 
+    def op_of(self, node: torch.fx.Node) -> str | None:
+        """The op that a node's result is, or whose memory it is a view of; None for what is no tensor."""
+        memories = pytree.tree_leaves(self._values.get(node))
+        return next((memory.op for memory in memories if isinstance(memory, _Memory)), None)
+
     @property
     def without_module(self) -> dict[str, int]:
         """How many ops of each kind PyTorch names no module for. They have the layer of the last of their inputs to be made."""
@@ -143,7 +148,7 @@ class GraphWriter:
             self._held = sum(self._result_bytes(node) for node in nodes if _is_result(node)) if mark.endswith("all") else 0
 
     def _result_bytes(self, node: torch.fx.Node) -> int:
-        """Of the second result of a checkpoint with its own backward pass, which holds it until that is over."""
+        """The size of the second result of a checkpoint with its own backward pass, which holds it until that is over."""
         memory = self._value_of(node)
         return math.prod(memory.shape) * node.meta["val"].dtype.itemsize if isinstance(memory, _Memory) else 0
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Mapping
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.utils import _pytree as pytree
 
 from emplace import InputError
 from emplace.torch._stages import Flat, split
@@ -23,7 +25,11 @@ def mesh_of(plan: Mapping[str, Any]) -> DeviceMesh:
 def shard(model: nn.Module, plan: Mapping[str, Any], described: Mapping[str, Any], mesh: DeviceMesh) -> nn.Module:
     """Tensor parallelism, then data parallelism. described: what `--to fsdp` writes."""
     if plan["tp"] > 1:
-        _tensor_parallel(model, described["parallelize_plan"], mesh["tp"])
+        styles = described["parallelize_plan"]
+        _refuse_weights_beside(model, styles)
+        if described["sequence_parallel"]:
+            _sequence_parallel(model, styles, mesh["tp"])
+        _tensor_parallel(model, styles, mesh["tp"], described["sequence_parallel"])
     if plan["dp"] > 1 and plan["zero"] >= 2:
         from torch.distributed.fsdp import fully_shard
 
@@ -34,13 +40,67 @@ def shard(model: nn.Module, plan: Mapping[str, Any], described: Mapping[str, Any
     return model
 
 
-def _tensor_parallel(model: nn.Module, styles: Mapping[str, str], mesh: DeviceMesh) -> None:
+def _tensor_parallel(model: nn.Module, styles: Mapping[str, str], mesh: DeviceMesh, by_sequence: bool) -> None:
+    from torch.distributed.tensor import Shard
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     if not styles:
         raise InputError("plan: tp: no linear modules in numbered blocks can be divided (tp 1)")
-    known = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
-    parallelize_module(model, mesh, {path: known[style]() for path, style in styles.items()})
+    made = {"colwise": ColwiseParallel(),
+            "rowwise": RowwiseParallel(output_layouts=Shard(1), use_local_output=False) if by_sequence else RowwiseParallel()}
+    parallelize_module(model, mesh, {path: made[style] for path, style in styles.items()})
+
+
+def _parents(styles: Mapping[str, str]) -> set[str]:
+    """The modules whose linear modules are divided, such as attention; what they compute in between is divided too."""
+    return {path.rpartition(".")[0] for path in styles}
+
+
+def _own_weights(model: nn.Module) -> dict[str, nn.Module]:
+    return {path: module for path, module in model.named_modules() if any(True for _ in module.parameters(recurse=False))}
+
+
+def _refuse_weights_beside(model: nn.Module, styles: Mapping[str, str]) -> None:
+    """Such as norms of single heads: each rank would have the gradient of its own heads only."""
+    parents = _parents(styles)
+    for path in _own_weights(model):
+        if path not in styles and (path in parents or path.rpartition(".")[0] in parents):
+            raise InputError(f"plan: tp: {path} has weights beside modules that are divided (tp 1)")
+
+
+def _sequence_parallel(model: nn.Module, styles: Mapping[str, str], mesh: DeviceMesh) -> None:
+    """Divides what is between the divided modules along the sequence, dimension 1: norms and residuals.
+
+    Embeddings hand on each rank's part of the sequence, norms take and give one, divided modules gather the whole and their
+    last ones scatter it, and what comes after the blocks gathers it.
+    """
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+    from torch.distributed.tensor.parallel import PrepareModuleOutput, SequenceParallel, parallelize_module
+
+    def gather(tensors: Any, local: bool) -> Any:
+        def whole(x: DTensor) -> Any:
+            x = x.redistribute(placements=[Replicate()])
+            return x.to_local() if local else x
+        return pytree.tree_map_only(DTensor, whole, tensors)
+
+    embeddings = [path for path, module in _own_weights(model).items() if isinstance(module, nn.Embedding)]
+    norms = [path for path, module in _own_weights(model).items()
+             if not list(module.children()) and all(weight.dim() == 1 for weight in module.parameters())]
+    in_blocks = {re.match(r"(.*?\.)?\d+\.", path + ".").group(0) for path in styles}  # type: ignore[union-attr]
+    for path, module in _own_weights(model).items():
+        if path in styles or path in embeddings or path in norms:
+            continue
+        if any(path.startswith(block) for block in in_blocks):
+            raise InputError(f"plan: sequence_parallel: {path} is of class {type(module).__name__} (embeddings, norms, and "
+                             "linear modules that are divided)")
+        module.register_forward_pre_hook(lambda _, args, kwargs: gather((args, kwargs), True), with_kwargs=True)
+    if not embeddings or not norms:
+        raise InputError("plan: sequence_parallel: the model has no embeddings and norms of classes that are known (false)")
+    for path in _parents(styles):
+        model.get_submodule(path).register_forward_pre_hook(lambda _, args, kwargs: gather((args, kwargs), False),
+                                                            with_kwargs=True)
+    scatter = PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(1), use_local_output=False)
+    parallelize_module(model, mesh, {path: SequenceParallel() for path in norms} | {path: scatter for path in embeddings})
 
 
 def local_shard(model: nn.Module, styles: Mapping[str, str], ranks: int) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
@@ -100,6 +101,7 @@ def _be_worker(function: Callable[[int], Any], rank: int, processes: int, folder
     """The process's life; it does not return."""
     status = 1
     try:
+        warnings.simplefilter("ignore", FutureWarning)  # of names of collectives that PyTorch changes
         torch.set_num_threads(threads)
         dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=processes)
         result = function(rank)

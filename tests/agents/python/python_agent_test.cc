@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 
 #include "agents/agent.h"
 #include "agents/python/agent_process.h"
 #include "agents/search.h"
 #include "sim/base/check.h"
+#include "tests/testing/errors.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
@@ -73,6 +75,31 @@ class BusyElsewhere(Last):
             taken = sum(map(int, open("/proc/%d/stat" % self.child.pid).read().split()[13:15]))
         return super().propose(problem, rng)
 
+class Learner:
+    """Tries each device for all groups on every graph; the best on average is its policy."""
+    def __init__(self, busy=0):
+        self.sums, self.tried, self.applies, self.applied, self.busy = {}, {}, None, False, busy
+        self.graphs = 0
+    def propose(self, problem, rng):
+        if self.applies is None:
+            self.device = self.tried.get(problem.index, 0) % problem.num_devices
+            self.tried[problem.index] = self.device + 1
+        else:
+            self.device = self.applies
+            if self.busy:
+                Busy().spend()
+        return [[self.device] * problem.num_groups]
+    def observe(self, problem, placements, results):
+        self.sums[self.device] = self.sums.get(self.device, 0) + float(results.step_us[0])
+        self.graphs = problem.num_graphs
+        self.applied = self.applies is not None
+    def finished(self):
+        return self.applied or (len(self.tried) > 0 and self.tried == dict.fromkeys(range(self.graphs), 2))
+    def policy(self):
+        return min(self.sums, key=self.sums.get)
+    def load_policy(self, policy):
+        self.applies = policy
+
 class Mute(Last):
     def note(self):
         raise ValueError("no word")
@@ -110,6 +137,44 @@ class Deaf(Last):
   fs::path folder_ = fs::path(::testing::TempDir()) / "emplace_python_agent_test";
   std::string before_;
 };
+
+TEST_F(PythonAgentTest, LearnsOnSeveralGraphsAndIsAppliedToOthers) {
+  const Cluster cluster = TwoDevices();
+  const Graph first = MakeChain(3, 10, 1000);
+  const Graph second = MakeChain(5, 10, 1000);
+  const Graph third = MakeChain(4, 10, 1000);
+  const auto problem = [&](const Graph& graph) {
+    return agents::SearchProblem{
+        .graph = graph, .cluster = cluster, .costs = CostTable(graph, cluster, *MakeCostModel("measured"))};
+  };
+  agents::SearchSpec spec{{}, problem(first)};
+  spec.agent = "agents_of_a_test:Learner";
+  spec.also.push_back(problem(second));
+  spec.transfer.push_back(problem(third));
+  const agents::SearchResult result = agents::RunSearch(spec);
+  EXPECT_EQ(result.evaluations, 2U);  // each device
+  ASSERT_EQ(result.also.size(), 1U);
+  EXPECT_EQ(result.also[0].evaluations, 2U);
+  ASSERT_EQ(result.transfer.size(), 1U);
+  EXPECT_EQ(result.transfer[0].evaluations, 1U);
+  EXPECT_THAT(result.policy, ::testing::StartsWith("emplace.policy 2 agents_of_a_test:Learner "));
+  // The process of the agent that applies the policy counts.
+  spec.agent_options = {{"busy", "1"}};
+  EXPECT_GE(agents::RunSearch(spec).times.policy, 0.3);
+  // A policy is only for its own class, and undamaged.
+  const auto load = [](const std::string& agent, const std::string& text) {
+    std::istringstream in(text);
+    agents::MakeAgent(agent, {}, {})->LoadPolicy(in);
+  };
+  load("agents_of_a_test:Learner", result.policy);
+  EXPECT_THAT(ErrorOf([&] { load("agents_of_a_test:Last", result.policy); }),
+              ::testing::HasSubstr("is a policy of agent agents_of_a_test:Learner"));
+  std::string damaged = result.policy;
+  damaged.back() = damaged.back() == 'A' ? 'B' : 'A';
+  EXPECT_THAT(ErrorOf([&] { load("agents_of_a_test:Learner", damaged); }), ::testing::HasSubstr("checksum"));
+  EXPECT_FALSE(agents::MakeAgent("agents_of_a_test:Last", {}, {})->HasPolicy());
+  EXPECT_TRUE(agents::MakeAgent("agents_of_a_test:Learner", {}, {})->HasPolicy());  // known without a process
+}
 
 TEST_F(PythonAgentTest, SearchesUntilItIsFinished) {
   const agents::SearchResult result = Search("agents_of_a_test:Last");

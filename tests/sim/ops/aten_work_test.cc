@@ -70,6 +70,27 @@ TEST(AtenWorkTest, CountsFlopAndBytesByShape) {
         4 * 4 * 192},
        OpClass::kAttention},
       {{"aten::view", {F32({10})}, {F32({2, 5})}, "", 0, 0}, OpClass::kNone},
+      // Six rows in three groups, each row by a matrix [4, 5]; the offsets are read, too.
+      {{"aten::_grouped_mm", {F32({6, 4}), F32({3, 4, 5}), Of(DType::kI32, {3})}, {F32({6, 5})}, "", 240, 468},
+       OpClass::kMatrixProduct},
+      {{"transformers::grouped_mm_fallback",
+        {F32({6, 4}), F32({3, 4, 5}), Of(DType::kI32, {3})},
+        {F32({6, 5})},
+        "",
+        240,
+        468},
+       OpClass::kMatrixProduct},
+      // The groups share the six columns: the sum over them costs what all cost.
+      {{"aten::_grouped_mm", {F32({4, 6}), F32({6, 5})}, {F32({3, 4, 5})}, "", 240, 4 * (24 + 30 + 60)},
+       OpClass::kMatrixProduct},
+      // 5 n log2 n for n = 8, twice.
+      {{"aten::_fft_r2c", {F32({2, 8})}, {F32({2, 5, 2})}, "", 240, 144}, OpClass::kReduction},
+      // An importer's op of all gradients: the class of topk; all tensors once.
+      {{"aten::topk_backward", {F32({2, 3}), Of(DType::kI64, {2, 3})}, {F32({2, 8})}, "", 8 * 16, 24 + 48 + 64},
+       OpClass::kReduction},
+      {{"aten::gather_backward", {F32({3, 2}), Of(DType::kI64, {3, 2})}, {F32({5, 2})}, "", 0, 24 + 48 + 40},
+       OpClass::kGather},
+      {{"aten::squeeze_backward", {F32({10})}, {F32({1, 10})}, "", 0, 0}, OpClass::kNone},
       {{"AddmmBackward0", {F32({4, 6})}, {F32({4, 5}), F32({5, 6})}, "", 480, 4 * (24 + 20 + 30)},
        OpClass::kMatrixProduct},
       {{"ConvolutionBackward0",

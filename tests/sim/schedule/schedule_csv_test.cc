@@ -33,6 +33,20 @@ TEST(ScheduleCsvTest, WhatIsWrittenIsReadAgain) {
   }
 }
 
+TEST(ScheduleCsvTest, CommunicationFollowsWhatIsSent) {
+  std::ostringstream out;
+  WriteScheduleWithCommunication(out, MakeSchedule(ParseScheduleName("1f1b", ""), 2, 2));
+  EXPECT_EQ(out.str(),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
+            "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD\n");
+  for (const std::string name : {"gpipe", "1f1b", "interleaved:3", "zb-h1", "zb-v"}) {
+    const PipelineSchedule schedule = MakeSchedule(ParseScheduleName(name, ""), 4, 8);
+    std::ostringstream text;
+    WriteScheduleWithCommunication(text, schedule);
+    EXPECT_EQ(ReadText(text.str()), schedule) << name;
+  }
+}
+
 TEST(ScheduleCsvTest, ReadsWhatPyTorchWrites) {
   // Empty cells are steps without work; communication and sharding are left out.
   const PipelineSchedule schedule = ReadText(

@@ -134,7 +134,7 @@ def counted_flop(call: Call, real: bool) -> dict[str, Any]:
         sys.modules["transformers.integrations.moe"]._can_use_grouped_mm = lambda *_: False
     mapping, differences = corrections()
     try:
-        with _attention.OneOpAttention(), FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+        with _attention.OneOpAttention(False), FlopCounterMode(display=False, custom_mapping=mapping) as counter:
             with uses(counter) as log:
                 loss = _capture._Step(call.model, None)(*args, **kwargs)
                 loss.backward()

@@ -63,9 +63,10 @@ TEST_F(ExportTest, IssueLanesAreLeftOutWithANote) {
 
 TEST_F(ExportTest, BadInputWritesNothing) {
   const std::string problem = " --graph g.json --cluster c.yaml --placement p.json";
-  ExpectRefused(Emplace("export --to astra" + problem + " --out s"),
-                "--to: unknown format \"astra\" (chakra, plan, device-map, split-spec, stages, schedule-csv, schedule-comms-csv, "
-                "fsdp, torchtitan, megatron, deepspeed, onnxruntime, vllm, llama.cpp) (see emplace export --help)");
+  ExpectRefused(
+      Emplace("export --to astra" + problem + " --out s"),
+      "--to: unknown format \"astra\" (chakra, plan, device-map, split-spec, stages, schedule-csv, schedule-comms-csv, "
+      "fsdp, torchtitan, megatron, deepspeed, onnxruntime, vllm, llama.cpp) (see emplace export --help)");
   ExpectRefused(Emplace("export --to chakra" + problem + " --out -"),
                 "--out: \"-\" is not a prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   EXPECT_EQ(Emplace("export --to chakra" + problem + " --out none/s").status, 2);

@@ -47,6 +47,7 @@ class GraphWriter:
         self._layers: dict[str, str] = {}  # of each op
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
         self._owner = {path: module for path, module in model.named_modules()}
+        self._gradient_layers = {node: name.rpartition(".")[0] for name, node in joint.gradients.items()}
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
 
@@ -198,7 +199,10 @@ class GraphWriter:
         if stack:
             return module_path(stack)
         if node.meta.get("partitioner_tag") == "is_backward" and kind_of(node.target) == "aten::add.Tensor":
-            # A tensor that several modules read has the sum of their gradients, which belongs to the module that made it.
+            # A tensor that several modules read has the sum of their gradients, which belongs to the module that made it;
+            # that of a parameter which is used several times belongs to the parameter's module.
+            if node in self._gradient_layers:
+                return self._gradient_layers[node]
             for user in node.users:
                 layer = self._layer_of(user) if user.op == "call_function" else None
                 if layer is not None:

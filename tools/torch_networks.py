@@ -227,6 +227,10 @@ def smaller(config: Any, last: bool) -> dict[str, Any]:
             changed[key] = type(value)(value[:few])
         elif key in CERTAIN:
             changed[key] = CERTAIN[key]
+        elif key == "prediction_length" and value is None:
+            changed[key] = LENGTH
+        elif key == "num_attention_heads" and type(value) is int and values.get("hidden_size", 0) % value:
+            changed[key] = next(heads for heads in range(value, 0, -1) if values["hidden_size"] % heads == 0)
     if last and changed and getattr(config, "out_features", None) is not None:
         changed.update(out_features=None, out_indices=None)
     return changed

@@ -60,6 +60,7 @@ class GraphWriter:
         self._passes: dict[str, str] = {}  # of each op that computes
         self._names = {alias: first for first, aliases in tied_parameters(model).items() for alias in aliases}
         self._state = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+        self._gradient_layers = {node: name.rpartition(".")[0] for name, node in joint.gradients.items()}
         self._without_module: dict[str, int] = {}
         self._last_backward = ""
         self._last_call = ""
@@ -271,6 +272,9 @@ class GraphWriter:
         stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
         if stack:
             return module_path(stack)
+        # The sum of the gradients of a parameter that is used several times belongs to the parameter's module.
+        if kind_of(node.target) == "aten::add.Tensor":
+            return self._gradient_layers.get(node)
         return None
 
     # ---- The end of the step

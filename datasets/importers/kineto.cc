@@ -12,6 +12,7 @@
 #include "datasets/importers/importers.h"
 #include "datasets/importers/trace_step.h"
 #include "sim/base/check.h"
+#include "sim/base/human_readable.h"
 #include "sim/base/json_build.h"
 #include "sim/base/json_text.h"
 #include "sim/base/units.h"
@@ -32,6 +33,7 @@ double Micros(std::int64_t nanos) { return MicrosFromDuration(Duration(nanos)); 
 std::string_view KindOf(TraceStep::OpType type) {
   switch (type) {
     case TraceStep::OpType::kHost:
+    case TraceStep::OpType::kRange:
       return "host";
     case TraceStep::OpType::kWait:
       return "wait";
@@ -81,16 +83,25 @@ class GraphMaker {
     imported.placement = std::move(placement);
     imported.measured = MakeMeasured(ids);
     imported.attributed_percent = attributed;
-    imported.measured->simulated_time_micros = Simulate(imported);
+    Simulate(&imported);
     imported.graph.SetMetadata(Metadata(attributed, *imported.measured));
     return imported;
   }
 
  private:
-  static double Simulate(const Imported& imported) {
-    const CostTable costs(imported.graph, *imported.cluster, *MakeMeasuredCostModel());
-    const Simulator simulator(imported.graph, *imported.cluster, costs, SimOptions{.peak_memory = false});
-    return simulator.Run(*imported.placement).step_time_micros;
+  static void Simulate(Imported* imported) {
+    MeasuredStep& measured = *imported->measured;
+    const CostTable costs(imported->graph, *imported->cluster, *MakeMeasuredCostModel());
+    const SimOptions options{.peak_memory = measured.peak_bytes.has_value()};
+    const StepResult result = Simulator(imported->graph, *imported->cluster, costs, options).Run(*imported->placement);
+    measured.simulated_time_micros = result.step_time_micros;
+    for (const Bytes& peak : result.peak_memory) measured.simulated_peak_bytes += peak.count;
+  }
+
+  // An operator, which cost models know by its kind, unless it is only a range around others.
+  std::string_view KindOf(const TraceStep::Op& op, std::string_view name) const {
+    const bool is_operator = op.type == TraceStep::OpType::kRange && !op.calls_operators && !name.empty();
+    return is_operator ? ShortName(name) : datasets::KindOf(op.type);
   }
 
   // A GPU whose number the trace's properties lack has the only name that is there: drivers count in their own way.
@@ -131,18 +142,31 @@ class GraphMaker {
     builder.Reserve(step_.ops.size());
     OpSpec spec;
     spec.kind_times.resize(1);
+    std::vector<std::vector<OutputSpec>> outputs(step_.tensors.empty() ? 0 : step_.ops.size());
+    std::vector<std::vector<OutputPosition>> inputs(outputs.size());
+    for (const TraceStep::Tensor& tensor : step_.tensors) {
+      if (tensor.to != tensor.from) {
+        inputs[tensor.to].push_back({tensor.from, static_cast<std::uint32_t>(outputs[tensor.from].size())});
+      }
+      outputs[tensor.from].push_back({.size = Bytes{tensor.bytes}, .dtype = DType::kNone, .shape = {}});
+    }
     for (std::size_t i = 0; i < step_.ops.size(); ++i) {
       const TraceStep::Op& op = step_.ops[i];
       const KinetoTrace& trace = traces_[step_.devices[op.device].rank];
       std::string_view what = TextOf(op.source, trace);
       if (what.empty()) what = TextOf(op.event, trace);
-      if (what.empty()) what = KindOf(op.type);
+      if (what.empty()) what = datasets::KindOf(op.type);
       spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(what)));
-      spec.kind = KindOf(op.type);
+      spec.kind = KindOf(op, what);
       spec.attrs = Attrs(op, trace);
       spec.layer = ShortName(TextOf(op.outer, trace));
       spec.kind_times[0] = {kinds_[op.device], Micros(op.time)};
       spec.control_positions = op.after;
+      spec.temp = Bytes{op.temp_bytes};
+      if (!outputs.empty()) {
+        spec.outputs = std::move(outputs[i]);
+        spec.input_positions = std::move(inputs[i]);
+      }
       builder.Add(spec);
     }
     return builder.Build();
@@ -175,7 +199,8 @@ class GraphMaker {
     AttrsText attrs;
     attrs.Number("measured_start_us", Micros(op.measured_start));
     const bool is_host = op.type == TraceStep::OpType::kHost || op.type == TraceStep::OpType::kWait;
-    if (op.event != TraceStep::kNone) {
+    const bool is_range = op.type == TraceStep::OpType::kRange;
+    if (op.event != TraceStep::kNone && !is_range) {
       attrs.Text(is_host ? "call" : "kernel", ShortName(TextOf(op.event, trace)));
     }
     if (op.source != TraceStep::kNone) {
@@ -197,7 +222,7 @@ class GraphMaker {
         attrs.Integer("op_kernels", static_cast<std::int64_t>(KernelsOf(op)));
       }
     }
-    if (!is_host && op.event != TraceStep::kNone) {
+    if (!is_host && !is_range && op.event != TraceStep::kNone) {
       const TraceDetails& details = trace.details_of(trace.events[op.event]);
       if (details.bytes >= 0) attrs.Integer("copied_bytes", details.bytes);
       if (details.collective != 0) attrs.Text("collective", trace.text(details.collective));
@@ -236,6 +261,10 @@ class GraphMaker {
     AddMember(&measured, "attributed_percent", attributed);
     AddMember(&measured, "simulated_step_time_us", step.simulated_time_micros);
     AddMember(&measured, "unexplained_percent", step.UnexplainedPercent());
+    if (step.peak_bytes) {
+      AddMember(&measured, "peak_bytes", *step.peak_bytes);
+      AddMember(&measured, "simulated_peak_bytes", step.simulated_peak_bytes);
+    }
     JsonList gpus;
     for (const std::string& gpu : gpus_) gpus.push_back(ToJson(gpu));
     JsonObject metadata;
@@ -282,6 +311,7 @@ class GraphMaker {
     for (const TraceStep::Busy& busy : step_.backlog) {
       measured.backlog.push_back({busy.device, Micros(busy.start), Micros(busy.end)});
     }
+    measured.peak_bytes = step_.peak_bytes;
     measured.without_call_micros = Micros(step_.activity_time - step_.launched_time);
     measured.steps = StepsOf(traces_);
     measured.step = step_.step;
@@ -369,6 +399,23 @@ bool LooksLikeKineto(std::string_view head) {
   return head[first] == '[' && head.find("\"ph\"") != std::string_view::npos;
 }
 
+namespace {
+
+std::string OpsOfCpu(const TraceStep& step) {
+  std::int64_t between = 0;
+  for (const TraceStep::Op& op : step.ops) between += op.type == TraceStep::OpType::kHost ? op.time : 0;
+  return fmt::format("{} op ranges on {}: {:.3f} ms in them, {:.3f} ms between them", step.activities.size(),
+                     step.devices.size() == 1 ? "1 thread" : fmt::format("{} threads", step.devices.size()),
+                     static_cast<double>(step.activity_time) / 1e6, static_cast<double>(between) / 1e6);
+}
+
+std::string PeakText(const MeasuredStep& step) {
+  return fmt::format("memory: {} allocated at the peak as measured, {} as simulated",
+                     HumanReadable(Bytes{*step.peak_bytes}), HumanReadable(Bytes{step.simulated_peak_bytes}));
+}
+
+}  // namespace
+
 Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attributed, std::string_view which) {
   const TraceStep step = RebuildStep(traces, which);
   if (step.devices.size() > kMaxTracks) {
@@ -404,15 +451,20 @@ Imported MakeTraceGraph(const std::vector<KinetoTrace>& traces, double min_attri
     imported.notes.push_back(fmt::format(
         "warning: {:.1f} % of the device time was launched before the window, and is not the step's work", before));
   }
-  imported.notes.push_back(
-      fmt::format("attributed: {:.1f} % of the step's {:.3f} ms of device time to a call, {:.1f} % to an op; {} GPU "
-                  "activities, {} host ops",
-                  attributed, static_cast<double>(step.activity_time) / 1e6, percent(step.named_time),
-                  step.activities.size(), step.ops.size() - step.activities.size()));
+  if (HoldsOpsAlone(traces.front())) {
+    imported.notes.push_back(OpsOfCpu(step));
+  } else {
+    imported.notes.push_back(
+        fmt::format("attributed: {:.1f} % of the step's {:.3f} ms of device time to a call, {:.1f} % to an op; {} GPU "
+                    "activities, {} host ops",
+                    attributed, static_cast<double>(step.activity_time) / 1e6, percent(step.named_time),
+                    step.activities.size(), step.ops.size() - step.activities.size()));
+  }
   const double unexplained = imported.measured->UnexplainedPercent();
   imported.notes.push_back(fmt::format("{}simulated: {:.3f} ms of {:.3f} ms that were measured, {} is not explained",
                                        UnexplainedWarning(unexplained), imported.measured->simulated_time_micros / 1000,
                                        imported.measured->step_time_micros / 1000, UnexplainedShare(unexplained)));
+  if (imported.measured->peak_bytes) imported.notes.push_back(PeakText(*imported.measured));
   return imported;
 }
 

@@ -33,6 +33,8 @@ std::string KindOfGpu(std::string_view name);
 //   in the trace                     in the graph
 //   thread, stream                   a device
 //   stretch of a thread              an op of kind `host` or `wait`
+//   op range, in traces of a CPU     an op of its operator's kind; of kind `host` if it calls others
+//   allocation, in traces of a CPU   an output, which is read by the op that releases it; `temp_bytes`
 //   kernel, copy, set                an op of kind `kernel`, `collective`, `memcpy` or `memset`
 //   order, launches, waits           control inputs
 //   durations                        `time_us`, on the kind of the device where it ran

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstddef>
 #include <system_error>
+#include <unordered_map>
 
 namespace emplace::datasets {
 namespace {
@@ -36,6 +37,8 @@ std::optional<TraceCategory> CategoryFrom(std::string_view name) {
 }
 
 constexpr std::string_view kStepMark = "ProfilerStep#";
+constexpr std::string_view kFlow = "fwdbwd";
+constexpr std::string_view kAllocation = "[memory]";
 
 // Whether a call of this name starts something on a device.
 bool StartsActivity(std::string_view name) {
@@ -53,6 +56,7 @@ constexpr TraceKeyName kTraceKeys[] = {
     {"tid", TraceKey::kThread},
     {"ts", TraceKey::kStart},
     {"dur", TraceKey::kDuration},
+    {"id", TraceKey::kId},
     {"args", TraceKey::kArgs},
     {"correlation", TraceKey::kCorrelation},
     {"External id", TraceKey::kExternalId},
@@ -72,6 +76,10 @@ constexpr TraceKeyName kTraceKeys[] = {
     {"bytes", TraceKey::kBytes},
     {"wait_on_stream", TraceKey::kWaitOnStream},
     {"wait_on_cuda_event_record_corr_id", TraceKey::kWaitOnRecord},
+    {"Addr", TraceKey::kAddress},
+    {"Bytes", TraceKey::kAllocated},
+    {"Total Allocated", TraceKey::kTotalAllocated},
+    {"Device Type", TraceKey::kDeviceType},
 };
 
 // The number of a track, from a view of its key.
@@ -205,6 +213,18 @@ void TraceEventTable::SetArgument(TraceKey key, std::string_view text, RawEvent*
       details.record = IntegerFrom(text);
       event->has_details = true;
       break;
+    case TraceKey::kAddress:
+      event->address = IntegerFrom(text);
+      break;
+    case TraceKey::kAllocated:
+      event->allocated = IntegerFrom(text);
+      break;
+    case TraceKey::kTotalAllocated:
+      event->total_allocated = IntegerFrom(text);
+      break;
+    case TraceKey::kDeviceType:
+      event->device_type = IntegerFrom(text);
+      break;
     default:
       break;
   }
@@ -234,6 +254,8 @@ bool TraceEventTable::JoinBeginAndEnd(RawEvent* event) {
 }
 
 void TraceEventTable::Add(RawEvent* read) {
+  if ((read->phase == "s" || read->phase == "f") && read->category == kFlow) return AddFlowEnd(*read);
+  if (read->phase == "i" && read->name == kAllocation) return AddAllocation(*read);
   if ((read->phase == "B" || read->phase == "E") ? !JoinBeginAndEnd(read) : read->phase != "X") return;
   const RawEvent& event = *read;
   if (event.is_endless) {
@@ -258,7 +280,7 @@ void TraceEventTable::Add(RawEvent* read) {
   added.correlation = event.correlation.value_or(-1);
   added.name = pool_.Id(event.name);
   const bool is_on_stream = IsActivity(*category) || *category == TraceCategory::kSync;
-  added.track = is_on_stream ? StreamTrack(event) : ThreadTrack(event);
+  added.track = is_on_stream ? StreamTrack(event) : ThreadTrack(event.process, event.thread);
   if (added.correlation >= 0 && IsActivity(*category)) {
     needs_external_ids_ = false;
     external_ids_.clear();
@@ -271,11 +293,14 @@ void TraceEventTable::Add(RawEvent* read) {
   trace_.events.push_back(added);
 }
 
-std::uint32_t TraceEventTable::ThreadTrack(const RawEvent& event) {
-  const std::uint32_t track =
-      TrackOf(std::tuple(std::string_view(event.process), std::string_view(event.thread)), &threads_);
-  if (track == trace_.threads.size()) trace_.threads.push_back({event.process, event.thread});
+std::uint32_t TraceEventTable::ThreadTrack(std::string_view process, std::string_view thread) {
+  const std::uint32_t track = TrackOf(std::tuple(process, thread), &threads_);
+  if (track == trace_.threads.size()) trace_.threads.push_back({std::string(process), std::string(thread)});
   return track;
+}
+
+std::uint32_t TraceEventTable::MarkedThread(const RawEvent& event) {
+  return TrackOf(std::tuple(std::string_view(event.process), std::string_view(event.thread)), &marked_threads_);
 }
 
 std::uint32_t TraceEventTable::StreamTrack(const RawEvent& event) {
@@ -292,11 +317,51 @@ void TraceEventTable::AddStepMark(const RawEvent& event) {
     ++trace_.spoiled;
     return;
   }
-  trace_.steps.push_back(
-      {*number, *event.start, *event.start + *event.duration, pool_.Id(event.name), ThreadTrack(event)});
+  trace_.steps.push_back({*number, *event.start, *event.start + *event.duration, pool_.Id(event.name),
+                          ThreadTrack(event.process, event.thread)});
+}
+
+void TraceEventTable::AddFlowEnd(const RawEvent& event) {
+  if (!event.id || !event.start) return;
+  (event.phase == "s" ? flow_starts_ : flow_ends_).push_back({*event.id, *event.start, MarkedThread(event)});
+}
+
+void TraceEventTable::AddAllocation(const RawEvent& event) {
+  constexpr std::int64_t kHost = 0;
+  if (event.device_type != kHost || !event.start || !event.address || !event.allocated) return;
+  trace_.allocations.push_back({.time = *event.start,
+                                .address = *event.address,
+                                .bytes = *event.allocated,
+                                .total = event.total_allocated.value_or(0),
+                                .thread = MarkedThread(event)});
+}
+
+// A flow goes from the start to the end of one id.
+void TraceEventTable::JoinFlows() {
+  std::unordered_map<std::int64_t, const FlowEnd*> starts;
+  for (const FlowEnd& start : flow_starts_) starts[start.id] = &start;
+  for (const FlowEnd& end : flow_ends_) {
+    const auto start = starts.find(end.id);
+    if (start == starts.end()) continue;
+    trace_.flows.push_back({start->second->time, end.time, start->second->thread, end.thread});
+  }
+}
+
+void TraceEventTable::NumberMarkedThreads() {
+  std::vector<std::uint32_t> tracks(marked_threads_.size());
+  for (const auto& [thread, number] : marked_threads_) {
+    tracks[number] = ThreadTrack(std::get<0>(thread), std::get<1>(thread));
+  }
+  for (TraceFlow& flow : trace_.flows) {
+    flow.from_thread = tracks[flow.from_thread];
+    flow.to_thread = tracks[flow.to_thread];
+  }
+  for (TraceAllocation& allocation : trace_.allocations) allocation.thread = tracks[allocation.thread];
 }
 
 KinetoTrace TraceEventTable::Take() {
+  JoinFlows();
+  NumberMarkedThreads();
   trace_.texts = pool_.Take();
   for (const auto& [thread, begun] : begun_) trace_.endless += begun.size();
   if (!external_ids_.empty()) JoinByExternalIds(external_ids_, &trace_);

@@ -29,6 +29,7 @@ enum class TraceKey : std::uint8_t {
   kThread,
   kStart,
   kDuration,
+  kId,
   kArgs,
   // Keys of its args.
   kCorrelation,
@@ -47,6 +48,10 @@ enum class TraceKey : std::uint8_t {
   kBytes,
   kWaitOnStream,
   kWaitOnRecord,
+  kAddress,
+  kAllocated,
+  kTotalAllocated,
+  kDeviceType,
 };
 
 struct TraceKeyName {
@@ -73,6 +78,12 @@ struct RawEvent {
   std::optional<std::int64_t> external;
   std::optional<std::int64_t> device;
   std::optional<std::int64_t> stream;
+  std::optional<std::int64_t> id;  // a flow's
+  // An allocation's.
+  std::optional<std::int64_t> address;
+  std::optional<std::int64_t> allocated;
+  std::optional<std::int64_t> total_allocated;
+  std::optional<std::int64_t> device_type;
   TraceDetails details;
   bool has_details = false;
   bool is_endless = false;
@@ -89,6 +100,11 @@ struct RawEvent {
     external.reset();
     device.reset();
     stream.reset();
+    id.reset();
+    address.reset();
+    allocated.reset();
+    total_allocated.reset();
+    device_type.reset();
     details = {};
     has_details = false;
     is_endless = false;
@@ -126,7 +142,12 @@ class TraceEventTable {
   void SetDetail(std::uint32_t* field, std::string_view text, RawEvent* event);
   bool JoinBeginAndEnd(RawEvent* event);
   void AddStepMark(const RawEvent& event);
-  std::uint32_t ThreadTrack(const RawEvent& event);
+  void AddFlowEnd(const RawEvent& event);
+  void AddAllocation(const RawEvent& event);
+  std::uint32_t MarkedThread(const RawEvent& event);
+  void JoinFlows();
+  void NumberMarkedThreads();
+  std::uint32_t ThreadTrack(std::string_view process, std::string_view thread);
   std::uint32_t StreamTrack(const RawEvent& event);
 
   KinetoTrace trace_;
@@ -135,6 +156,16 @@ class TraceEventTable {
   std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::uint32_t, TrackLess>
       streams_;  // the process is the last part of the key
   std::map<std::pair<std::string, std::string>, std::vector<RawEvent>> begun_;  // keyed by process and thread
+  // One end of a flow.
+  struct FlowEnd {
+    std::int64_t id = 0;
+    std::int64_t time = 0;
+    std::uint32_t thread = 0;
+  };
+  std::vector<FlowEnd> flow_starts_;
+  std::vector<FlowEnd> flow_ends_;
+  // The threads of flows and allocations, which number theirs: those of the trace come in the order of its events.
+  std::map<std::tuple<std::string, std::string>, std::uint32_t, TrackLess> marked_threads_;
   bool needs_external_ids_ = true;          // no activity has had a correlation id so far
   std::vector<std::int64_t> external_ids_;  // those of the events then; -1: none
 };

@@ -223,6 +223,9 @@ class TraceReader : public JsonEvents {
       case TraceKey::kStart:
         event_.start = Time(text);
         break;
+      case TraceKey::kId:
+        event_.id = IntegerFrom(text);
+        break;
       case TraceKey::kDuration:
         event_.duration = Time(text);
         if (event_.duration && *event_.duration < 0) {
@@ -372,6 +375,7 @@ void NumberRepeatedSteps(KinetoTrace* trace) {
 void SortByStart(KinetoTrace* trace) {
   std::stable_sort(trace->steps.begin(), trace->steps.end(),
                    [](const TraceStepMark& a, const TraceStepMark& b) { return a.start < b.start; });
+  std::ranges::stable_sort(trace->allocations, {}, &TraceAllocation::time);
   std::stable_sort(trace->events.begin(), trace->events.end(), [](const TraceEvent& a, const TraceEvent& b) {
     return a.start != b.start ? a.start < b.start : a.end > b.end;
   });
@@ -390,6 +394,11 @@ void StartAtFirstEvent(std::int64_t base, KinetoTrace* trace) {
     step.start -= first;
     step.end -= first;
   }
+  for (TraceFlow& flow : trace->flows) {
+    flow.from -= first;
+    flow.to -= first;
+  }
+  for (TraceAllocation& allocation : trace->allocations) allocation.time -= first;
 }
 
 // As NanosFromMicros, of a number in any form that JSON has. Digits behind the 18th do not count.
@@ -465,6 +474,12 @@ std::optional<std::int64_t> NanosFromMicros(std::string_view text) {
     nanos *= 10;
   }
   return is_negative ? -nanos : nanos;
+}
+
+bool HoldsOpsAlone(const KinetoTrace& trace) {
+  return trace.like_calls.empty() && !trace.events.empty() &&
+         std::ranges::all_of(trace.events,
+                             [](const TraceEvent& event) { return event.category == TraceCategory::kOp; });
 }
 
 KinetoTrace ReadKinetoTrace(std::istream& in) {

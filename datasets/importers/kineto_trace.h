@@ -24,6 +24,8 @@ namespace emplace::datasets {
 //   kCopy          gpu_memcpy, Memcpy; what ends in _memcpy
 //   kSet           gpu_memset, Memset; what ends in _memset
 //   kSync          cuda_sync; what ends in _sync
+//
+// So are flow events of category fwdbwd, and instant events [memory] of the host's memory.
 enum class TraceCategory : std::uint8_t { kOp, kCall, kKernel, kCopy, kSet, kSync };
 
 // Whether a device does it: a kernel, a copy or a set.
@@ -78,12 +80,31 @@ struct TraceStepMark {
   std::uint32_t thread = 0;  // index into `threads`
 };
 
+// From an op of the forward pass to its op of the backward pass, on their threads (indices into `threads`).
+struct TraceFlow {
+  std::int64_t from = 0;  // when the op starts; see TraceEvent
+  std::int64_t to = 0;
+  std::uint32_t from_thread = 0;
+  std::uint32_t to_thread = 0;
+};
+
+// An allocation in the host's memory, or its release.
+struct TraceAllocation {
+  std::int64_t time = 0;  // see TraceEvent
+  std::int64_t address = 0;
+  std::int64_t bytes = 0;    // below 0: it is released
+  std::int64_t total = 0;    // what is allocated behind it, as far as the profiler knows
+  std::uint32_t thread = 0;  // index into `threads`
+};
+
 struct KinetoTrace {
   std::vector<TraceEvent> events;  // ordered by start; among equal starts the longer first, then in file order
   std::vector<std::string> texts;  // [0] is ""
   std::vector<TraceDetails> details;
   std::vector<TraceThread> threads;
   std::vector<TraceStream> streams;
+  std::vector<TraceFlow> flows;
+  std::vector<TraceAllocation> allocations;     // ordered by time
   std::map<std::int64_t, std::string> gpus;     // names, by device
   std::vector<TraceStepMark> steps;             // ordered by start
   std::map<std::string, std::size_t> left_out;  // complete events of other categories, by category
@@ -102,6 +123,9 @@ struct KinetoTrace {
   std::string_view text(std::uint32_t id) const { return texts[id]; }
   const TraceDetails& details_of(const TraceEvent& event) const { return details[event.details]; }
 };
+
+// Whether a trace holds op ranges, and nothing of a device: neither activities nor calls that may have started some.
+bool HoldsOpsAlone(const KinetoTrace& trace);
 
 // Throws InputError, its place in the file, on what is not such a trace. Events that no clock measured are left out and
 // counted. Where no activity has a correlation id, "External id" joins calls to activities instead, as far as it names

@@ -392,13 +392,17 @@ class EtGraphMaker {
     for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
       if (times_->micros[i] < 0 || is_op_[i]) continue;
       std::uint32_t at = trace.parents[i];
+      bool is_inside = false;
       for (std::size_t steps = 0; at != EtTrace::kInvalidNode && steps < trace.nodes.size(); ++steps) {
         if (is_op_[at]) {
           micros_[at] = std::max(0.0, micros_[at]) + times_->micros[i];
+          is_inside = true;
           break;
         }
         at = trace.parents[at];
       }
+      // On a host, views and the calls around ops take time too, which no op has.
+      if (times_->is_host && !is_inside) times_->total_micros -= times_->micros[i];
     }
   }
 
@@ -420,20 +424,22 @@ class EtGraphMaker {
     if (times_) {
       const double percent = times_->total_micros > 0 ? 100 * timed_micros_ / times_->total_micros : 0;
       if (percent < min_attributed) {
-        throw InputError("nodes",
-                         fmt::format("only {:.1f} % of the {:.3f} ms of device time belong to an op, {} of {} nodes "
-                                     "joined (at least {} %; --min-attributed lowers that)",
-                                     percent, times_->total_micros / 1000, times_->joined, trace_.nodes.size(),
-                                     NumberText(min_attributed)));
+        throw InputError(
+            "nodes", fmt::format("only {:.1f} % of the {:.3f} ms of {} time belong to an op, {} of {} nodes "
+                                 "joined (at least {} %; --min-attributed lowers that)",
+                                 percent, times_->total_micros / 1000, TimeOf(), times_->joined, trace_.nodes.size(),
+                                 NumberText(min_attributed)));
       }
       imported.attributed_percent = percent;
-      imported.notes.push_back(fmt::format("attributed: {:.1f} % of {:.3f} ms of device time; {} of {} ops have a time",
-                                           percent, times_->total_micros / 1000, timed_, num_ops));
+      imported.notes.push_back(fmt::format("attributed: {:.1f} % of {:.3f} ms of {} time; {} of {} ops have a time",
+                                           percent, times_->total_micros / 1000, TimeOf(), timed_, num_ops));
     }
     return imported;
   }
 
  private:
+  std::string_view TimeOf() const { return times_->is_host ? "host" : "device"; }
+
   std::vector<EtTensor> Writes(const EtNode& node) const {
     const auto outputs = trace_.outputs(node);
     std::vector<EtTensor> writes(outputs.begin(), outputs.end());
@@ -630,6 +636,11 @@ std::vector<std::size_t> MutatedArguments(std::string_view schema) {
   return mutated;
 }
 
+bool IsPartOfOperator(std::string_view caller, std::string_view called) {
+  if (Holds(kIdle, AtenName(called)) || Holds(kWholeOps, AtenName(caller))) return true;
+  return Holds(kIncidental, AtenName(called)) && !Holds(kCopying, AtenName(caller));
+}
+
 std::vector<bool> OpsOfTree(const EtTrace& trace) {
   enum class Work : std::uint8_t { kNone, kIncidental, kOwn };
   std::vector<Work> below(trace.nodes.size(), Work::kNone);  // the most that a recorded part does
@@ -678,7 +689,9 @@ EtTrace ReadEtTrace(std::istream& in) { return EtReader().Read(in); }
 EtTimes JoinTimes(const EtTrace& trace, const KinetoTrace& times) {
   EtTimes joined;
   joined.micros.assign(trace.nodes.size(), -1);
-  joined.device_kind = KindOfGpu(times.gpus.empty() ? "" : times.gpus.begin()->second);
+  joined.is_host = HoldsOpsAlone(times);
+  joined.device_kind =
+      joined.is_host ? kTraceThreadKind : KindOfGpu(times.gpus.empty() ? "" : times.gpus.begin()->second);
   // Device time of each op range of the Kineto trace, by event.
   const TraceStep step = WithLocation("--times", [&] { return RebuildStep({times}, "all"); });
   std::unordered_map<std::uint32_t, double> micros_of;

@@ -29,7 +29,7 @@ struct MeasuredStep {
   };
   double step_time_micros = 0;
   std::vector<double> op_start_micros;  // indexed by OpId
-  std::vector<Run> runs;                // GPU activities, ordered by device, then by start
+  std::vector<Run> runs;                // GPU activities, or op ranges of a CPU, ordered by device, then by start
   // When a device was busy with what was launched before the step: given, the same in a simulation.
   struct Busy {
     std::size_t device = 0;
@@ -37,6 +37,10 @@ struct MeasuredStep {
     double end_micros = 0;
   };
   std::vector<Busy> backlog;
+  // The peak of allocated memory, measured and as the engine fifo simulates it: the sum over threads. Of traces of a
+  // CPU.
+  std::optional<std::int64_t> peak_bytes;
+  std::int64_t simulated_peak_bytes = 0;
   double without_call_micros = 0;    // device time of activities without a call
   double simulated_time_micros = 0;  // the step's, by the engine fifo with the op times of the trace
   std::vector<std::int64_t> steps;   // the numbers N of annotations ProfilerStep#N in the window

@@ -443,9 +443,12 @@ bool MeasuredRank::Blocks(const RankActivity& activity) const {
 }
 
 bool MeasuredRank::HasStep() const {
-  return window.start < window.end && std::ranges::any_of(activities.activities, [](const RankActivity& activity) {
-           return activity.call != kInvalidTraceId;
-         });
+  if (window.start >= window.end) return false;
+  if (HoldsOpsAlone(*trace)) {
+    return std::ranges::any_of(trace->events, [&](const TraceEvent& event) { return IsInWindow(event); });
+  }
+  return std::ranges::any_of(activities.activities,
+                             [](const RankActivity& activity) { return activity.call != kInvalidTraceId; });
 }
 
 MeasuredRank MeasureRank(const KinetoTrace& trace, std::size_t number, std::string prefix, std::int64_t shift,

@@ -130,7 +130,9 @@ struct MeasuredRank {
   }
   // Whether the call that started it waited for its end: copies from and to memory that is not pinned.
   bool Blocks(const RankActivity& activity) const;
-  // Whether anything of the step is there.
+  // Whether an op range starts in the step.
+  bool IsInWindow(const TraceEvent& event) const { return event.start >= window.start && event.start < window.end; }
+  // Whether anything of the step is there: an activity with its call, or in a trace of op ranges alone one of these.
   bool HasStep() const;
 };
 

@@ -8,6 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include "datasets/importers/pytorch_et.h"
+#include "datasets/importers/trace_memory.h"
+
 namespace emplace::datasets {
 namespace {
 
@@ -297,6 +300,18 @@ class ThreadWriter {
     Add(TraceStep::OpType::kWait, std::max<std::int64_t>(0, end - cursor_), call);
     cursor_ = std::max(cursor_, end);
   }
+  // An op range that ends at `end`; `own`: the part of its time that is its own.
+  void EndRange(std::uint32_t event, std::uint32_t outer, std::int64_t own, std::int64_t end, bool calls_operators) {
+    TraceStep::Op op;
+    op.type = TraceStep::OpType::kRange;
+    op.time = own;
+    op.measured_start = end - own + shift_;
+    op.event = op.source = event;
+    op.outer = outer;
+    op.calls_operators = calls_operators;
+    Push(std::move(op));
+    cursor_ = std::max(cursor_, end);
+  }
   // The next op waits for what ended at `time`.
   void PauseUntil(std::int64_t time) { cursor_ = std::max(cursor_, time); }
   std::uint32_t last() const { return last_; }
@@ -305,7 +320,6 @@ class ThreadWriter {
   void Add(TraceStep::OpType type, std::int64_t time, const RankCall* call) {
     TraceStep::Op op;
     op.type = type;
-    op.device = device_;
     op.time = time;
     op.measured_start = cursor_ + shift_;
     if (call != nullptr) {
@@ -313,6 +327,11 @@ class ThreadWriter {
       op.source = call->source;
       op.outer = call->outer;
     }
+    Push(std::move(op));
+  }
+
+  void Push(TraceStep::Op op) {
+    op.device = device_;
     op.after = std::move(waits_);
     waits_.clear();
     if (last_ != kInvalidTraceId) op.after.push_back(last_);
@@ -449,6 +468,158 @@ ThreadOps AddThread(const MeasuredRank& rank, std::int64_t start, std::size_t t,
   CutUntil(std::numeric_limits<std::int64_t>::max(), pauses, &position, &writer, &ops);
   writer.WorkUntil(thread.busy.back().end, nullptr, false);
   return ops;
+}
+
+// Where the op ranges and the allocations of a trace are in the step: positions in TraceStep::ops, or kInvalidTraceId.
+struct StepRanges {
+  std::vector<std::uint32_t> first;  // indexed by event: the first op inside a range
+  std::vector<std::uint32_t> own;    // indexed by event: the range's own op
+  std::vector<std::uint32_t> users;  // indexed by allocation
+};
+
+// Writes the op ranges of a thread, each where it ends, with the time that no range inside it has.
+class RangeWriter {
+ public:
+  RangeWriter(const MeasuredRank& rank, const ThreadPauses& pauses, std::int64_t start, ThreadWriter* writer,
+              ThreadOps* ops, StepRanges* ranges, TraceStep* step)
+      : rank_(rank), pauses_(pauses), cursor_(start), writer_(*writer), ops_(*ops), ranges_(*ranges), step_(*step) {}
+
+  void Begin(std::uint32_t id) {
+    const TraceEvent& event = rank_.trace->events[id];
+    CloseUntil(event.start);
+    if (open_.empty()) {
+      CutUntil(event.start, pauses_, &position_, &writer_, &ops_);
+      writer_.WorkUntil(event.start, nullptr, false);
+    } else {
+      Range& around = open_.back();
+      around.own += event.start - cursor_;
+      const std::string_view name = NameOf(around.event);
+      around.calls_operators = around.calls_operators || !IsPartOfOperator(name, rank_.trace->text(event.name));
+    }
+    cursor_ = event.start;
+    ranges_.first[id] = NextOp();
+    open_.push_back({.event = id, .end = std::min(event.end, rank_.window.end)});
+  }
+
+  // Memory that is allocated counts with the op that ends next, and what is released with the one that has ended:
+  // between two ranges inside another one, these are the ranges.
+  void Allocate(std::size_t allocation) {
+    const TraceAllocation& change = rank_.trace->allocations[allocation];
+    CloseUntil(change.time);
+    const bool has_ended =
+        open_.empty() ? writer_.last() != kInvalidTraceId : NextOp() > ranges_.first[open_.back().event];
+    ranges_.users[allocation] = change.bytes < 0 && has_ended ? NextOp() - 1 : NextOp();
+  }
+
+  void Finish(std::int64_t end) {
+    CloseUntil(std::numeric_limits<std::int64_t>::max());
+    CutUntil(std::numeric_limits<std::int64_t>::max(), pauses_, &position_, &writer_, &ops_);
+    writer_.WorkUntil(end, nullptr, false);
+  }
+
+ private:
+  struct Range {
+    std::uint32_t event = 0;
+    std::int64_t end = 0;
+    std::int64_t own = 0;
+    bool calls_operators = false;
+  };
+
+  std::string_view NameOf(std::uint32_t event) const { return rank_.trace->text(rank_.trace->events[event].name); }
+  std::uint32_t NextOp() const { return static_cast<std::uint32_t>(step_.ops.size()); }
+
+  void CloseUntil(std::int64_t time) {
+    while (!open_.empty() && open_.back().end <= time) {
+      Range range = open_.back();
+      const std::uint32_t outer = open_.front().event;
+      open_.pop_back();
+      const std::int64_t end = std::max(range.end, cursor_);
+      range.own += end - cursor_;
+      cursor_ = end;
+      writer_.EndRange(range.event, outer, range.own, end, range.calls_operators);
+      ranges_.own[range.event] = writer_.last();
+      const TraceStep::Op& op = step_.ops[writer_.last()];
+      step_.activities.push_back(
+          {writer_.last(), writer_.last(), op.measured_start, op.measured_start + op.time, op.device});
+      step_.activity_time += range.own;
+      step_.launched_time += range.own;
+      step_.named_time += range.own;
+    }
+  }
+
+  const MeasuredRank& rank_;
+  const ThreadPauses& pauses_;
+  std::int64_t cursor_;
+  CutPosition position_;
+  ThreadWriter& writer_;
+  ThreadOps& ops_;
+  StepRanges& ranges_;
+  TraceStep& step_;
+  std::vector<Range> open_;
+};
+
+// The op ranges, and the allocations, of a thread in the step: positions in the trace.
+struct ThreadRanges {
+  std::vector<std::uint32_t> events;
+  std::vector<std::uint32_t> allocations;
+};
+
+std::vector<ThreadRanges> RangesByThread(const MeasuredRank& rank) {
+  std::vector<ThreadRanges> threads(rank.trace->threads.size());
+  for (std::uint32_t id = 0; id < rank.trace->events.size(); ++id) {
+    const TraceEvent& event = rank.trace->events[id];
+    if (rank.IsInWindow(event)) threads[event.track].events.push_back(id);
+  }
+  for (std::uint32_t i = 0; i < rank.trace->allocations.size(); ++i) {
+    const TraceAllocation& change = rank.trace->allocations[i];
+    if (change.time >= rank.window.start && change.time < rank.window.end)
+      threads[change.thread].allocations.push_back(i);
+  }
+  return threads;
+}
+
+// Adds a thread of a trace of op ranges alone.
+ThreadOps AddRanges(const MeasuredRank& rank, std::int64_t start, std::size_t t, const ThreadPauses& pauses,
+                    const ThreadRanges& thread, StepRanges* ranges, TraceStep* step) {
+  ThreadOps ops;
+  if (!rank.calls.threads[t].is_used || rank.calls.threads[t].busy.empty()) return ops;
+  ThreadWriter writer(AddDevice(rank, {.name = NameOfThread(rank, t)}, step), start, rank.shift, step);
+  RangeWriter range_writer(rank, pauses, start, &writer, &ops, ranges, step);
+  auto allocation = thread.allocations.begin();
+  const auto allocate_until = [&](std::int64_t time) {
+    while (allocation != thread.allocations.end() && rank.trace->allocations[*allocation].time < time) {
+      range_writer.Allocate(*allocation++);
+    }
+  };
+  for (const std::uint32_t id : thread.events) {
+    allocate_until(rank.trace->events[id].start);
+    range_writer.Begin(id);
+  }
+  allocate_until(std::numeric_limits<std::int64_t>::max());
+  range_writer.Finish(rank.calls.threads[t].busy.back().end);
+  for (const std::uint32_t i : thread.allocations) ranges->users[i] = std::min(ranges->users[i], writer.last());
+  return ops;
+}
+
+// The range that starts on a thread at `time`, the innermost of several; kInvalidTraceId if there is none.
+std::uint32_t RangeAt(const KinetoTrace& trace, const ThreadRanges& thread, std::int64_t time) {
+  const auto next = std::partition_point(thread.events.begin(), thread.events.end(),
+                                         [&](std::uint32_t id) { return trace.events[id].start <= time; });
+  if (next == thread.events.begin() || trace.events[*std::prev(next)].start != time) return kInvalidTraceId;
+  return *std::prev(next);
+}
+
+// An op of the backward pass comes after its op of the forward pass.
+void JoinPasses(const MeasuredRank& rank, const std::vector<ThreadRanges>& threads, const StepRanges& ranges,
+                TraceStep* step) {
+  for (const TraceFlow& flow : rank.trace->flows) {
+    const std::uint32_t from = RangeAt(*rank.trace, threads[flow.from_thread], flow.from);
+    const std::uint32_t to = RangeAt(*rank.trace, threads[flow.to_thread], flow.to);
+    if (from == kInvalidTraceId || to == kInvalidTraceId) continue;
+    if (rank.trace->events[from].end > rank.trace->events[to].start) continue;
+    std::vector<std::uint32_t>& after = step->ops[ranges.first[to]].after;
+    if (std::ranges::find(after, ranges.own[from]) == after.end()) after.push_back(ranges.own[from]);
+  }
 }
 
 // Ops behind pauses wait for the ops that end them, which are known once all threads are there.
@@ -600,10 +771,32 @@ void AddTimes(const RankActivities& activities, TraceStep* step) {
   step->trimmed_time += activities.trimmed_time;
 }
 
+// Adds the threads of a trace of op ranges alone.
+void AddThreadsOfRanges(const MeasuredRank& rank, std::int64_t start, const std::vector<ThreadPauses>& pauses,
+                        TraceStep* step) {
+  const std::vector<ThreadRanges> in_step = RangesByThread(rank);
+  StepRanges ranges;
+  ranges.first.assign(rank.trace->events.size(), kInvalidTraceId);
+  ranges.own = ranges.first;
+  ranges.users.assign(rank.trace->allocations.size(), kInvalidTraceId);
+  std::vector<ThreadOps> threads;
+  for (std::size_t t = 0; t < pauses.size(); ++t) {
+    threads.push_back(AddRanges(rank, start, t, pauses[t], in_step[t], &ranges, step));
+  }
+  JoinThreads(threads, step);
+  JoinPasses(rank, in_step, ranges, step);
+  AddMemory(rank, ranges.users, step);
+  AddNotes(rank, step);
+}
+
 }  // namespace
 
 RankCollectives AddRankOps(const MeasuredRank& rank, std::int64_t start, TraceStep* step) {
   const std::vector<ThreadPauses> pauses = FindPauses(rank, start);
+  if (HoldsOpsAlone(*rank.trace)) {
+    AddThreadsOfRanges(rank, start, pauses, step);
+    return {};
+  }
   const StepActivities added = AddStreams(rank, start, step);
   std::vector<ThreadOps> threads;
   for (std::size_t t = 0; t < pauses.size(); ++t) threads.push_back(AddThread(rank, start, t, pauses[t], added, step));

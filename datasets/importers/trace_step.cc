@@ -74,6 +74,7 @@ std::optional<std::int64_t> ChooseStep(const std::vector<KinetoTrace>& traces, s
 }
 
 std::string WithoutCalls(const KinetoTrace& trace) {
+  if (HoldsOpsAlone(trace)) return "has no op range (a step on a CPU)";
   std::string text = "has no kernel, copy or set with its call (a step on a GPU)";
   for (const auto& [category, count] : trace.like_calls) {
     text += fmt::format("; {} events of category {} have correlation ids, but it is not known what they are", count,
@@ -91,6 +92,9 @@ std::vector<MeasuredRank> MeasureRanks(const std::vector<KinetoTrace>& traces, s
         traces.size() == 1 ? "" : fmt::format("rank {} ", traces[r].rank.value_or(static_cast<std::int64_t>(r)));
     const TraceStepMark* const mark = number ? FindMark(traces[r], *number) : nullptr;
     ranks.push_back(MeasureRank(traces[r], r, prefix, traces[r].origin - origin, mark));
+    if (HoldsOpsAlone(traces[r]) != HoldsOpsAlone(traces[0])) {
+      throw InputError("traceEvents", prefix + "holds op ranges alone, or another trace does (traces of one step)");
+    }
     if (!ranks.back().HasStep()) {
       const std::string of_step = number ? fmt::format("in ProfilerStep#{} (--step chooses) ", *number) : "";
       throw InputError("traceEvents", prefix + of_step + WithoutCalls(traces[r]));

@@ -20,6 +20,7 @@ struct TraceStep {
 
   enum class OpType : std::uint8_t {
     kHost,        // a stretch of a host thread, up to what it starts or waits for
+    kRange,       // an op range of a trace without a device, without the ranges inside it
     kWait,        // work of a host thread after the end of a wait
     kArrival,     // a rank's part of a collective has started and waits for the other ranks; takes no time
     kKernel,      // an activity on a GPU stream, as are the next kinds
@@ -37,6 +38,8 @@ struct TraceStep {
     std::uint32_t outer = kNone;       // the outermost one
     std::vector<std::uint32_t> after;  // ops that must end first
     std::int64_t measured_start = 0;
+    std::int64_t temp_bytes = 0;   // memory that lives while it runs
+    bool calls_operators = false;  // a range around others, which do its work
   };
   // When a stream was busy with its backlog.
   struct Busy {
@@ -44,13 +47,20 @@ struct TraceStep {
     std::int64_t start = 0;
     std::int64_t end = 0;
   };
-  // A GPU activity as it was measured: from the start of op `first` to the end of op `last`; mostly one op.
+  // A GPU activity as it was measured: from the start of op `first` to the end of op `last`; mostly one op. In a trace
+  // without a device, an op range, at whose end its own time stands.
   struct Activity {
     std::uint32_t first = 0;
     std::uint32_t last = 0;
     std::int64_t start = 0;
     std::int64_t end = 0;
     std::uint32_t device = 0;
+  };
+  // Memory that an op allocates and a later op of its device is the last to use.
+  struct Tensor {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;  // `from`: nothing but this op uses it
+    std::int64_t bytes = 0;
   };
   struct Device {
     std::string name;  // "thread 1102", "gpu 0 stream 7"; with "rank 3 " in front where there are several ranks
@@ -64,8 +74,10 @@ struct TraceStep {
   std::vector<Op> ops;
   std::vector<Device> devices;
   std::vector<Activity> activities;
-  std::vector<Busy> backlog;       // ordered by device, then by start
-  std::int64_t measured_time = 0;  // time from the first start to the last end
+  std::vector<Busy> backlog;  // ordered by device, then by start
+  std::vector<Tensor> tensors;
+  std::optional<std::int64_t> peak_bytes;  // of allocated memory, as measured
+  std::int64_t measured_time = 0;          // time from the first start to the last end
   // Device time, in ns: of the step's activities; of those whose call is known; of those whose call is inside an op
   // range.
   std::int64_t activity_time = 0;
@@ -99,6 +111,9 @@ struct TraceStep {
 //   - Collectives of several ranks are joined in their order within a process group.
 //
 //   - Ranks whose clocks differ are set right by their collectives, which end everywhere at the same time.
+//   - In a trace of op ranges alone, each range is an op with the time that the ranges inside it do not have, and
+//   stands
+//     where the range ends. An op of the backward pass comes after its op of the forward pass.
 //
 // `which`: the number of a step; "all": the whole window; "": of several the median one.
 // Throws InputError, its place a path in `traces`, if there is nothing to rebuild, if an id is that of two calls, and

@@ -58,7 +58,8 @@ class ReplayComparison {
   double GpuBusy(const Course& course, bool with_backlog = true) const {
     std::vector<std::vector<BusySpan>> by_gpu(measured_.gpus.size());
     for (std::size_t r = 0; r < course.runs.size(); ++r) {
-      by_gpu[measured_.gpu_of[Index(placement_[measured_.runs[r].last])]].push_back(course.runs[r]);
+      const std::size_t gpu = measured_.gpu_of[Index(placement_[measured_.runs[r].last])];
+      if (gpu != datasets::MeasuredStep::kInvalidGpu) by_gpu[gpu].push_back(course.runs[r]);
     }
     for (const auto& busy : measured_.backlog) {
       if (with_backlog) by_gpu[measured_.gpu_of[busy.device]].push_back({busy.start_micros, busy.end_micros});
@@ -132,6 +133,24 @@ class ReplayComparison {
     return streams;
   }
   std::size_t NumRuns(std::size_t device) const { return runs_of_[device].size(); }
+
+  // The threads of a trace of a CPU alone.
+  std::vector<ReplayThread> Threads(const Course& simulated, const Course& measured) const {
+    std::vector<ReplayThread> threads(cluster_.num_devices());
+    std::vector<bool> is_range(graph_.num_ops());
+    for (const MeasuredRun& run : measured_.runs) is_range[Index(run.last)] = true;
+    for (std::size_t d = 0; d < threads.size(); ++d) {
+      threads[d].name = cluster_.devices()[d].name;
+      threads[d].ranges = runs_of_[d].size();
+    }
+    for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
+      ReplayThread& thread = threads[Index(placement_[MakeId<OpId>(i)])];
+      (is_range[i] ? thread.in_ranges : thread.between) += simulated.ops[i].end - simulated.ops[i].start;
+      thread.end = std::max(thread.end, simulated.ops[i].end);
+      thread.measured_end = std::max(thread.measured_end, measured.ops[i].end);
+    }
+    return threads;
+  }
 
  private:
   const Graph& graph_;
@@ -209,6 +228,11 @@ Replay MakeReplay(const datasets::Imported& imported) {
     const auto all = [](const Unexplained& parts) { return parts.idle + parts.gaps; };
     if (all(unexplained) > all(replay.unexplained)) replay.unexplained = unexplained;
   }
+  if (step.gpus.empty()) replay.threads = comparison.Threads(simulated, measured);
+  if (step.peak_bytes) {
+    replay.measured_peak = static_cast<double>(*step.peak_bytes);
+    replay.peak = static_cast<double>(step.simulated_peak_bytes);
+  }
   replay.unexplained.without_call = step.without_call_micros;
   if (!errors.empty()) {
     replay.starts = {.median = Quantile(errors, 0.5),
@@ -246,6 +270,8 @@ Replay MeanOf(const std::vector<Replay>& replays) {
   mean.measured_own_busy = average([](const Replay& r) { return r.measured_own_busy; });
   mean.measured_own_span = average([](const Replay& r) { return r.measured_own_span; });
   mean.unexplained = parts([](const Replay& r) { return r.unexplained; });
+  mean.peak = average([](const Replay& r) { return r.peak; });
+  if (mean.measured_peak) mean.measured_peak = average([](const Replay& r) { return r.measured_peak.value_or(0); });
   for (const Replay& replay : replays) {
     mean.starts.median = std::max(mean.starts.median, replay.starts.median);
     mean.starts.p90 = std::max(mean.starts.p90, replay.starts.p90);
@@ -254,6 +280,11 @@ Replay MeanOf(const std::vector<Replay>& replays) {
       const bool is_known = std::any_of(mean.streams.begin(), mean.streams.end(),
                                         [&](const ReplayStream& other) { return other.name == stream.name; });
       if (!is_known) mean.streams.push_back(stream);
+    }
+    for (const ReplayThread& thread : replay.threads) {
+      if (std::ranges::find(mean.threads, thread.name, &ReplayThread::name) == mean.threads.end()) {
+        mean.threads.push_back(thread);
+      }
     }
   }
   for (ReplayStream& stream : mean.streams) {
@@ -275,6 +306,19 @@ Replay MeanOf(const std::vector<Replay>& replays) {
       stream.idle[cause] = average([&](const Replay& r) { return in(r).idle[cause]; });
       stream.measured_idle[cause] = average([&](const Replay& r) { return in(r).measured_idle[cause]; });
     }
+  }
+  for (ReplayThread& thread : mean.threads) {
+    const auto in = [name = thread.name](const Replay& replay) {
+      const auto found = std::ranges::find(replay.threads, name, &ReplayThread::name);
+      return found == replay.threads.end() ? ReplayThread() : *found;
+    };
+    thread.ranges = 0;
+    for (const Replay& replay : replays) thread.ranges += in(replay).ranges;
+    thread.ranges /= replays.size();
+    thread.in_ranges = average([&](const Replay& r) { return in(r).in_ranges; });
+    thread.between = average([&](const Replay& r) { return in(r).between; });
+    thread.end = average([&](const Replay& r) { return in(r).end; });
+    thread.measured_end = average([&](const Replay& r) { return in(r).measured_end; });
   }
   return mean;
 }
@@ -306,30 +350,47 @@ void WriteReplay(std::ostream& out, const Replay& replay, const datasets::Import
                     {"start_us", MicrosFromDuration(part.begin)},
                     {"duration_us", MicrosFromDuration(part.length())}});
   }
-  const Json json = {
-      {"schema", "emplace.replay"},
-      {"version", 1},
-      {"gpus", replay.gpus},
-      {"ops", replay.ops},
-      {"activities", replay.activities},
-      {"attributed_percent", replay.attributed_percent},
-      {"step_time_us", replay.step_time},
-      {"measured_step_time_us", replay.measured_step_time},
-      {"unexplained_percent", replay.UnexplainedPercent()},
-      {"unexplained",
-       {{"without_call_us", replay.unexplained.without_call},
-        {"idle_us", replay.unexplained.idle},
-        {"gaps_us", replay.unexplained.gaps}}},
-      {"steps", replay.steps},
-      {"step", replay.step},
-      {"gpu_busy_us", replay.gpu_busy},
-      {"measured_gpu_busy_us", replay.measured_gpu_busy},
-      {"measured_own_busy_us", replay.measured_own_busy},
-      {"measured_own_span_us", replay.measured_own_span},
-      {"start_error_us",
-       {{"median", replay.starts.median}, {"p90", replay.starts.p90}, {"largest", replay.starts.largest}}},
-      {"streams", std::move(streams)},
-      {"critical_path", std::move(path)}};
+  Json json = {{"schema", "emplace.replay"},
+               {"version", 1},
+               {"gpus", replay.gpus},
+               {"ops", replay.ops},
+               {"activities", replay.activities},
+               {"attributed_percent", replay.attributed_percent},
+               {"step_time_us", replay.step_time},
+               {"measured_step_time_us", replay.measured_step_time},
+               {"unexplained_percent", replay.UnexplainedPercent()},
+               {"unexplained",
+                {{"without_call_us", replay.unexplained.without_call},
+                 {"idle_us", replay.unexplained.idle},
+                 {"gaps_us", replay.unexplained.gaps}}},
+               {"steps", replay.steps},
+               {"step", replay.step},
+               {"gpu_busy_us", replay.gpu_busy},
+               {"measured_gpu_busy_us", replay.measured_gpu_busy},
+               {"measured_own_busy_us", replay.measured_own_busy},
+               {"measured_own_span_us", replay.measured_own_span},
+               {"start_error_us",
+                {{"median", replay.starts.median}, {"p90", replay.starts.p90}, {"largest", replay.starts.largest}}},
+               {"streams", std::move(streams)},
+               {"critical_path", std::move(path)}};
+  if (!replay.threads.empty()) {
+    Json threads = Json::array();
+    for (const ReplayThread& thread : replay.threads) {
+      threads.push_back({{"name", thread.name},
+                         {"ranges", thread.ranges},
+                         {"in_ranges_us", thread.in_ranges},
+                         {"between_us", thread.between},
+                         {"waiting_us", thread.Waiting()},
+                         {"measured_waiting_us", thread.MeasuredWaiting()},
+                         {"end_us", thread.end},
+                         {"measured_end_us", thread.measured_end}});
+    }
+    json["threads"] = std::move(threads);
+  }
+  if (replay.measured_peak) {
+    json["peak_bytes"] = replay.peak;
+    json["measured_peak_bytes"] = *replay.measured_peak;
+  }
   out << json.dump(1) << "\n";
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,20 @@ struct ReplayStream {
   std::array<double, kNumIdleCauses> measured_idle{};
 };
 
+// A thread of a trace of a CPU alone. Times in µs; those of the ranges and between them are the same in both steps.
+struct ReplayThread {
+  std::string name;
+  std::size_t ranges = 0;
+  double in_ranges = 0;
+  double between = 0;  // work between the ranges: Python, and what the profiler does not record
+  double end = 0;      // end of its last op
+  double measured_end = 0;
+
+  // Time for which it waits for other threads.
+  double Waiting() const { return end - in_ranges - between; }
+  double MeasuredWaiting() const { return measured_end - in_ranges - between; }
+};
+
 struct ReplayErrors {
   double median = 0;  // in µs, absolute
   double p90 = 0;
@@ -53,7 +68,7 @@ struct ReplayErrors {
 // A measured step beside its simulation. Times in µs.
 struct Replay {
   std::size_t ops = 0;
-  std::size_t activities = 0;
+  std::size_t activities = 0;  // of GPUs; in a trace of a CPU alone, op ranges
   double attributed_percent = 0;
   double step_time = 0;
   double measured_step_time = 0;
@@ -66,7 +81,11 @@ struct Replay {
   Unexplained unexplained;       // values of the stream with the most
   std::vector<std::string> gpus;
   std::vector<ReplayStream> streams;
-  ReplayErrors starts;          // errors of the starts of GPU activities
+  std::vector<ReplayThread> threads;  // of a trace of a CPU alone, which has no streams
+  // The peak of allocated memory in bytes, where such a trace tells it.
+  std::optional<double> measured_peak;
+  double peak = 0;
+  ReplayErrors starts;          // errors of the starts of GPU activities, or of op ranges
   StepExplanation explanation;  // explanation of the simulated step
 
   double StepError() const { return measured_step_time > 0 ? step_time / measured_step_time - 1 : 0; }

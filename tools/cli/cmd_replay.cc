@@ -73,9 +73,58 @@ std::string WarningText(const experiments::Replay& replay) {
   return UnexplainedText(replay.step_time, replay.measured_step_time) + (parts.empty() ? "" : "; there is " + parts);
 }
 
+void PrintCriticalPath(std::ostream& out, const experiments::Replay& replay, const datasets::Imported& imported) {
+  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, agents::kShownParts);
+  out << fmt::format("\nThe critical path of the simulated step: its longest parts, {} of {}:\n", parts.size(),
+                     replay.explanation.chain.size());
+  Table path({"part", "time", "%", "what", "where"});
+  for (const ChainPart& part : parts) {
+    const double micros = MicrosFromDuration(part.length());
+    const bool is_launch = part.kind == ChainKind::kTransfer && !part.item.tensor;
+    path.Add({std::string(part.kind == ChainKind::kCompute ? imported.graph.op(part.item.op).kind
+                          : is_launch                      ? "launch delay"
+                                                           : agents::Words(part.kind)),
+              HumanReadableSum(micros),
+              fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
+              agents::PartText(imported.graph, part), agents::PlaceText(*imported.cluster, part.item)});
+  }
+  path.PrintText(out);
+}
+
+// A step of a CPU alone.
+void PrintThreads(std::ostream& out, const experiments::Replay& replay) {
+  out << (replay.activities == 1 ? "1 op range" : fmt::format("{} op ranges", replay.activities)) << " on "
+      << (replay.threads.size() == 1 ? "1 thread" : fmt::format("{} threads", replay.threads.size())) << "\n";
+  Table totals({"", "simulated", "measured", "error"});
+  totals.Add({"step time", HumanReadableSum(replay.step_time), HumanReadableSum(replay.measured_step_time),
+              Error(replay.step_time, replay.measured_step_time)});
+  if (replay.measured_peak) {
+    const auto bytes = [](double count) { return HumanReadable(Bytes{std::llround(count)}); };
+    totals.Add({"allocated at the peak", bytes(replay.peak), bytes(*replay.measured_peak),
+                Error(replay.peak, *replay.measured_peak)});
+  }
+  totals.PrintText(out);
+  out << fmt::format("starts of op ranges are off by {} in the median, {} at the 90th percentile\n",
+                     HumanReadableSum(replay.starts.median), HumanReadableSum(replay.starts.p90));
+  out << "\nThreads, simulated / measured:\n";
+  Table threads({"thread", "op ranges", "in op ranges", "between them", "waiting for others", "end"});
+  for (const experiments::ReplayThread& thread : replay.threads) {
+    const auto both = [](double a, double b) { return HumanReadableSum(a) + " / " + HumanReadableSum(b); };
+    threads.Add({thread.name, std::to_string(thread.ranges), HumanReadableSum(thread.in_ranges),
+                 HumanReadableSum(thread.between), both(thread.Waiting(), thread.MeasuredWaiting()),
+                 both(thread.end, thread.measured_end)});
+  }
+  threads.PrintText(out);
+}
+
 void Print(std::ostream& out, const experiments::Replay& replay, const datasets::Imported& imported) {
   const std::string warning = WarningText(replay);
   if (!warning.empty()) out << warning << "\n";
+  if (!replay.threads.empty()) {
+    PrintThreads(out, replay);
+    PrintCriticalPath(out, replay, imported);
+    return;
+  }
   std::string gpus;
   for (const std::string& gpu : replay.gpus) gpus += (gpus.empty() ? "" : ", ") + gpu;
   out << fmt::format("{}: {}, {} of their device time attributed\n", Printable(gpus),
@@ -110,22 +159,7 @@ void Print(std::ostream& out, const experiments::Replay& replay, const datasets:
                  fmt::format("{:.2f} %", experiments::UnexplainedPercent(stream.end, stream.measured_end))});
   }
   streams.PrintText(out);
-
-  const std::vector<ChainPart> parts = agents::LongestParts(replay.explanation, agents::kShownParts);
-  out << fmt::format("\nThe critical path of the simulated step: its longest parts, {} of {}:\n", parts.size(),
-                     replay.explanation.chain.size());
-  Table path({"part", "time", "%", "what", "where"});
-  for (const ChainPart& part : parts) {
-    const double micros = MicrosFromDuration(part.length());
-    const bool is_launch = part.kind == ChainKind::kTransfer && !part.item.tensor;
-    path.Add({std::string(part.kind == ChainKind::kCompute ? imported.graph.op(part.item.op).kind
-                          : is_launch                      ? "launch delay"
-                                                           : agents::Words(part.kind)),
-              HumanReadableSum(micros),
-              fmt::format("{:.1f}", replay.step_time > 0 ? 100 * micros / replay.step_time : 0),
-              agents::PartText(imported.graph, part), agents::PlaceText(*imported.cluster, part.item)});
-  }
-  path.PrintText(out);
+  PrintCriticalPath(out, replay, imported);
 }
 
 constexpr std::size_t kShownOperators = 12;
@@ -265,7 +299,7 @@ int Run(const ReplayOptions& options) {
 
 Command AddReplay(CLI::App& app) {
   CLI::App* const command =
-      app.add_subcommand("replay", "Simulate the step of a GPU trace, and compare it with the measurement");
+      app.add_subcommand("replay", "Simulate the step of a trace, and compare it with the measurement");
   auto options = std::make_shared<ReplayOptions>();
   command->add_option("trace", options->files, "Trace, or for a step of several ranks the traces of all ranks")
       ->required()

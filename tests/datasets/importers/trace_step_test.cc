@@ -474,8 +474,13 @@ TEST(RebuildStepTest, AClockThatIsOffByTheSameForAllCollectivesIsSetRight) {
 }
 
 TEST(RebuildStepTest, ATraceWithoutAGpuIsRefused) {
-  EXPECT_EQ(Refusal([] { Rebuild(TraceText().Op("a", 0, 5)); }),
+  EXPECT_EQ(Refusal([] { Rebuild(TraceText().Op("a", 0, 5).Call("cudaLaunchKernel", 1, 2, 1)); }),
             "traceEvents: has no kernel, copy or set with its call (a step on a GPU)");
+  EXPECT_EQ(Refusal([] { Rebuild(TraceText().Op("a", 0, 0)); }), "traceEvents: has no op range (a step on a CPU)");
+  EXPECT_EQ(Refusal([] {
+              datasets::RebuildStep({Read(TwoKernels()), Read(TraceText().Op("a", 0, 5))});
+            }),
+            "traceEvents: rank 1 holds op ranges alone, or another trace does (traces of one step)");
   EXPECT_THAT(Refusal([] { Rebuild(TraceText().Op("a", 0, 5).Kernel("k", 9, 5, 1)); }), HasSubstr("has no kernel"));
 }
 

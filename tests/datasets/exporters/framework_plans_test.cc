@@ -261,14 +261,11 @@ TEST(FrameworkPlansTest, WhatIsNotKnownIsRefusedWithItsPlace) {
   };
   EXPECT_THAT(placed("llama.cpp", R"(-ot blk\.(0)\.=CUDA0)"), HasSubstr("has no rule for \"m.layers.1\""));
   EXPECT_THAT(placed("llama.cpp", R"(-ot blk\.(0|1)\.=CUDA7)"), HasSubstr("is on accelerator 7"));
-  EXPECT_THAT(placed("onnxruntime", R"({"session.layer_assignment_settings": "npu(=a)", "layer_ann": {}
-})"),
-              HasSubstr("file: session.layer_assignment_settings"));
-  EXPECT_THAT(placed("onnxruntime", R"({"session.layer_assignment_settings": "gpu:0(=a)", "layer_ann": {
-  "x" : "a"}
-  })"),
-              HasSubstr("file: layer_ann.x: is no op of the graph"));
-  }
+  const std::string npu = R"-({"session.layer_assignment_settings": "npu(=a)", "layer_ann": {}})-";
+  EXPECT_THAT(placed("onnxruntime", npu), HasSubstr("file: session.layer_assignment_settings"));
+  const std::string other = R"-({"session.layer_assignment_settings": "gpu:0(=a)", "layer_ann": {"x": "a"}})-";
+  EXPECT_THAT(placed("onnxruntime", other), HasSubstr("file: layer_ann.x: is no op of the graph"));
+}
 
-  }  // namespace
-  }  // namespace emplace::testing
+}  // namespace
+}  // namespace emplace::testing

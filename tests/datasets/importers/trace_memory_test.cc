@@ -12,7 +12,6 @@
 #include "datasets/importers/kineto.h"
 #include "datasets/importers/pytorch_et.h"
 #include "datasets/importers/trace_step.h"
-#include "experiments/validation/replay.h"
 #include "tests/datasets/importers/samples.h"
 #include "tests/testing/reference.h"
 #include "tests/testing/trace_text.h"
@@ -208,32 +207,6 @@ TEST(ImportOpRangesTest, TheGraphHasOperatorsThreadsAndMemory) {
   EXPECT_EQ(with_memory.measured->simulated_peak_bytes, 1300);
   EXPECT_EQ(with_memory.notes.back(), "memory: 1.27 KiB allocated at the peak as measured, 1.27 KiB as simulated");
   EXPECT_THAT(with_memory.graph.metadata(), HasSubstr(R"("peak_bytes":1300,"simulated_peak_bytes":1300)"));
-}
-
-TEST(ReplayOpRangesTest, ThreadsStandBesideTheirMeasurement) {
-  TraceText text;
-  text.Op("aten::tanh", 0, 20).Op("aten::sum", 20, 30).Op("TanhBackward0", 60, 40, 2).Op("aten::sub_", 110, 20);
-  const experiments::Replay replay = experiments::MakeReplay(ImportCpuTrace(text));
-  EXPECT_EQ(replay.activities, 4U);
-  EXPECT_EQ(replay.step_time, 130);
-  EXPECT_EQ(replay.measured_step_time, 130);
-  EXPECT_EQ(replay.starts.largest, 0);
-  EXPECT_THAT(replay.streams, IsEmpty());
-  EXPECT_EQ(replay.measured_peak, std::nullopt);
-  ASSERT_EQ(replay.threads.size(), 2U);
-  EXPECT_EQ(replay.threads[0].name, "thread 1");
-  EXPECT_EQ(replay.threads[0].ranges, 3U);
-  EXPECT_EQ(replay.threads[0].in_ranges, 70);
-  EXPECT_EQ(replay.threads[0].between, 10);
-  EXPECT_EQ(replay.threads[0].Waiting(), 50);
-  EXPECT_EQ(replay.threads[0].MeasuredWaiting(), 50);
-  EXPECT_EQ(replay.threads[1].in_ranges, 40);
-  EXPECT_EQ(replay.threads[1].end, 100);
-  EXPECT_EQ(replay.threads[1].measured_end, 100);
-  std::ostringstream out;
-  experiments::WriteReplay(out, replay, ImportCpuTrace(text));
-  EXPECT_THAT(out.str(), HasSubstr("\"measured_waiting_us\": 50.0"));
-  EXPECT_EQ(experiments::MeanOf({replay, replay}).threads[0].in_ranges, 70);
 }
 
 TEST(JoinTimesTest, RangesOfACpuGiveTheirOwnTimes) {

@@ -21,6 +21,8 @@ using experiments::IdleCause;
 using experiments::Replay;
 using ::testing::ElementsAre;
 using ::testing::Gt;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 datasets::Imported ImportTrace(const TraceText& text) {
   const datasets::ImportSource source("t.json", text.str());
@@ -233,6 +235,32 @@ TEST(ReplayTest, PublicTracesTakeWhatWasMeasured) {
     ++checked;
   }
   if (checked == 0) GTEST_SKIP() << "no traces in EMPLACE_REFERENCE_DATA";
+}
+
+TEST(ReplayTest, ThreadsOfACpuStandBesideTheirMeasurement) {
+  TraceText text;
+  text.Op("aten::tanh", 0, 20).Op("aten::sum", 20, 30).Op("TanhBackward0", 60, 40, 2).Op("aten::sub_", 110, 20);
+  const experiments::Replay replay = experiments::MakeReplay(ImportTrace(text));
+  EXPECT_EQ(replay.activities, 4U);
+  EXPECT_EQ(replay.step_time, 130);
+  EXPECT_EQ(replay.measured_step_time, 130);
+  EXPECT_EQ(replay.starts.largest, 0);
+  EXPECT_THAT(replay.streams, IsEmpty());
+  EXPECT_EQ(replay.measured_peak, std::nullopt);
+  ASSERT_EQ(replay.threads.size(), 2U);
+  EXPECT_EQ(replay.threads[0].name, "thread 1");
+  EXPECT_EQ(replay.threads[0].ranges, 3U);
+  EXPECT_EQ(replay.threads[0].in_ranges, 70);
+  EXPECT_EQ(replay.threads[0].between, 10);
+  EXPECT_EQ(replay.threads[0].Waiting(), 50);
+  EXPECT_EQ(replay.threads[0].MeasuredWaiting(), 50);
+  EXPECT_EQ(replay.threads[1].in_ranges, 40);
+  EXPECT_EQ(replay.threads[1].end, 100);
+  EXPECT_EQ(replay.threads[1].measured_end, 100);
+  std::ostringstream out;
+  experiments::WriteReplay(out, replay, ImportTrace(text));
+  EXPECT_THAT(out.str(), HasSubstr("\"measured_waiting_us\": 50.0"));
+  EXPECT_EQ(experiments::MeanOf({replay, replay}).threads[0].in_ranges, 70);
 }
 
 }  // namespace

@@ -194,8 +194,9 @@ TEST_F(ImportTest, WhatCannotBeReplayedIsRefused) {
   Write("graph.txt", kPipeDream);
   Write("cut.json", R"({"traceEvents": [{"ph": "X")");
   Write("cpu.json", TraceText().Op("a", 0, 1).str());
-  for (const char* const arguments : {"replay graph.txt", "replay none.json", "replay cut.json", "replay cpu.json",
-                                      "replay", "replay cpu.json --min-attributed 101", "replay cpu.json --from x"}) {
+  EXPECT_EQ(Emplace("replay cpu.json").status, 0);  // a trace of a CPU alone
+  for (const char* const arguments : {"replay graph.txt", "replay none.json", "replay cut.json", "replay",
+                                      "replay cpu.json --min-attributed 101", "replay cpu.json --from x"}) {
     const Ran ran = Emplace(arguments);
     EXPECT_EQ(ran.status, 2) << arguments;
     EXPECT_EQ(ran.out, "") << arguments;

@@ -216,7 +216,7 @@ TEST(FrameworkPlansTest, TorchtitansFieldsAreThoseOfItsConfiguration) {
 TEST(FrameworkPlansTest, MegatronsLayoutsMayRepeatGroups) {
   const ParallelPlan plan = ReadFrameworkPlan("megatron",
                                               "--pipeline-model-parallel-size 4 --micro-batch-size 1 "
-                                              "--global-batch-size 8 --pipeline-model-parallel-layout Et*3|(tt|)*6,|L",
+                                              "--global-batch-size 8 --pipeline-model-parallel-layout Et*3|(tt|)*6,L",
                                               "flags", 8);
   EXPECT_EQ(plan.vpp, 2);
   EXPECT_EQ(plan.dp, 2);
@@ -262,7 +262,7 @@ TEST(FrameworkPlansTest, WhatIsNotKnownIsRefusedWithItsPlace) {
   EXPECT_THAT(placed("llama.cpp", R"(-ot blk\.(0)\.=CUDA0)"), HasSubstr("has no rule for \"m.layers.1\""));
   EXPECT_THAT(placed("llama.cpp", R"(-ot blk\.(0|1)\.=CUDA7)"), HasSubstr("is on accelerator 7"));
   const std::string npu = R"-({"session.layer_assignment_settings": "npu(=a)", "layer_ann": {}})-";
-  EXPECT_THAT(placed("onnxruntime", npu), HasSubstr("file: session.layer_assignment_settings"));
+  EXPECT_THAT(placed("onnxruntime", npu), HasSubstr(R"(file: ["session.layer_assignment_settings"]: is the text)"));
   const std::string other = R"-({"session.layer_assignment_settings": "gpu:0(=a)", "layer_ann": {"x": "a"}})-";
   EXPECT_THAT(placed("onnxruntime", other), HasSubstr("file: layer_ann.x: is no op of the graph"));
 }

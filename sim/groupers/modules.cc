@@ -81,7 +81,7 @@ bool IsForward(const Graph& graph, OpId op) {
 }
 
 template <typename Function>
-void ForEachProducer(const Graph& graph, OpId op, Function function) {
+void ForEachReadOp(const Graph& graph, OpId op, Function function) {
   for (const TensorId input : graph.inputs(op)) function(graph.tensor(input).producer);
 }
 
@@ -94,7 +94,7 @@ void MarkWholeModules(const Graph& graph, ModuleTree* tree) {
     const auto op = MakeId<OpId>(i);
     if (IsSource(graph, op) || !IsForward(graph, op)) continue;
     const std::size_t module = tree->of(op);
-    ForEachProducer(graph, op, [&](OpId producer) {
+    ForEachReadOp(graph, op, [&](OpId producer) {
       if (IsSource(graph, producer)) return;
       const std::size_t other = tree->of(producer);
       origins[i] |= other == module ? origins[Index(producer)] : tree->IsWithin(other, module) ? kOfItsModules : kGiven;
@@ -144,15 +144,15 @@ std::vector<bool> DependsOnDataAlone(const Graph& graph) {
       continue;
     }
     from_data[i] = true;
-    ForEachProducer(graph, id, [&](OpId producer) { from_data[i] = from_data[i] && from_data[Index(producer)]; });
+    ForEachReadOp(graph, id, [&](OpId producer) { from_data[i] = from_data[i] && from_data[Index(producer)]; });
   }
   return from_data;
 }
 
 // Sets of labels that become one.
-class Labels {
+class JoinedLabels {
  public:
-  explicit Labels(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+  explicit JoinedLabels(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
   std::size_t Of(std::size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -174,7 +174,7 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
   KeepClassesWhole(graph, &tree);
 
   const std::size_t num_ops = graph.num_ops();
-  Labels labels(num_ops + tree.size());  // of the ops, then of the modules
+  JoinedLabels labels(num_ops + tree.size());  // of the ops, then of the modules
   std::vector<bool> is_free(num_ops);    // an own op of a module that can be divided
   module_of_op->assign(num_ops, {});
   for (std::size_t i = 0; i < num_ops; ++i) {
@@ -191,7 +191,7 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
     const auto op = MakeId<OpId>(i);
     if (!is_free[i] || IsSource(graph, op)) continue;
     bool follows = false;
-    ForEachProducer(graph, op, [&](OpId producer) {
+    ForEachReadOp(graph, op, [&](OpId producer) {
       if (IsSource(graph, producer) || (follows && !IsForward(graph, op))) return;
       labels.Join(i, Index(producer));
       follows = true;
@@ -220,7 +220,7 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
   }
   for (const OpId op : graph.file_order()) {
     if (from_data[Index(op)] || is_free[Index(op)] || !IsForward(graph, op) || IsSource(graph, op)) continue;
-    ForEachProducer(graph, op, [&](OpId producer) {
+    ForEachReadOp(graph, op, [&](OpId producer) {
       const std::size_t whole = tree.WholeAround(tree.of(producer));
       if (whole == tree.size() || !is_data_module[whole]) return;
       labels.Join(Index(op), Index(producer));
@@ -278,7 +278,7 @@ WholeModules FindWholeModules(const Graph& graph) {
 Grouping GroupByBlock(const Graph& graph) {
   std::vector<std::string_view> module_of_op;
   const std::vector<std::size_t> labels = LabelsOf(graph, &module_of_op);
-  Labels joined(graph.num_ops());
+  JoinedLabels joined(graph.num_ops());
   std::unordered_map<std::string_view, std::size_t> blocks;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     joined.Join(i, labels[i]);

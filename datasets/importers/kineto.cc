@@ -30,7 +30,7 @@ constexpr double kMostBefore = 90;
 
 double Micros(std::int64_t nanos) { return MicrosFromDuration(Duration(nanos)); }
 
-std::string_view KindOf(TraceStep::OpType type) {
+std::string_view KindOfTrace(TraceStep::OpType type) {
   switch (type) {
     case TraceStep::OpType::kHost:
     case TraceStep::OpType::kRange:
@@ -99,9 +99,9 @@ class GraphMaker {
   }
 
   // An operator, which cost models know by its kind, unless it is only a range around others.
-  std::string_view KindOf(const TraceStep::Op& op, std::string_view name) const {
+  std::string_view KindOfTrace(const TraceStep::Op& op, std::string_view name) const {
     const bool is_operator = op.type == TraceStep::OpType::kRange && !op.calls_operators && !name.empty();
-    return is_operator ? ShortName(name) : datasets::KindOf(op.type);
+    return is_operator ? ShortName(name) : datasets::KindOfTrace(op.type);
   }
 
   // A GPU whose number the trace's properties lack has the only name that is there: drivers count in their own way.
@@ -155,9 +155,9 @@ class GraphMaker {
       const KinetoTrace& trace = traces_[step_.devices[op.device].rank];
       std::string_view what = TextOf(op.source, trace);
       if (what.empty()) what = TextOf(op.event, trace);
-      if (what.empty()) what = datasets::KindOf(op.type);
+      if (what.empty()) what = datasets::KindOfTrace(op.type);
       spec.name = fmt::format("{:07} {}", i, WithoutColons(ShortName(what)));
-      spec.kind = KindOf(op, what);
+      spec.kind = KindOfTrace(op, what);
       spec.attrs = Attrs(op, trace);
       spec.layer = ShortName(TextOf(op.outer, trace));
       spec.kind_times[0] = {kinds_[op.device], Micros(op.time)};

@@ -48,7 +48,8 @@ seeds: [1]
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/learner.yaml", "w", encoding="utf-8") as file:
                 file.write(experiment)
-            subprocess.run([os.environ["EMPLACE_PROGRAM"], "sweep", "learner.yaml", "-o", "runs", "--jobs", "1"], cwd=folder,
-                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            done = subprocess.run([os.environ["EMPLACE_PROGRAM"], "sweep", "learner.yaml", "-o", "runs", "--jobs", "1"],
+                                  cwd=folder, check=False, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
             header, rows = emplace.improvement_table(f"{folder}/runs/learner")
             self.assertEqual(rows[0][0], "reinforce_pyg:Reinforce", header)

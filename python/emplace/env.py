@@ -149,7 +149,8 @@ class PlacementEnv(_EnvBase):  # type: ignore[misc, valid-type]
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are allowed: (devices,), or for whole placements (groups * devices,). MaskablePPO of
         sb3-contrib calls it."""
-        return self._core.observation()["action_mask"][0].astype(np.bool_).reshape(-1)
+        masks: npt.NDArray[np.bool_] = self._core.observation()["action_mask"][0].astype(np.bool_).reshape(-1)
+        return masks
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode. Without a seed, the random number generator continues, and start="best" keeps what has been

@@ -152,7 +152,9 @@ std::vector<bool> DependsOnDataAlone(const Graph& graph) {
 // Sets of labels that become one.
 class JoinedLabels {
  public:
-  explicit JoinedLabels(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+  explicit JoinedLabels(std::size_t count) : parent_(count) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
   std::size_t Of(std::size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -175,7 +177,7 @@ std::vector<std::size_t> LabelsOf(const Graph& graph, std::vector<std::string_vi
 
   const std::size_t num_ops = graph.num_ops();
   JoinedLabels labels(num_ops + tree.size());  // of the ops, then of the modules
-  std::vector<bool> is_free(num_ops);    // an own op of a module that can be divided
+  std::vector<bool> is_free(num_ops);          // an own op of a module that can be divided
   module_of_op->assign(num_ops, {});
   for (std::size_t i = 0; i < num_ops; ++i) {
     const std::size_t whole = tree.WholeAround(tree.of(MakeId<OpId>(i)));

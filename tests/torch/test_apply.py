@@ -206,6 +206,14 @@ class ProcessesTest(unittest.TestCase):
         with self.assertRaisesRegex(emplace.InputError, "processes: is 3, but the plan has 2"):
             et.validate(self.model, {**base, "dp": 2}, processes=3, loss=loss)
 
+    def test_validate_simulates_tensor_parallel_and_fsdp(self):
+        for degrees in ({"tp": 2}, {"dp": 2, "zero": 3}):
+            plan = {"schema": "emplace.plan", "version": 1, **degrees}
+            result = et.validate(self.model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, steps=2,
+                                 warm_up=1)
+            self.assertGreater(result.simulated_ms, 0)
+            self.assertAlmostEqual(result.losses[0], self.expected[0], delta=1e-6)
+
     def test_validate_sets_the_measured_step_beside_the_simulated_one(self):
         plan = {"schema": "emplace.plan", "version": 1, "pp": 2, "grad_accumulation": 2, "stages": STAGES}
         result = et.validate(self.model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, processes=2,

@@ -197,7 +197,7 @@ def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Ma
                 styles = {f"{i}.{j}": ("colwise", "rowwise")[j] for i in range(pairs) for j in (0, 1)}
                 paths = [str(i) for i in range(pairs)]
                 _parallel.shard(model, plan, {"parallelize_plan": styles, "fully_shard": paths,
-                                              "reshard_after_forward": plan["zero"] == 3}, mesh)
+                                              "reshard_after_forward": plan["zero"] == 3, "sequence_parallel": False}, mesh)
             x = torch.randn(16, 16, requires_grad=True)
             times.append(_median_micros(lambda: model(x).sum().backward()))
         return times[1] - times[0]

@@ -63,7 +63,7 @@ void RequireNoRecompute(std::string_view format, const ParallelPlan& plan) {
 
 // ---- Devices
 
-bool IsCpu(const Cluster& cluster, DeviceId device) { return cluster.device(device).name.starts_with("cpu"); }
+bool IsCpu(const Cluster& cluster, DeviceId device) { return cluster.device(device).is_cpu; }
 
 // "gpu:3" is 3: where the cluster counts, the framework does.
 std::size_t AcceleratorNumber(const Cluster& cluster, DeviceId device) {
@@ -102,8 +102,6 @@ std::string DeviceMap(const FrameworkInput& input) {
   }
   return Pretty(map);
 }
-
-JsonValue ParseArtefact(std::string_view text) { return ParseJson(text); }
 
 DeviceId DeviceOfEntry(const JsonNode& node, const Cluster& cluster) {
   if (const auto* const name = node.value().As<std::string>()) {
@@ -674,7 +672,7 @@ std::vector<std::vector<std::int64_t>> LayersOfStages(const ParallelPlan& plan, 
 
 Placement ReadDeviceMap(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster) {
   return WithLocation(file, [&] {
-    const JsonValue root = ParseArtefact(text);
+    const JsonValue root = ParseJson(text);
     const JsonNode node(root);
     std::vector<ModuleDevice> modules;
     for (const JsonMember& member : node.Object("an object: a device for each module")) {
@@ -686,7 +684,7 @@ Placement ReadDeviceMap(std::string_view text, const std::string& file, const Gr
 
 Placement ReadStages(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster) {
   return WithLocation(file, [&] {
-    const JsonValue root = ParseArtefact(text);
+    const JsonValue root = ParseJson(text);
     const JsonNode node(root);
     std::vector<std::vector<std::string>> stages;
     const JsonList& list = node.List("a list of stages, each a list of paths");
@@ -702,7 +700,7 @@ Placement ReadStages(std::string_view text, const std::string& file, const Graph
 
 Placement ReadSplitSpec(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster) {
   return WithLocation(file, [&] {
-    const JsonValue root = ParseArtefact(text);
+    const JsonValue root = ParseJson(text);
     const JsonNode node(root);
     std::vector<std::string> cuts;
     for (const JsonMember& member : node.Object("an object: SplitPoint of each module")) {

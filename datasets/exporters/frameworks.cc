@@ -566,6 +566,7 @@ std::string OnnxRuntime(const FrameworkInput& input) {
   }
   if (accelerators.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(accelerators.size());
     for (const DeviceId device : accelerators) names.push_back(cluster.device(device).name);
     throw InputError("placement", fmt::format("uses {}: a session of ONNX Runtime has one GPU (the CPU and one GPU)",
                                               fmt::join(names, ", ")));
@@ -710,7 +711,7 @@ Placement ReadSplitSpec(std::string_view text, const std::string& file, const Gr
     }
     // A whole module is of the stage whose first module is the last that has begun when it runs.
     std::size_t stage = 0;
-    const Placement placement = PlaceAsTheyRun(graph, cluster, [&](std::string_view module) {
+    Placement placement = PlaceAsTheyRun(graph, cluster, [&](std::string_view module) {
       while (stage < cuts.size() && (module == cuts[stage] || module.starts_with(cuts[stage] + "."))) ++stage;
       return AcceleratorOf(cluster, stage, std::string(module));
     });

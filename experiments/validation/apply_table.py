@@ -16,6 +16,7 @@ import emplace.torch as et
 from emplace.torch import _profile, _validate, _workers
 
 STEPS = 12
+ROUNDS = 3  # of all plans one after another, so that a disturbance meets one round of several plans
 
 
 def llama():
@@ -86,19 +87,46 @@ def spearman(first, second):
     return statistics.correlation(ranks(first), ranks(second))
 
 
-def run_plans():
-    rows = []
-    for network, make, words, fields in PLANS:
-        model, kwargs, loss = make()
+class Rounds:
+    """A plan's results, a round each. measured_ms, simulated_ms: the medians of the rounds."""
+
+    def __init__(self):
+        self.results = []
+
+    def add(self, name, model, fields, **settings):
         plan = {"schema": "emplace.plan", "version": 1, **fields}
-        try:
-            result = et.validate(model, plan, kwargs=kwargs, loss=loss, steps=STEPS)
-        except emplace.InputError as error:
-            rows.append((network, words, None, str(error)))
-        else:
-            rows.append((network, words, result, ""))
-        print(rows[-1], file=sys.stderr)
-    return rows
+        self.results.append(et.validate(model, plan, steps=STEPS, **settings))
+        print(name, self.results[-1], file=sys.stderr)
+
+    @property
+    def measured_ms(self):
+        return statistics.median(result.measured_ms for result in self.results)
+
+    @property
+    def simulated_ms(self):
+        return statistics.median(result.simulated_ms for result in self.results)
+
+    @property
+    def error_percent(self):
+        return 100 * (self.simulated_ms / self.measured_ms - 1)
+
+    def cells(self):
+        times = sorted(ms for result in self.results for ms in result.steps_ms)
+        return (f"{self.measured_ms:.1f} | {times[len(times) // 10]:.1f} to {times[-1 - len(times) // 10]:.1f} | "
+                f"{self.simulated_ms:.1f} | {self.error_percent:+.1f}")
+
+
+def run_plans():
+    rows = [(network, words, Rounds()) for network, _, words, _ in PLANS]
+    failures = {}
+    for _ in range(ROUNDS):
+        for (_, make, words, fields), (_, _, rounds) in zip(PLANS, rows):
+            model, kwargs, loss = make()
+            try:
+                rounds.add(words, model, fields, kwargs=kwargs, loss=loss)
+            except emplace.InputError as error:
+                failures[words] = str(error)
+    return [(network, words, rounds, failures.get(words)) for network, words, rounds in rows]
 
 
 def unequal_devices():
@@ -119,36 +147,33 @@ def unequal_devices():
     # A stage runs where the search put it: on the slow device, if that comes first.
     first = found.placement[graph.find_op(next(name for name in graph.op_names if name.startswith(et.stages(found)[0][0] + "/")))]
     turned = list(reversed(speeds)) if first == 1 else speeds
-    rows = []
-    for name, parts in (("found by emplace", et.stages(found)), ("even split, 3 + 3 layers", llama_stages(3)),
-                        ("Accelerate's balanced map", by_memory)):
-        plan = {"schema": "emplace.plan", "version": 1, "pp": 2, "grad_accumulation": micro_batches, "stages": parts}
-        result = et.validate(model, plan, kwargs=kwargs, loss=loss, steps=STEPS,
-                             speeds=turned if name == "found by emplace" else speeds)
-        rows.append((name, sum(path.startswith("model.layers.") for path in parts[0]), result))
-        print(rows[-1], file=sys.stderr)
+    splits = (("found by emplace", et.stages(found)), ("even split, 3 + 3 layers", llama_stages(3)),
+              ("Accelerate's balanced map", by_memory))
+    rows = [(name, sum(path.startswith("model.layers.") for path in parts[0]), Rounds()) for name, parts in splits]
+    for _ in range(ROUNDS):
+        for (name, parts), (_, _, rounds) in zip(splits, rows):
+            rounds.add(name, model, {"pp": 2, "grad_accumulation": micro_batches, "stages": parts}, kwargs=kwargs, loss=loss,
+                       speeds=turned if name == "found by emplace" else speeds)
     return rows
 
 
 def page(rows, unequal):
-    good = [(result.measured_ms, result.simulated_ms) for _, _, result, _ in rows if result is not None]
+    good = [(rounds.measured_ms, rounds.simulated_ms) for _, _, rounds, failure in rows if failure is None]
     errors = [100 * abs(simulated / measured - 1) for measured, simulated in good]
     lines = [
         "# Plans on two cores: measured beside simulated", "",
         "`et.validate` runs each plan on two processes of one thread each, with PyTorch's pipelines, FSDP, tensor parallelism and",
         "DistributedDataParallel on gloo, and simulates it from op and message times that it measures on the same machine just",
-        "after. A step is the median of 12, after 3 that are not counted. `tools/apply_table build/release` makes this page.", "",
+        f"after. A step is the median of {STEPS}, after 3 that are not counted. All plans run {ROUNDS} times, one after another; measured and",
+        "simulated times are the medians of these rounds. `tools/apply_table build/release` makes this page.", "",
         f"Measured on {datetime.date.today()} on two cores of a {_profile._cpu_name()}, PyTorch {torch.__version__}, transformers "
         f"{transformers.__version__}.", "",
         "| network | plan | measured ms | p10 to p90 | simulated ms | error % | loss, first step |", "|---|---|---:|---|---:|---:|---:|"]
-    for network, words, result, error in rows:
-        if result is None:
-            lines.append(f"| {network} | {words} | failed: {error} | | | | |")
-            continue
-        times = sorted(result.steps_ms)
-        lines.append(f"| {network} | {words} | {result.measured_ms:.1f} | {times[len(times) // 10]:.1f} to "
-                     f"{times[-1 - len(times) // 10]:.1f} | {result.simulated_ms:.1f} | {result.error_percent:+.1f} | "
-                     f"{result.losses[0]:.5f} |")
+    for network, words, rounds, failure in rows:
+        if failure is not None:
+            lines.append(f"| {network} | {words} | failed: {failure} | | | | |")
+        else:
+            lines.append(f"| {network} | {words} | {rounds.cells()} | {rounds.results[0].losses[0]:.5f} |")
     lines += ["", f"- {len(good)} of {len(rows)} plans ran.",
               f"- The median of the absolute errors is {statistics.median(errors):.1f} %, the largest {max(errors):.1f} %.",
               f"- Spearman's rank correlation of simulated and measured steps is {spearman(*zip(*good)):.3f}.", "",
@@ -157,12 +182,12 @@ def page(rows, unequal):
               "The second process is stopped for 6 of each 10 ms. The found split is that of 300 evaluations with the grouping",
               "`layers`, on op times measured on both processes, and may put the first stage on the slow one. Accelerate's map balances",
               "bytes.", "",
-              "| split | layers in the first stage | measured ms | simulated ms | error % |", "|---|---:|---:|---:|---:|"]
-    for name, layers, result in unequal:
-        lines.append(f"| {name} | {layers} | {result.measured_ms:.1f} | {result.simulated_ms:.1f} | {result.error_percent:+.1f} |")
+              "| split | layers in the first stage | measured ms | p10 to p90 | simulated ms | error % |",
+              "|---|---:|---:|---|---:|---:|"]
+    lines += [f"| {name} | {layers} | {rounds.cells()} |" for name, layers, rounds in unequal]
     best = unequal[0][2].measured_ms
-    lines += ["", *(f"- The found split takes {100 * (1 - best / result.measured_ms):.0f} % less time than the {name}."
-                    for name, _, result in unequal[1:]), ""]
+    lines += ["", *(f"- The found split takes {100 * (1 - best / rounds.measured_ms):.0f} % less time than the {name}."
+                    for name, _, rounds in unequal[1:]), ""]
     return "\n".join(lines)
 
 

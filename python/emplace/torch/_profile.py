@@ -20,11 +20,11 @@ from emplace.torch._runner import GraphRunner
 KINDS = {"cpu": "this-cpu", "cuda": "this-gpu"}
 
 
-def measure(graph: emplace.Graph, device: str, repeats: int, seed: int) -> dict[str, Any]:
+def measure(graph: emplace.Graph, device: str, repeats: int, seed: int, trimmed: float = 0.1) -> dict[str, Any]:
     """profile.json as a dictionary: the times of each op, run in the order of the step on tensors of its own shapes.
 
     On CPUs an op's time is that of its call. On GPUs it is that of its kernels, from PyTorch's profiler, and `host_us` that
-    of the call.
+    of the call. `mean_us` leaves out the share `trimmed` of the samples at either end.
     """
     runner = GraphRunner(graph, device, seed)
     data = runner.data()
@@ -38,7 +38,7 @@ def measure(graph: emplace.Graph, device: str, repeats: int, seed: int) -> dict[
     for signature, times in by_signature.items():
         device_us = sorted(each for each, _ in times)
         row = {"signature": signature, "device": kind, "samples": len(times), "median_us": statistics.median(device_us),
-               "mean_us": _trimmed_mean(device_us), "p10_us": device_us[len(device_us) // 10],
+               "mean_us": _trimmed_mean(device_us, trimmed), "p10_us": device_us[len(device_us) // 10],
                "p90_us": device_us[-1 - len(device_us) // 10]}
         if runner.device.type == "cuda":
             host_us = statistics.median(host for _, host in times)
@@ -112,9 +112,9 @@ def _on_gpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[flo
     return samples
 
 
-def _trimmed_mean(ordered: list[float]) -> float:
-    """Without a tenth of the samples at either end."""
-    cut = len(ordered) // 10
+def _trimmed_mean(ordered: list[float], trimmed: float) -> float:
+    """Without a share of the samples at either end."""
+    cut = int(len(ordered) * trimmed)
     return statistics.fmean(ordered[cut:len(ordered) - cut])
 
 

@@ -155,7 +155,8 @@ def measure_messages(processes: Processes) -> dict[str, Line]:
                           "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
                           "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole)}
             for name, call in calls.items():
-                times.setdefault(name, []).append(_median_micros(call) / (2 if name == "send" else 1))
+                micros = _micros_of(call, statistics.fmean if processes.speeds else statistics.median)
+                times.setdefault(name, []).append(micros / (2 if name == "send" else 1))
         return times
 
     ranks = _workers.run(work, processes)
@@ -171,14 +172,14 @@ def _ping_pong(tensor: torch.Tensor, rank: int) -> None:
             dist.recv(tensor, sender)
 
 
-def _median_micros(call: Callable[[], Any], repeats: int = 15) -> float:
+def _micros_of(call: Callable[[], Any], average: Callable[[list[float]], float] = statistics.median, repeats: int = 15) -> float:
     times = []
     for i in range(repeats + 2):
         dist.barrier()
         begin = time.perf_counter_ns()
         call()
         times.append((time.perf_counter_ns() - begin) / 1e3)
-    return statistics.median(times[2:])
+    return average(times[2:])
 
 
 def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Mapping[str, Line]) -> float:
@@ -199,7 +200,7 @@ def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Ma
                 _parallel.shard(model, plan, {"parallelize_plan": styles, "fully_shard": paths,
                                               "reshard_after_forward": plan["zero"] == 3, "sequence_parallel": False}, mesh)
             x = torch.randn(16, 16, requires_grad=True)
-            times.append(_median_micros(lambda: model(x).sum().backward()))
+            times.append(_micros_of(lambda: model(x).sum().backward()))
         return times[1] - times[0]
 
     per_pair = statistics.fmean(_workers.run(work, processes)) / pairs
@@ -213,8 +214,12 @@ def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Ma
 
 
 def measure_ops(graph: emplace.Graph, processes: Processes, repeats: int) -> list[dict[str, Any]]:
-    """The graph's profile in each of processes that measure at the same time, as they run at the same time."""
-    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1), processes)
+    """The graph's profile in each of processes that measure at the same time, as they run at the same time.
+
+    A process that is stopped now and then takes the pauses within few of its ops, which a trimmed mean would leave out.
+    """
+    trimmed = 0.0 if processes.speeds else 0.1
+    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1, trimmed), processes)
 
 
 # ---- Simulating

@@ -251,6 +251,25 @@ def mobilenet():
                       *head(40)), images(16, 128), {}, "momentum"
 
 
+class Frozen(nn.Module):
+    """A trained network's features, computed and masked in place, below a new classifier."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.Hardtanh(inplace=True)).requires_grad_(False)
+        self.head = nn.Sequential(nn.AvgPool2d(32), nn.Flatten(), nn.Linear(16 * 64, CLASSES))
+
+    def forward(self, x, labels):
+        y = self.features(x)
+        y[:, :, :16] = 0
+        y[:, 1].mul_(0.5)
+        return F.cross_entropy(self.head(y.sigmoid_()), labels)
+
+
+def frozen():
+    return Frozen(), images(4, 256), {}, "sgd"
+
+
 def generator():
     layers, channels = [nn.ConvTranspose2d(100, 256, 4, 1, 0), nn.BatchNorm2d(256), nn.ReLU(True)], 256
     for width in (128, 64, 32):
@@ -494,7 +513,7 @@ def vit_autocast():
 
 
 NETWORKS = {function.__name__: function for function in (
-    mlp, mlp_dropout, recommender, mixer, experts, cnn, vgg, resnet, resnet_bottleneck, densenet, unet, inception, mobilenet,
+    mlp, mlp_dropout, recommender, mixer, experts, cnn, vgg, resnet, resnet_bottleneck, densenet, unet, inception, mobilenet, frozen,
     generator, lstm, gru, encoder, encoder_decoder, gpt2, gpt_neox, opt, llama, qwen3, gemma, mamba, mixtral, bert, albert, t5,
     vit, swin, convnext, whisper, resnet_checkpointed, mlp_checkpointed, llama_checkpointed, gpt2_checkpointed, mlp_autocast,
     llama_autocast, vit_autocast)}

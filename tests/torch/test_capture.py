@@ -63,6 +63,25 @@ class Vision(nn.Module):
         return F.log_softmax(self.fc(self.pool(self.conv2(x)).flatten(1)), -1)
 
 
+class Masked(nn.Module):
+    """Writes in place: whole tensors, parts of them, and a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(16, 32), nn.Linear(32, 32), nn.Linear(32, 1)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        y = self.first(x).relu_()
+        z = self.second(y)
+        z.add_(y)
+        z[:, 3] = y[:, 4]
+        z[1:, :4].mul_(2)
+        z = F.silu(z, inplace=True)  # its gradient needs the old values: they are copied
+        return self.last(z[:, :32]).square().mean()
+
+
 def ops_of(graph):
     return json.loads(graph.to_json())["ops"]
 
@@ -111,6 +130,20 @@ class CaptureTest(unittest.TestCase):
     def test_the_ops_compute_the_loss_and_the_gradients_of_a_language_model(self):
         graph = self.check_gradients(Language().train(), {"words": words(), "labels": words()}, "nll_loss_forward:0")
         self.assertEqual({op["pass"] for op in ops_of(graph)}, {"forward", "backward", "update"})
+
+    def test_what_a_model_writes_in_place_has_no_memory_of_its_own(self):
+        graph = self.check_gradients(Masked(), {"x": torch.randn(8, 16)}, "mean:0")
+        ops = {op["name"]: op for op in ops_of(graph)}
+        written = {op["kind"]: op for op in ops.values() if op["pass"] == "forward" and "outputs" not in op}
+        self.assertEqual(set(written), {"aten::add_.Tensor", "aten::relu_", "aten::copy_", "aten::mul_.Tensor", "aten::silu_"})
+        self.assertFalse([kind for kind in graph.op_kinds if "scatter" in kind])
+        self.assertEqual(written["aten::copy_"]["attrs"]["input_views"][0], [[8], [32], 3])
+        self.assertEqual(written["aten::mul_.Tensor"]["attrs"]["input_views"], [[[7, 4], [32, 1], 32]])
+        # Whoever reads what was written follows the op that wrote it, and silu_ follows the copy of what it overwrites.
+        second = next(op for op in ops.values() if op["kind"] == "aten::addmm" and op["layer"] == "second")
+        self.assertIn("first/addmm:0", second["inputs"])
+        self.assertEqual(second["control_inputs"], ["relu"])
+        self.assertIn("clone", written["aten::silu_"]["control_inputs"])
 
     def test_the_ops_compute_the_gradients_of_convolutions_and_batch_norm(self):
         model = Vision().train()

@@ -41,6 +41,9 @@ class MemoryTest(unittest.TestCase):
     def test_convolutions_copy_to_their_layout(self):
         self.check("densenet", 3)
 
+    def test_ops_in_place(self):
+        self.check("frozen", 1)
+
     def test_branches_in_the_order_of_the_program(self):
         self.check("resnet", 3, program_order=True)
 

@@ -21,6 +21,7 @@ from emplace.torch._attention import OneOpAttention
 
 STEP_PREFIX = "model"  # of every module's path within _Step
 CHECKPOINT = "emplace_checkpoint"  # name of the annotation of what torch.utils.checkpoint recomputes
+IN_PLACE = "emplace_in_place"  # name of the annotation of operators that write their first argument
 
 
 @dataclass
@@ -108,6 +109,7 @@ def joint_graph(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
     with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False), OneOpAttention(on_cpu):
         with _autocast_of_cpu():
             exported, way = _export(step, args, kwargs)
+        _mark_in_place(exported)
         _run_node_by_node(exported)
         return _joint(step, exported, way, args, kwargs)
 
@@ -197,6 +199,15 @@ def _run_node_by_node(exported: torch.fx.GraphModule) -> None:
                 if isinstance(inner, torch.fx.GraphModule):
                     _run_node_by_node(inner)
                     setattr(exported, str(part.target), _NodeByNode(inner))
+
+
+def _mark_in_place(exported: torch.fx.GraphModule) -> None:
+    """Annotates the operators that write in place, which a joint graph turns into operators with results."""
+    for module in exported.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+                    node.meta["custom"] = (node.meta.get("custom") or {}) | {IN_PLACE: True}
 
 
 @contextlib.contextmanager

@@ -40,7 +40,8 @@ class _Memory:
 
 class GraphWriter:
     """Turns a joint graph into ops. Views are no ops: who reads a view reads the memory behind it, with the view's
-    shape, strides and offset in attr `input_views`."""
+    shape, strides and offset in attr `input_views`. An op that writes in place has no outputs: who reads what it wrote
+    reads the memory that it wrote to, and has the op among its control inputs."""
 
     def __init__(self, joint: JointGraph, model: nn.Module, on_cpu: bool = False,
                  program_order: bool = False) -> None:
@@ -49,6 +50,9 @@ class GraphWriter:
         self._on_cpu = on_cpu
         self._ops: list[dict[str, Any]] = []
         self._values: dict[torch.fx.Node, Any] = {}  # _Memory, a list of them, or None
+        self._in_place = _InPlace(joint.graph)
+        self._writers: dict[str, str] = {}  # by "op:output", the last op that wrote it in place
+        self._readers: dict[str, list[str]] = {}  # those since then
         self._again = _recomputed_nodes(joint.graph)  # by checkpoint, until they are recomputed
         self._recomputed: dict[str, dict[torch.fx.Node, Any]] = {}  # their values then, by checkpoint
         self._scope: dict[torch.fx.Node, Any] = {}  # those of the checkpoint that the node belongs to
@@ -160,7 +164,7 @@ class GraphWriter:
         (self._scope if self._is_recomputing else self._values)[node] = value
 
     def _add_call(self, node: torch.fx.Node) -> None:
-        if getattr(node.target, "__name__", "") == "getitem" and not isinstance(node.target, torch._ops.OpOverload):
+        if _is_item(node):
             of = self._value_of(node.args[0])
             self._keep(node, of[node.args[1]] if isinstance(of, (list, tuple)) else None)
             return
@@ -173,18 +177,14 @@ class GraphWriter:
         if source is not None:
             self._keep(node, [source] * len(value) if isinstance(value, (list, tuple)) else source)
             return
+        if node in self._in_place.scatters:  # of what was written in place
+            self._keep(node, self._value_of(node.args[0]))
+            return
         self._emit_call(node, value)
 
     def _viewed(self, node: torch.fx.Node) -> _Memory | None:
         """The memory that a view's result lies in."""
-        if not isinstance(node.target, torch._ops.OpOverload):
-            return None
-        schema = node.target._schema
-        aliases = [result.alias_info for result in schema.returns]
-        is_view = bool(aliases) and all(info is not None and not info.is_write for info in aliases)
-        if not is_view and schema.name not in _VIEWS:
-            return None
-        if schema.name == "aten::_reshape_copy":
+        if not is_view(node):
             return None
         first = node.args[0] if node.args else None
         memory = self._value_of(first) if isinstance(first, torch.fx.Node) else None
@@ -193,7 +193,10 @@ class GraphWriter:
     def _emit_call(self, node: torch.fx.Node, value: Any) -> None:
         inputs: list[str] = []
         views: list[Any] = []
-        kind = kind_of(node.target)
+        written = self._value_of(node.args[0]) if node in self._in_place.writes else None
+        if not isinstance(written, _Memory):
+            written = None
+        kind = kind_of(node.target if written is None else in_place_operator(node.target))
         args = [self._argument(arg, inputs, views) for arg in node.args]
         kwargs = {key: self._argument(arg, inputs, views) for key, arg in node.kwargs.items()}
         attrs: dict[str, Any] = {"args": args}
@@ -225,13 +228,18 @@ class GraphWriter:
         leaves = list(value) if isinstance(value, (list, tuple)) else [value]
         memories: list[Any] = []
         for leaf in leaves:
-            if isinstance(leaf, torch.Tensor):
+            if written is not None:
+                memories.append(written)
+            elif isinstance(leaf, torch.Tensor):
                 memories.append(self._memory(name, len(op["outputs"]), leaf))
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
+        after = self._writes_and_reads(name, inputs, written)
         if self._last_call and (self._program_order or self._begins_checkpoint or not self._waits(inputs, is_backward)):
-            op["control_inputs"] = [self._last_call]
+            after.append(self._last_call)
+        if after:
+            op["control_inputs"] = list(dict.fromkeys(after))
         self._begins_checkpoint = False
         if self._on_cpu:
             _on_cpu.adapt(op, node)
@@ -244,6 +252,18 @@ class GraphWriter:
             self._functions[name] = node.meta.get("seq_nr")
         if is_backward:
             self._last_backward = name
+
+    def _writes_and_reads(self, name: str, inputs: list[str], written: _Memory | None) -> list[str]:
+        """The ops that an op follows because they wrote in place what it reads, or read what it writes in place."""
+        after = [self._writers[memory] for memory in inputs if memory in self._writers]
+        for memory in inputs:
+            self._readers.setdefault(memory, []).append(name)
+        if written is not None:
+            memory = f"{written.op}:{written.index}"
+            after += [reader for reader in self._readers[memory] if reader != name]
+            self._readers[memory] = []
+            self._writers[memory] = name
+        return after
 
     def _waits(self, inputs: list[str], is_backward: bool) -> bool:
         """Whether the inputs keep an op from running long before its turn, as a program does not, and from holding its
@@ -351,6 +371,88 @@ def _checkpoint_of(node: torch.fx.Node) -> str:
 def _is_result(node: torch.fx.Node) -> bool:
     """Whether the forward pass reads a node of a checkpoint outside of it."""
     return any(_checkpoint_of(user) != _checkpoint_of(node) and not _is_backward(user) for user in node.users)
+
+
+_SCATTERS = {"aten::select_scatter", "aten::slice_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter"}
+
+
+class _InPlace:
+    """Which nodes of a joint graph PyTorch runs in place.
+
+    Those are what the program wrote so, and `copy`, if nobody reads the old values later: an operator that saves them for
+    the backward pass has to copy them anyway.
+
+    writes: nodes that write the memory of their first argument. scatters: nodes that put a part that was written in place
+    back into the whole, which has it already.
+    """
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.writes: set[torch.fx.Node] = set()
+        self.scatters: set[torch.fx.Node] = set()
+        self._whole: dict[torch.fx.Node, torch.fx.Node] = {}  # the node behind a view
+        self._readers: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+        self._position = {node: i for i, node in enumerate(graph.nodes)}
+        for node in graph.nodes:
+            base = node.args[0] if is_view(node) or _is_item(node) else None
+            self._whole[node] = self._whole[base] if isinstance(base, torch.fx.Node) and (is_view(node) or is_view(base)) else node
+            if self._whole[node] is node:
+                for whole in {self._whole[arg] for arg in node.all_input_nodes}:
+                    self._readers.setdefault(whole, []).append(node)
+        for node in graph.nodes:
+            self._look_at(node)
+
+    def _look_at(self, node: torch.fx.Node) -> None:
+        if not (node.args and isinstance(node.args[0], torch.fx.Node) and in_place_operator(node.target)) or _checkpoint_of(node):
+            return
+        is_written = not _is_backward(node) and (node.meta.get("custom") or {}).get(_capture.IN_PLACE)
+        if not is_written and not _is_sum_of_gradients(node) and node.target._schema.name != "aten::copy":
+            return
+        whole = self._whole[node.args[0]]
+        scatters: list[torch.fx.Node] = []
+        part = node
+        while len(part.users) == 1:
+            user = next(iter(part.users))
+            if kind_of(user.target).partition(".")[0] not in _SCATTERS or user.args[1] is not part or \
+                    self._whole[user.args[0]] is not whole:
+                break
+            scatters.append(user)
+            part = user
+        if any(self._position[reader] > self._position[node] and reader not in scatters for reader in self._readers[whole]):
+            return
+        # All of the memory that is written is in the result.
+        old, new = (each.meta["val"] for each in ((scatters[-1] if scatters else node).args[0], part))
+        behind = whole.meta["val"]
+        if not isinstance(behind, torch.Tensor) or sizes(old.shape) != sizes(new.shape) or old.dtype != new.dtype or \
+                math.prod(sizes(behind.shape)) != math.prod(sizes(new.shape)) or sizes(old.stride()) != sizes(new.stride()):
+            return
+        self.writes.add(node)
+        self.scatters.update(scatters)
+
+
+def _is_sum_of_gradients(node: torch.fx.Node) -> bool:
+    return _is_backward(node) and kind_of(node.target) == "aten::add.Tensor" and not (
+        node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack"))
+
+
+def is_view(node: torch.fx.Node) -> bool:
+    """Whether a node's result lies in the memory of its first argument."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    schema = node.target._schema
+    aliases = [result.alias_info for result in schema.returns]
+    return bool(aliases) and all(info is not None and not info.is_write for info in aliases) or schema.name in _VIEWS
+
+
+def _is_item(node: torch.fx.Node) -> bool:
+    return getattr(node.target, "__name__", "") == "getitem" and not isinstance(node.target, torch._ops.OpOverload)
+
+
+def in_place_operator(target: Any) -> Any:
+    """The operator that does in place what another one does, None if there is none."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    packet = getattr(torch.ops.aten, target._schema.name.partition("::")[2] + "_", None)
+    return getattr(packet, target._overloadname, None)
 
 
 def _recomputed_nodes(graph: torch.fx.Graph) -> dict[str, list[torch.fx.Node]]:

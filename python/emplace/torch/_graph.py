@@ -193,10 +193,14 @@ class GraphWriter:
     def _emit_call(self, node: torch.fx.Node, value: Any) -> None:
         inputs: list[str] = []
         views: list[Any] = []
-        written = self._value_of(node.args[0]) if node in self._in_place.writes else None
-        if not isinstance(written, _Memory):
-            written = None
-        kind = kind_of(node.target if written is None else in_place_operator(node.target))
+        kind = kind_of(node.target)
+        written: dict[int, _Memory] = {}  # by result
+        if node in self._in_place.writes and isinstance(self._value_of(node.args[0]), _Memory):
+            kind = kind_of(in_place_operator(node.target))
+            written = {0: self._value_of(node.args[0])}
+        elif kind == "aten::_native_batch_norm_legit_functional":  # its statistics are new in a joint graph
+            kind = "aten::native_batch_norm"
+            written = {3: self._value_of(node.args[3]), 4: self._value_of(node.args[4])}
         args = [self._argument(arg, inputs, views) for arg in node.args]
         kwargs = {key: self._argument(arg, inputs, views) for key, arg in node.kwargs.items()}
         attrs: dict[str, Any] = {"args": args}
@@ -227,15 +231,15 @@ class GraphWriter:
             op["flop"] = flop
         leaves = list(value) if isinstance(value, (list, tuple)) else [value]
         memories: list[Any] = []
-        for leaf in leaves:
-            if written is not None:
-                memories.append(written)
+        for i, leaf in enumerate(leaves):
+            if i in written:
+                memories.append(written[i])
             elif isinstance(leaf, torch.Tensor):
                 memories.append(self._memory(name, len(op["outputs"]), leaf))
                 op["outputs"].append(output_of(leaf))
             else:
                 memories.append(None)
-        after = self._writes_and_reads(name, inputs, written)
+        after = self._writes_and_reads(name, inputs, list(written.values()))
         if self._last_call and (self._program_order or self._begins_checkpoint or not self._waits(inputs, is_backward)):
             after.append(self._last_call)
         if after:
@@ -253,13 +257,12 @@ class GraphWriter:
         if is_backward:
             self._last_backward = name
 
-    def _writes_and_reads(self, name: str, inputs: list[str], written: _Memory | None) -> list[str]:
+    def _writes_and_reads(self, name: str, inputs: list[str], written: list[_Memory]) -> list[str]:
         """The ops that an op follows because they wrote in place what it reads, or read what it writes in place."""
         after = [self._writers[memory] for memory in inputs if memory in self._writers]
         for memory in inputs:
             self._readers.setdefault(memory, []).append(name)
-        if written is not None:
-            memory = f"{written.op}:{written.index}"
+        for memory in (f"{each.op}:{each.index}" for each in written):
             after += [reader for reader in self._readers[memory] if reader != name]
             self._readers[memory] = []
             self._writers[memory] = name
@@ -321,12 +324,12 @@ class GraphWriter:
                 self._emit(_optimizers.update(optimizer, variable, f"{gradient.op}:{gradient.index}") | common)
             else:
                 held = [f"{name}:0"] + ([f"{gradient.op}:{gradient.index}"] if isinstance(gradient, _Memory) else [])
-                self._emit({"name": f"{name}/held", "kind": "aten::detach", "inputs": held} | common)
+                self._emit(_holder(name, held) | common)
         read_last = {name.rpartition(":")[0] for op in self._ops if op["pass"] == "backward" for name in op.get("inputs", [])}
         for given in [op for op in self._ops if op["kind"] == "input" and op["pass"] == "forward"]:
             if given["name"] not in read_last:  # the caller holds the arguments
-                self._emit({"name": f"{given['name']}/held", "kind": "aten::detach", "inputs": [f"{given['name']}:0"],
-                            "pass": "backward", "layer": "", "colocate_with": given["name"], "control_inputs": after})
+                self._emit(_holder(given["name"], [f"{given['name']}:0"]) |
+                           {"pass": "backward", "layer": "", "colocate_with": given["name"], "control_inputs": after})
 
     def _hold_what_functions_read(self) -> None:
         """A function of the backward pass frees what it reads when it returns, not when its last op that needs it ends.
@@ -358,6 +361,11 @@ class GraphWriter:
     @staticmethod
     def _memory(op: str, index: int, value: torch.Tensor) -> _Memory:
         return _Memory(op, index, sizes(value.shape), sizes(value.stride()))
+
+
+def _holder(name: str, held: list[str]) -> dict[str, Any]:
+    """An op that reads tensors at the end of the step."""
+    return {"name": f"{name}/held", "kind": "aten::detach", "inputs": held, "attrs": {"args": ["%0"]}}
 
 
 def _is_backward(node: torch.fx.Node) -> bool:

@@ -94,6 +94,7 @@ def captured(call: Call, counted: dict[str, Any] | None, seconds: float) -> dict
            "mebibytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024}
     described = graph.metadata["torch"]
     kinds = [op["kind"] for op in json.loads(graph.to_json())["ops"] if op.get("pass") != "update"]
+    row["way"] = described["capture"]
     calls = sum(kind not in ("variable", "input") for kind in kinds)
     row["ops"] = calls
     row["parameters_exact"] = graph.parameters == sum(p.numel() for p in call.model.parameters())

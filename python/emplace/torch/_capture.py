@@ -149,7 +149,8 @@ def _without_memory(model: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]
 def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.fx.GraphModule, str]:
     """The forward pass, and how it was found."""
     errors = []
-    for way, strict, unnoticed in (("export", False, True), ("export", False, False), ("export, strict", True, False)):
+    for way, strict, unnoticed in (("export", False, True), ("export, as an export", False, False),
+                                    ("export, strict", True, False)):
         try:
             with _unnoticed(kwargs) if unnoticed else contextlib.nullcontext(), _marked_checkpoints():
                 return torch.export.export(step, args, kwargs, strict=strict).module(check_guards=False), way
@@ -252,7 +253,8 @@ def _unnoticed(kwargs: dict[str, Any]) -> Iterator[None]:
 
     Models that ask do other work than in a step: those of transformers then write out causal masks and repeat the keys
     of grouped queries. They also look for packed sequences in position_ids, which has no values here; those that the
-    model computes itself hold none.
+    model computes itself hold none. And they call grouped products, which PyTorch describes for bf16 alone; products of
+    other types are an operator of theirs.
     """
     def asked(function: Callable[[], bool]) -> Callable[[], bool]:
         return lambda: function() and sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch"
@@ -262,6 +264,11 @@ def _unnoticed(kwargs: dict[str, Any]) -> Iterator[None]:
     masks = sys.modules.get("transformers.masking_utils")
     if hasattr(masks, "find_packed_sequence_indices") and kwargs.get("position_ids") is None:
         replaced.append((masks, "find_packed_sequence_indices", lambda position_ids: None))
+    experts = sys.modules.get("transformers.integrations.moe")
+    if hasattr(experts, "_can_use_grouped_mm"):
+        can_use = experts._can_use_grouped_mm
+        replaced.append((experts, "_can_use_grouped_mm", lambda rows, weight, offsets:
+                         weight.dtype == torch.bfloat16 and can_use(rows, weight, offsets)))
     own = [(place, name, getattr(place, name)) for place, name, _ in replaced]
     for place, name, function in replaced:
         setattr(place, name, function)

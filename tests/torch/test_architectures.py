@@ -10,9 +10,12 @@ sys.path.insert(0, os.path.join(os.environ["EMPLACE_ROOT"], "tools"))
 import torch_check  # noqa: E402
 import torch_networks  # noqa: E402
 
-# Each takes one to three CPU seconds.
-NETWORKS = """albert apertus arcee aria audio_spectrogram_transformer audioflamingo3 axk1 bart bert bert_generation clip gpt2
-    mixtral vit vit_mae vit_msn vitdet vitpose_backbone wav2vec2 whisper""".split()
+# Each takes about a CPU second.
+NETWORKS = """albert audio_spectrogram_transformer bart bert bloom blenderbot_small camembert clip deit dinov2
+    dinov3_vit distilbert dpr dpt electra ernie eurobert falcon fnet gemma gpt2 gpt_bigcode gpt_neo gpt_neox gptj
+    granite gte helium ijepa imagegpt jais2 layoutlm llama lara_mini marian mbart metaclip_2 mistral mixtral modernbert
+    moshi mpnet mpt mra mvp nomic_bert olmo openai opt pegasus persimmon phi phi3 plbart qwen2 siglip vit vit_mae
+    wav2vec2 whisper""".split()
 
 
 class Architectures(unittest.TestCase):

@@ -217,7 +217,7 @@ class GraphWriter:
             # the first of these modules in the forward pass.
             makers = [name.partition(":")[0] for name in inputs]
             layer = self._layers[max(makers, key=self._position.__getitem__)] if makers else ""
-            if not (layer and _is_backward(node) and kind == "aten::add.Tensor"):
+            if not (layer and _is_sum_of_gradients(node)):
                 self._without_module[kind] = self._without_module.get(kind, 0) + 1
         is_backward = self._is_recomputing or _is_backward(node)
         name = f"{layer}/{node.name}" if layer else node.name

@@ -48,6 +48,6 @@ def _stage_of(block: str, stages: list[list[str]]) -> int:
 
 
 def run_again(modules: Iterable[nn.Module]) -> None:
-    """Of each module only the inputs are kept for the backward pass, which runs it again. Paths stay what they are."""
+    """The backward pass runs each module again, of which only the inputs are kept. Paths stay what they are."""
     for module in modules:
         module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)  # type: ignore[method-assign]

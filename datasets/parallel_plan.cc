@@ -29,6 +29,18 @@ void CheckRecompute(const JsonNode& node) {
   node.Integer(0, 1 << 20, kRecomputeAllowed);
 }
 
+// Groups of one rank would shard nothing, as zero 0 does: one plan says it.
+void CheckReplicas(const ParallelPlan& plan) {
+  if (plan.dp_replicate == 1) return;
+  if (plan.zero == 0) {
+    throw InputError("dp_replicate", fmt::format("is {}, but zero is 0, which shards nothing (1)", plan.dp_replicate));
+  }
+  if (plan.dp % plan.dp_replicate != 0 || plan.dp == plan.dp_replicate) {
+    throw InputError("dp_replicate", fmt::format("is {} (a divisor of dp, which is {}, and smaller than it)",
+                                                 plan.dp_replicate, plan.dp));
+  }
+}
+
 void CheckStages(const ParallelPlan& plan) {
   if (plan.stages.empty()) return;
   const auto stages = static_cast<std::size_t>(plan.pp * plan.vpp);
@@ -51,6 +63,7 @@ ParallelPlan ReadChecked(const JsonNode& node) {
   CheckSchema(node, kPlanSchema);
   auto plan = ReadFields<ParallelPlan>(node, {"schema", "version"});
   for (const auto& [key, value] : {std::pair<std::string_view, std::int64_t>{"dp", plan.dp},
+                                   {"dp_replicate", plan.dp_replicate},
                                    {"tp", plan.tp},
                                    {"pp", plan.pp},
                                    {"vpp", plan.vpp},
@@ -62,6 +75,7 @@ ParallelPlan ReadChecked(const JsonNode& node) {
     if (value < 1) throw InputError(std::string(key), "is 0 (an integer from 1)");
   }
   if (plan.zero > 3) throw InputError("zero", fmt::format("is {} (0 to 3)", plan.zero));
+  CheckReplicas(plan);
   if (const JsonValue* const recompute = FindMember(node.value(), "recompute")) {
     CheckRecompute(JsonNode(node, "recompute", *recompute));
   }

@@ -16,14 +16,15 @@ struct ParallelPlan {
   std::string network;  // a preset's or a graph's name
   OptionMap set;        // the network's options
 
-  std::int64_t dp = 1;    // data parallel
-  std::int64_t tp = 1;    // tensor parallel
-  std::int64_t pp = 1;    // pipeline parallel
-  std::int64_t vpp = 1;   // stages of each pipeline rank
-  std::int64_t cp = 1;    // context parallel
-  std::int64_t ep = 1;    // expert parallel
-  std::int64_t etp = 1;   // tensor parallel within experts
-  std::int64_t zero = 0;  // ZeRO's stage, 0 to 3
+  std::int64_t dp = 1;            // data parallel
+  std::int64_t dp_replicate = 1;  // replicas of the groups that ZeRO shards over; dp counts their ranks too
+  std::int64_t tp = 1;            // tensor parallel
+  std::int64_t pp = 1;            // pipeline parallel
+  std::int64_t vpp = 1;           // stages of each pipeline rank
+  std::int64_t cp = 1;            // context parallel
+  std::int64_t ep = 1;            // expert parallel
+  std::int64_t etp = 1;           // tensor parallel within experts
+  std::int64_t zero = 0;          // ZeRO's stage, 0 to 3
 
   std::int64_t micro_batch = 1;        // sequences
   std::int64_t grad_accumulation = 1;  // micro-batches of a step
@@ -43,6 +44,7 @@ struct ParallelPlan {
     visit("set", self.set, {.optional = true});
     constexpr FieldRule kDegree = {.optional = true, .most = 1 << 20};
     visit("dp", self.dp, kDegree);
+    visit("dp_replicate", self.dp_replicate, {.optional = true, .written = self.dp_replicate != 1, .most = 1 << 20});
     visit("tp", self.tp, kDegree);
     visit("pp", self.pp, kDegree);
     visit("vpp", self.vpp, kDegree);
@@ -60,6 +62,8 @@ struct ParallelPlan {
   }
 
   std::int64_t devices() const { return dp * tp * pp * cp; }
+  // The ranks that ZeRO shards over, in each of dp_replicate groups.
+  std::int64_t dp_shard() const { return dp / dp_replicate; }
   // As `emplace list schedules` has it: "interleaved:2".
   std::string schedule_name() const;
 };

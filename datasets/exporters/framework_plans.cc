@@ -53,9 +53,11 @@ std::vector<std::vector<JsonValue>> StagesOfCounts(const std::vector<std::int64_
 
 struct FsdpFile {
   struct Mesh {
-    std::int64_t dp = 1, tp = 1;
+    std::int64_t dp = 0, replicate = 0, shard = 0, tp = 1;  // either dp, or replicas and shards
     static void Fields(auto& visit, auto& self) {
-      visit("dp", self.dp, kCount);
+      visit("dp", self.dp, kOptionalCount);
+      visit("dp_replicate", self.replicate, kOptionalCount);
+      visit("dp_shard", self.shard, kOptionalCount);
       visit("tp", self.tp, kCount);
     }
   };
@@ -79,8 +81,14 @@ struct FsdpFile {
 ParallelPlan ReadFsdp(std::string_view text, std::int64_t) {
   const auto file = ReadJsonFile<FsdpFile>(text);
   ParallelPlan plan;
-  plan.dp = file.mesh.dp;
-  plan.tp = file.mesh.tp;
+  const FsdpFile::Mesh& mesh = file.mesh;
+  const bool is_plain = mesh.dp > 0 && mesh.replicate == 0 && mesh.shard == 0;
+  if (!is_plain && (mesh.dp > 0 || mesh.replicate == 0 || mesh.shard == 0)) {
+    throw InputError("mesh", "has other sizes (dp and tp, or dp_replicate, dp_shard and tp)");
+  }
+  plan.dp = is_plain ? mesh.dp : mesh.replicate * mesh.shard;
+  plan.dp_replicate = is_plain ? 1 : mesh.replicate;
+  plan.tp = mesh.tp;
   plan.zero = file.fully_shard.empty() ? 0 : file.reshard_after_forward ? 3 : 2;
   plan.micro_batch = file.micro_batch;
   plan.grad_accumulation = file.grad_accumulation;
@@ -190,12 +198,6 @@ ParallelPlan ReadTorchtitan(std::string_view text, std::int64_t) {
   const auto file = ReadJsonFile<TorchtitanFile>(text);
   const TorchtitanFile::Parallelism& parallelism = file.parallelism;
   ParallelPlan plan;
-  if (parallelism.replicate > 1 && parallelism.shard > 1) {
-    throw InputError("parallelism.data_parallel_replicate_degree",
-                     fmt::format("is {}, and data_parallel_shard_degree {} (one of them: a plan has no replicas of "
-                                 "shards)",
-                                 parallelism.replicate, parallelism.shard));
-  }
   plan.dp = parallelism.replicate * parallelism.shard;
   plan.tp = parallelism.tp;
   plan.cp = parallelism.cp;
@@ -214,6 +216,9 @@ ParallelPlan ReadTorchtitan(std::string_view text, std::int64_t) {
                        fmt::format("is {} (\"never\" or \"always\")", Quoted(parallelism.reshard)));
     }
     plan.zero = parallelism.reshard == "never" ? 2 : 3;
+    plan.dp_replicate = parallelism.replicate;
+  } else if (parallelism.shard > 1) {
+    throw InputError("parallelism.fsdp_reshard_after_forward", "is missing (\"never\" or \"always\", with shards)");
   }
   plan.micro_batch = file.training.local_batch_size;
   if (plan.pp > 1) ReadTorchtitanPipeline(file, &plan);
@@ -324,10 +329,15 @@ struct MegatronFlags {
 
 void TakeMegatronFlag(const std::string& flag, const auto& value, ParallelPlan* plan, MegatronFlags* flags) {
   const std::map<std::string_view, std::int64_t*> counts = {
-      {"--tensor-model-parallel-size", &plan->tp},   {"--pipeline-model-parallel-size", &plan->pp},
-      {"--context-parallel-size", &plan->cp},        {"--expert-model-parallel-size", &plan->ep},
-      {"--expert-tensor-parallel-size", &plan->etp}, {"--micro-batch-size", &plan->micro_batch},
-      {"--global-batch-size", &flags->global_batch}, {"--recompute-num-layers", &flags->recompute_layers}};
+      {"--tensor-model-parallel-size", &plan->tp},
+      {"--pipeline-model-parallel-size", &plan->pp},
+      {"--context-parallel-size", &plan->cp},
+      {"--expert-model-parallel-size", &plan->ep},
+      {"--expert-tensor-parallel-size", &plan->etp},
+      {"--micro-batch-size", &plan->micro_batch},
+      {"--global-batch-size", &flags->global_batch},
+      {"--recompute-num-layers", &flags->recompute_layers},
+      {"--num-distributed-optimizer-instances", &plan->dp_replicate}};
   const std::map<std::string_view, std::string*> words = {{"--data-parallel-sharding-strategy", &flags->sharding},
                                                           {"--recompute-granularity", &flags->granularity},
                                                           {"--recompute-method", &flags->method}};

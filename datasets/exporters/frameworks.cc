@@ -61,6 +61,14 @@ void RequireNoRecompute(std::string_view format, const ParallelPlan& plan) {
   }
 }
 
+void RequireNoZero(std::string_view server, const ParallelPlan& plan) {
+  constexpr std::string_view kWhy = "it serves, and does not train";
+  if (plan.dp_replicate != 1) {
+    CannotSay("dp_replicate", std::to_string(plan.dp_replicate), server, fmt::format("1: {}", kWhy));
+  }
+  if (plan.zero != 0) CannotSay("zero", std::to_string(plan.zero), server, fmt::format("0: {}", kWhy));
+}
+
 // ---- Devices
 
 bool IsCpu(const Cluster& cluster, DeviceId device) { return cluster.device(device).is_cpu; }
@@ -322,6 +330,13 @@ std::string Megatron(const FrameworkInput& input) {
     flag("use-megatron-fsdp");
     flag("data-parallel-sharding-strategy", plan.zero == 2 ? "optim_grads" : "optim_grads_params");
   }
+  if (plan.dp_replicate > 1) {
+    if (plan.zero > 1 && plan.ep > 1) {
+      CannotSay("dp_replicate", std::to_string(plan.dp_replicate), "Megatron-LM",
+                "1: with ep and zero above 1, its FSDP has no groups of experts for replicas");
+    }
+    flag("num-distributed-optimizer-instances", plan.dp_replicate);
+  }
   const std::string recompute = RecomputeText(plan);
   if (recompute == "selective") flag("recompute-activations");
   if (recompute != "none" && recompute != "selective" && recompute != "0") {
@@ -340,6 +355,10 @@ std::string DeepSpeed(const FrameworkInput& input) {
   RequireRankOrder("DeepSpeed's configuration", plan);
   RequireNoRecompute("DeepSpeed's configuration", plan);
   if (plan.sequence_parallel) CannotSay("sequence_parallel", "true", "DeepSpeed's configuration", "false");
+  if (plan.dp_replicate != 1) {
+    CannotSay("dp_replicate", std::to_string(plan.dp_replicate), "DeepSpeed's configuration",
+              "1: it has no MiCS any more, and zero_hpz_partition_size replicates weights only");
+  }
   Json config = {{"train_batch_size", plan.micro_batch * plan.grad_accumulation * plan.dp},
                  {"train_micro_batch_size_per_gpu", plan.micro_batch},
                  {"gradient_accumulation_steps", plan.grad_accumulation},
@@ -378,8 +397,8 @@ std::string Torchtitan(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireRankOrder("torchtitan", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "torchtitan", "0, 2 or 3");
-  Json parallelism = {{"data_parallel_replicate_degree", plan.zero == 0 ? plan.dp : 1},
-                      {"data_parallel_shard_degree", plan.zero == 0 ? 1 : plan.dp},
+  Json parallelism = {{"data_parallel_replicate_degree", plan.zero == 0 ? plan.dp : plan.dp_replicate},
+                      {"data_parallel_shard_degree", plan.zero == 0 ? 1 : plan.dp_shard()},
                       {"tensor_parallel_degree", plan.tp},
                       {"context_parallel_degree", plan.cp},
                       {"expert_parallel_degree", plan.ep},
@@ -441,10 +460,16 @@ std::string Fsdp(const FrameworkInput& input) {
     if (!block.empty() && seen.insert(block).second) shard.push_back(block);
   }
   shard.push_back("");  // the model itself, last
-  Json json = {
-      {"mesh", {{"dp", plan.dp}, {"tp", plan.tp}}},  {"fully_shard", plan.zero == 0 ? Json::array() : std::move(shard)},
-      {"reshard_after_forward", plan.zero == 3},     {"micro_batch", plan.micro_batch},
-      {"grad_accumulation", plan.grad_accumulation}, {"sequence_parallel", plan.sequence_parallel}};
+  Json mesh = {{"dp", plan.dp}, {"tp", plan.tp}};
+  if (plan.dp_replicate > 1) {
+    mesh = {{"dp_replicate", plan.dp_replicate}, {"dp_shard", plan.dp_shard()}, {"tp", plan.tp}};
+  }
+  Json json = {{"mesh", std::move(mesh)},
+               {"fully_shard", plan.zero == 0 ? Json::array() : std::move(shard)},
+               {"reshard_after_forward", plan.zero == 3},
+               {"micro_batch", plan.micro_batch},
+               {"grad_accumulation", plan.grad_accumulation},
+               {"sequence_parallel", plan.sequence_parallel}};
   json["parallelize_plan"] = Json::object();
   if (plan.tp > 1) {
     for (const auto& [path, style] : TensorParallelStyles(*input.graph)) json["parallelize_plan"][path] = style;
@@ -459,7 +484,7 @@ std::string Vllm(const FrameworkInput& input) {
   RequireOne("vLLM", {{"vpp", plan.vpp}, {"cp", plan.cp}, {"etp", plan.etp}});
   RequireRankOrder("vLLM", plan);
   RequireNoRecompute("vLLM", plan);
-  if (plan.zero != 0) CannotSay("zero", std::to_string(plan.zero), "vLLM", "0: it serves, and does not train");
+  RequireNoZero("vLLM", plan);
   const std::int64_t ranks = plan.tp * plan.dp;
   if (plan.ep != 1 && plan.ep != ranks) {
     CannotSay("ep", std::to_string(plan.ep), "vLLM", fmt::format("1, or tp times dp, which is {}", ranks));
@@ -480,7 +505,7 @@ std::string LlamaCpp(const FrameworkInput& input) {
     const ParallelPlan& plan = *input.plan;
     RequireOne("llama.cpp", {{"tp", plan.tp}, {"dp", plan.dp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
     RequireNoRecompute("llama.cpp", plan);
-    if (plan.zero != 0) CannotSay("zero", std::to_string(plan.zero), "llama.cpp", "0: it serves, and does not train");
+    RequireNoZero("llama.cpp", plan);
     std::vector<std::string> rules;
     const auto stages = LayersOfStages(*input.plan, input.graph);
     for (std::size_t s = 0; s < stages.size(); ++s) {

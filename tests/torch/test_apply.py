@@ -131,11 +131,12 @@ class ProcessesTest(unittest.TestCase):
 
     @classmethod
     def losses(cls, plan):
-        from emplace.torch import _validate, _workers
+        from emplace.torch import _recompute, _validate, _workers
         chosen = et._checked_plan({"schema": "emplace.plan", "version": 1, **plan})
-        step = _validate.Step(cls.model, (), {"input_ids": words(), "use_cache": False}, loss, "sgd")
+        step = _validate.Step(cls.model, (), {"input_ids": words(), "use_cache": False}, loss, "sgd",
+                              _recompute.blocks_of(chosen, cls.graph))
         workers = _workers.Processes(chosen["dp"] * chosen["tp"] * chosen["pp"], seconds=120)
-        text = json.dumps(dict(chosen, pp=1, stages=[]))
+        text = json.dumps(dict(chosen, pp=1, stages=[], recompute="none"))
         described = json.loads(emplace._core.framework_text("fsdp", cls.graph._graph, None, None, text))
         ranks = _validate.run_plan(step, chosen, described, 2, 1, workers)
         return next(rank["losses"] for rank in reversed(ranks) if rank["losses"][0] is not None)
@@ -157,6 +158,37 @@ class ProcessesTest(unittest.TestCase):
         self.check(dp=2)
         self.check(dp=2, zero=2)
         self.check(dp=2, zero=3)
+
+    def test_replicas_of_shards(self):
+        self.check(dp=4, dp_replicate=2, zero=2)
+        self.check(dp=4, dp_replicate=2, zero=3, recompute="full")
+
+    def test_gradients_of_replicas_of_shards_are_means_over_all(self):
+        from emplace.torch import _parallel, _workers
+        chosen = et._checked_plan({"schema": "emplace.plan", "version": 1, "dp": 4, "dp_replicate": 2, "zero": 3})
+        described = json.loads(et.framework_text("fsdp", chosen, self.graph))
+        model, rows = llama(), words(4)
+
+        def loss_of(model, rank):
+            return F.cross_entropy(model(input_ids=rows[rank:rank + 1], use_cache=False).logits.flatten(0, 1), rows[rank])
+
+        (sum(loss_of(model, rank) for rank in range(4)) / 4).backward()
+        expected = {name: each.grad for name, each in model.named_parameters()}
+
+        def work(rank):
+            part = _parallel.shard(llama(), chosen, described, _parallel.mesh_of(chosen))
+            loss_of(part, rank).backward()
+            return {name: (each.grad.to_local(), each.grad.full_tensor()) for name, each in part.named_parameters()}
+
+        ranks = _workers.run(work, _workers.Processes(4, seconds=120))
+        for name, gradient in expected.items():
+            for rank, gradients in enumerate(ranks):
+                torch.testing.assert_close(gradients[name][1], gradient, atol=1e-6, rtol=1e-5, msg=name)
+                torch.testing.assert_close(gradients[name][0], gradient.chunk(2)[rank % 2], atol=1e-6, rtol=1e-5, msg=name)
+
+    def test_blocks_that_run_again(self):
+        self.check(tp=2, recompute=2)
+        self.check(pp=2, grad_accumulation=4, stages=STAGES, recompute="full")
 
     def test_tensor_parallel_and_its_mixture_with_fsdp(self):
         self.check(tp=2)
@@ -207,7 +239,7 @@ class ProcessesTest(unittest.TestCase):
             et.validate(self.model, {**base, "dp": 2}, processes=3, loss=loss)
 
     def test_validate_simulates_tensor_parallel_and_fsdp(self):
-        for degrees in ({"tp": 2}, {"dp": 2, "zero": 3}):
+        for degrees in ({"tp": 2}, {"dp": 4, "dp_replicate": 2, "zero": 3}):
             plan = {"schema": "emplace.plan", "version": 1, **degrees}
             result = et.validate(self.model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, steps=2,
                                  warm_up=1)

@@ -58,8 +58,14 @@ class ConfigTest(unittest.TestCase):
         with self.assertRaises(Exception):
             config_of(dict(config, zero_optimization={"stage": 4}), 4)
 
+    def test_deepspeed_has_no_replicas_of_shards(self):
+        config = json.loads(et.framework_text("deepspeed", plan_of(dp=4, zero=3)))
+        with self.assertRaisesRegex(Exception, "MiCS ZeRO-3 sharding has been removed"):
+            config_of(config | {"zero_optimization": {"stage": 3, "mics_shard_size": 2}}, 4)
+
     def test_what_the_configuration_cannot_say_is_refused(self):
         for fields, expected in (({"pp": 2}, "pp: is 2"), ({"cp": 2}, "cp: is 2"), ({"recompute": "full"}, "recompute: is full"),
+                                 ({"dp": 4, "dp_replicate": 2, "zero": 3}, "dp_replicate: is 2"),
                                  ({"sequence_parallel": True}, "sequence_parallel: is true"),
                                  ({"rank_order": ["tp", "cp", "pp", "dp"]}, "rank_order: is tp-cp-pp-dp")):
             with self.assertRaisesRegex(emplace.InputError, expected + ", which DeepSpeed's configuration cannot say"):

@@ -13,6 +13,7 @@ from emplace.torch import _workers
 
 warnings.simplefilter("ignore")
 from megatron.core import parallel_state  # noqa: E402
+from megatron.core.distributed import DistributedDataParallelConfig  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
@@ -76,6 +77,25 @@ class LayoutTest(unittest.TestCase):
         again = et.plan_of(et.framework_text("megatron", plan), "megatron", devices=8)
         for field in ("tp", "dp", "pp", "zero", "sequence_parallel", "recompute", "ep", "etp", "grad_accumulation"):
             self.assertEqual(again[field], plan[field], field)
+
+
+class ReplicasTest(unittest.TestCase):
+    def test_instances_of_the_optimizer_are_the_plans_groups(self):
+        for zero in (1, 2, 3):
+            flags = flags_of({"schema": "emplace.plan", "version": 1, "dp": 4, "dp_replicate": 2, "zero": zero})
+            self.assertEqual(flags["--num-distributed-optimizer-instances"], "2")
+            self.assertIn("--use-distributed-optimizer", flags)
+        self.assertIn("num_distributed_optimizer_instances", DistributedDataParallelConfig.__dataclass_fields__)
+        groups = _workers.run(self.groups, _workers.Processes(4, seconds=120))
+        self.assertEqual(groups, [([0, 1], [0, 2]), ([0, 1], [1, 3]), ([2, 3], [0, 2]), ([2, 3], [1, 3])])
+
+    @staticmethod
+    def groups(rank):
+        """The ranks that a rank shards with, and its replicas."""
+        parallel_state.initialize_model_parallel(num_distributed_optimizer_instances=2)
+        shards = parallel_state.get_data_parallel_group(with_context_parallel=True, partial_data_parallel=True)
+        replicas = parallel_state.get_inter_distributed_optimizer_instance_group()
+        return tuple(torch.distributed.get_process_group_ranks(group) for group in (shards, replicas))
 
 
 class StagesTest(unittest.TestCase):

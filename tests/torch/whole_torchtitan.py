@@ -58,6 +58,7 @@ class TorchtitanTest(unittest.TestCase):
         fields = {field.name for field in dataclasses.fields(ParallelismConfig)}
         training = {field.name for field in dataclasses.fields(TrainingConfig)}
         for more in ({}, {"dp": 2, "zero": 2}, {"dp": 2, "zero": 3, "recompute": "full"},
+                     {"dp": 4, "dp_replicate": 2, "zero": 3},
                      {"tp": 2, "cp": 2, "ep": 2, "sequence_parallel": True, "recompute": "selective"}):
             told = json.loads(et.framework_text("torchtitan", plan_of("1f1b", (3,), **more)))
             self.assertLessEqual(set(told["parallelism"]), fields)

@@ -10,6 +10,7 @@ Needs PyTorch 2.6 or newer. Nothing here runs the model on a GPU unless a functi
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import statistics
 from typing import Any, Callable, Mapping, Sequence
@@ -266,9 +267,12 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     steps: that are measured, after warm_up. threads: of each process, one by default. speeds: of each process, 1 by
     default: one of 0.4 is stopped for 6 of each 10 ms, as a device that is slower. seconds: the limit of each part.
 
+    With the plan's recompute, numbered blocks ("model.layers.3") run under torch.utils.checkpoint: all for "full", the first
+    of each stage for a number of layers.
+
     Returns a Validation. Raises InputError where the plan cannot be run.
     """
-    from emplace.torch import _capture, _optimizers, _validate, _workers
+    from emplace.torch import _capture, _optimizers, _recompute, _validate, _workers
 
     _check.instance("model", model, torch.nn.Module)
     chosen = _checked_plan(plan)
@@ -282,6 +286,10 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
         raise InputError("plan: zero: is 1, which fully_shard does not do (0, 2 or 3)")
     if chosen["pp"] > 1 and (chosen["tp"] > 1 or chosen["zero"] > 0):
         raise InputError("plan: pp: goes with dp here, not with tp or zero")
+    if chosen["pp"] > 1 and not (chosen["stages"] and all(isinstance(path, str) for paths in chosen["stages"] for path in paths)):
+        raise InputError("plan: stages: are missing, or numbers of layers (paths of modules)")
+    if chosen["recompute"] == "selective":
+        raise InputError("plan: recompute: is 'selective', which is other ops in each framework (none, full, or a number of layers)")
     for given, numbers in (("threads", threads), ("speeds", speeds)):
         if numbers is not None and len(numbers) != needed:
             raise InputError(f"{given}: has {len(numbers)} numbers ({needed}, one for each process)")
@@ -291,10 +299,12 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     name = _optimizers.name_of(optimizer) or "sgd"
     step = _validate.Step(model, tuple(args), dict(kwargs or {}), loss or _capture.default_loss, name)
     described: dict[str, Any] = {}
-    if chosen["pp"] == 1:
+    if chosen["pp"] == 1 or not _recompute.is_none(chosen):
         forward = capture(model, step.args, step.kwargs, loss=step.loss, seconds=seconds)
-        text = json.dumps(dict(chosen, stages=[]))
-        described = json.loads(emplace._core.framework_text("fsdp", forward._graph, None, None, text))
+        step = dataclasses.replace(step, recompute=_recompute.blocks_of(chosen, forward))
+        if chosen["pp"] == 1:
+            text = json.dumps(dict(chosen, stages=[], recompute="none"))
+            described = json.loads(emplace._core.framework_text("fsdp", forward._graph, None, None, text))
     ranks = _validate.run_plan(step, chosen, described, steps, warm_up, workers)
     simulated_ms, peaks = _validate.simulate(step, chosen, described, workers, max(5, steps))
     times = [max(rank["times"][i] for rank in ranks) for i in range(steps)]

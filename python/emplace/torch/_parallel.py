@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Collection, Mapping
 
 import torch
 import torch.distributed as dist
@@ -17,9 +17,17 @@ from emplace.torch._stages import Flat, split
 Loss = Callable[[Any], torch.Tensor]
 
 
+def replicas_of(plan: Mapping[str, Any]) -> int:
+    """How many groups shard the same weights: plans say it where it is not 1."""
+    return int(plan.get("dp_replicate", 1))
+
+
 def mesh_of(plan: Mapping[str, Any]) -> DeviceMesh:
-    """Dimensions pp, dp and tp; ranks of tp are next to each other."""
-    return init_device_mesh("cpu", (plan["pp"], plan["dp"], plan["tp"]), mesh_dim_names=("pp", "dp", "tp"))
+    """Dimensions pp, dp and tp, or dp_replicate and dp_shard for dp; ranks of tp are next to each other."""
+    replicas = replicas_of(plan)
+    data = {"dp": plan["dp"]} if replicas == 1 else {"dp_replicate": replicas, "dp_shard": plan["dp"] // replicas}
+    sizes = {"pp": plan["pp"], **data, "tp": plan["tp"]}
+    return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
 def shard(model: nn.Module, plan: Mapping[str, Any], described: Mapping[str, Any], mesh: DeviceMesh) -> nn.Module:
@@ -33,8 +41,9 @@ def shard(model: nn.Module, plan: Mapping[str, Any], described: Mapping[str, Any
     if plan["dp"] > 1 and plan["zero"] >= 2:
         from torch.distributed.fsdp import fully_shard
 
+        data = mesh["dp"] if replicas_of(plan) == 1 else mesh["dp_replicate", "dp_shard"]
         for path in described["fully_shard"]:
-            fully_shard(model.get_submodule(path), mesh=mesh["dp"], reshard_after_forward=described["reshard_after_forward"])
+            fully_shard(model.get_submodule(path), mesh=data, reshard_after_forward=described["reshard_after_forward"])
     elif plan["dp"] > 1:
         return nn.parallel.DistributedDataParallel(model, process_group=mesh["dp"].get_group())
     return model
@@ -157,9 +166,9 @@ reduce_gradient.register_autograd(lambda ctx, gradient: torch.ops.emplace.all_re
 
 
 def pipeline_step(model: nn.Module, plan: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], loss: Loss,
-                  mesh: DeviceMesh) -> tuple[nn.Module, Callable[[], float | None]]:
+                  mesh: DeviceMesh, recompute: Collection[str] = ()) -> tuple[nn.Module, Callable[[], float | None]]:
     """The rank's part of a model, and a function that runs a step of all micro-batches and returns the mean loss on the
-    last stage's rank. args, kwargs: of one micro-batch."""
+    last stage's rank. args, kwargs: of one micro-batch. recompute: the blocks that run again in the backward pass."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
     schedules = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
@@ -167,7 +176,7 @@ def pipeline_step(model: nn.Module, plan: Mapping[str, Any], args: tuple[Any, ..
         raise InputError(f"plan: schedule: is {plan['schedule']!r}, which is not run here ({', '.join(schedules)})")
     flat = Flat(model, args, kwargs)
     rank = mesh["pp"].get_local_rank()
-    part = split(flat, plan["stages"])[rank]
+    part = split(flat, plan["stages"], recompute)[rank]
     stage = PipelineStage(part, rank, plan["pp"], torch.device("cpu"), group=mesh["pp"].get_group())
     count = plan["grad_accumulation"]
     losses: list[torch.Tensor] = []

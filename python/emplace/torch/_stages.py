@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+import itertools
+import operator
+from typing import Any, Collection, Mapping
 
 import torch
 from torch import fx, nn
 from torch.utils import _pytree as pytree
 
 from emplace import InputError
-from emplace.torch import _capture, _graph
+from emplace.torch import _capture, _graph, _recompute
 
 
 class _Structure:
@@ -47,12 +49,13 @@ class Flat(nn.Module):
                                      self._output.spec)
 
 
-def split(flat: Flat, stages: list[list[str]]) -> list[fx.GraphModule]:
+def split(flat: Flat, stages: list[list[str]], recompute: Collection[str] = ()) -> list[fx.GraphModule]:
     """The stages of a model, with its own parameters. Stage 0 takes the model's inputs, and each other one what the stage
     before gives it, also what only a later one reads. What depends on nothing but buffers is computed in each stage that
     reads it.
 
-    stages: paths of modules. Raises InputError where PyTorch cannot capture the model, and where stages take turns.
+    stages: paths of modules. recompute: those of blocks that run again in the backward pass. Raises InputError where PyTorch
+    cannot capture the model, and where stages take turns.
     """
     try:
         exported = torch.export.export(flat, flat.inputs, strict=False).module(check_guards=False)
@@ -92,28 +95,33 @@ def split(flat: Flat, stages: list[list[str]]) -> list[fx.GraphModule]:
             results = output.args[0]
         else:
             results = tuple(node for node in place if place[node] <= stage < needed_until[node] and _is_tensor(node))
-        modules.append(_stage(exported, given, own, constant, results))
+        modules.append(_stage(exported, given, own, results, recompute))
         given = list(results) if stage < last else []
     return modules
 
 
 def _stage_of_node(node: fx.Node, stage_of: Mapping[str, int]) -> int | None:
     """That of the longest path that the node's module is below; None for own calls of modules that are divided."""
+    path = _path_around(node, stage_of)
+    return stage_of.get("" if path is None else path)
+
+
+def _path_around(node: fx.Node, paths: Collection[str]) -> str | None:
+    """The longest of the paths that the node's module is below."""
     stack = node.meta.get("nn_module_stack")
     path = _graph.module_path(stack) if stack else None
-    while path:
-        if path in stage_of:
-            return stage_of[path]
+    while path and path not in paths:
         path = path.rpartition(".")[0]
-    return stage_of.get("")
+    return path or None
 
 
 def _is_tensor(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), torch.Tensor)
 
 
-def _stage(exported: fx.GraphModule, given: list[fx.Node], own: list[fx.Node], constant: set[fx.Node],
-           results: Any) -> fx.GraphModule:
+def _stage(exported: fx.GraphModule, given: list[fx.Node], own: list[fx.Node], results: Any,
+           recompute: Collection[str] = ()) -> fx.GraphModule:
+    """A module of the nodes `own`, which takes `given` and returns `results`."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {node: graph.placeholder(f"input_{i}") for i, node in enumerate(given)}
 
@@ -124,7 +132,25 @@ def _stage(exported: fx.GraphModule, given: list[fx.Node], own: list[fx.Node], c
             copies[node] = graph.node_copy(node, lambda each: copies[each])
         return copies[node]
 
-    for node in own:
-        copy(node)
+    for path, nodes in itertools.groupby(own, lambda node: _path_around(node, recompute)):
+        if path is None:
+            for node in nodes:
+                copy(node)
+        else:
+            copies |= _block(exported, graph, list(nodes), copy)
     graph.output(fx.node.map_arg(results, copy))
     return fx.GraphModule(exported, graph)
+
+
+def _block(exported: fx.GraphModule, graph: fx.Graph, nodes: list[fx.Node], copy: Any) -> dict[fx.Node, fx.Node]:
+    """Adds a call of a module of these nodes that runs again in the backward pass. The copies of those that others read."""
+    own = set(nodes)
+    given = list(dict.fromkeys(each for node in nodes for each in node.all_input_nodes
+                               if each not in own and each.op != "get_attr"))
+    results = tuple(node for node in nodes if any(user not in own for user in node.users))
+    block = _stage(exported, given, nodes, results)
+    _recompute.run_again([block])
+    name = f"block_{nodes[0].name}"
+    exported.add_submodule(name, block)
+    call = graph.call_module(name, tuple(copy(each) for each in given))
+    return {node: graph.call_function(operator.getitem, (call, i)) for i, node in enumerate(results)}

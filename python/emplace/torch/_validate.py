@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 
 import emplace
-from emplace.torch import _parallel, _profile, _workers
+from emplace.torch import _parallel, _profile, _recompute, _workers
 from emplace.torch._workers import Processes
 
 Loss = Callable[[Any], torch.Tensor]
@@ -48,12 +48,17 @@ class Validation:
 
 @dataclass(frozen=True)
 class Step:
-    """What is run: a model, one micro-batch of its arguments, a loss of its output and an optimizer's name."""
+    """What is run: a model, one micro-batch of its arguments, a loss of its output and an optimizer's name. recompute: the
+    paths of the blocks that run again in the backward pass."""
     model: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     loss: Loss
     optimizer: str
+    recompute: Sequence[str] = ()
+
+    def run_again(self, model: nn.Module) -> None:
+        _recompute.run_again(model.get_submodule(path) for path in self.recompute)
 
 
 def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
@@ -75,7 +80,7 @@ def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
         mesh = _parallel.mesh_of(plan)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if plan["pp"] > 1:
-            part, run_step = _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh)
+            part, run_step = _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh, step.recompute)
         else:
             part, run_step = _plain_step(step, plan, described, mesh)
         optimizer = optimizer_of(step.optimizer, part.parameters())
@@ -99,6 +104,7 @@ def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
 
 def _plain_step(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any],
                 mesh: Any) -> tuple[nn.Module, Callable[[], float]]:
+    step.run_again(step.model)
     model = _parallel.shard(step.model, plan, described, mesh)
     count = plan["grad_accumulation"]
 
@@ -141,7 +147,12 @@ class Line:
 
 
 def measure_messages(processes: Processes) -> dict[str, Line]:
-    """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory."""
+    """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory.
+
+    Collectives of smaller groups, which several groups of a plan call at the same time, are taken to last as long as one of
+    all processes with the same bytes for each. They take part in fewer exchanges, so that this is too long rather than too
+    short.
+    """
 
     def work(rank: int) -> dict[str, list[float]]:
         times: dict[str, list[float]] = {}
@@ -210,6 +221,8 @@ def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Ma
         small += 2 * messages["all_reduce"](size)
     if plan["zero"] >= 2:
         small += (2 if plan["zero"] == 3 else 1) * messages["all_gather"](2 * size) + messages["reduce_scatter"](2 * size)
+        replicas = _parallel.replicas_of(plan)
+        small += messages["all_reduce"](2 * size * replicas / plan["dp"]) if replicas > 1 else 0
     return max(0.0, per_pair - small)
 
 
@@ -231,9 +244,11 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
 
     messages = measure_messages(processes)
     model = step.model
-    if plan["tp"] > 1:
+    if plan["tp"] > 1 or step.recompute:
         model = copy.deepcopy(model)
+    if plan["tp"] > 1:
         _parallel.local_shard(model, described["parallelize_plan"], plan["tp"])
+    step.run_again(model)
     graph = et.capture(model, step.args, step.kwargs, loss=step.loss, optimizer=step.optimizer, seconds=processes.seconds)
     profiles = measure_ops(graph, processes, repeats)
     _set_message_times(graph, profiles, messages)
@@ -243,7 +258,7 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
     step_ns, peak = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
     update_ms = _update_ms(graph, profiles[0])
     once_ms = step_ns[0] / 1e6 - update_ms
-    share = plan["dp"] if plan["zero"] >= 2 else 1
+    share = plan["dp"] // _parallel.replicas_of(plan) if plan["zero"] >= 2 else 1
     exchange_ms = _exchange_ms(graph, plan, described, messages)
     # Each pair of divided modules, or each sharded module, in each micro-batch.
     count = len(described["parallelize_plan"]) / 2 if plan["tp"] > 1 else len(described["fully_shard"])
@@ -341,9 +356,14 @@ def _exchange_ms(graph: emplace.Graph, plan: Mapping[str, Any], described: Mappi
         micros = full * messages["all_reduce"](_BUCKET_BYTES) + messages["all_reduce"](rest) + 2 * messages["copy"](total)
         return micros / 1e3
     # Weights are gathered and copied to where modules read them, again before the backward pass unless they are kept;
-    # gradients are copied together and scattered.
-    gathers = (2 if plan["zero"] == 3 else 1) * plan["grad_accumulation"]
-    micros = sum(gathers * (messages["all_gather"](size) + 2 * messages["copy"](size)) +
-                 plan["grad_accumulation"] * (messages["reduce_scatter"](size) + messages["copy"](size))
-                 for size in by_unit.values())
-    return micros / 1e3
+    # gradients are copied together and scattered, and each part is summed over the replicas.
+    replicas = _parallel.replicas_of(plan)
+    shards = plan["dp"] // replicas
+    gathers = 2 if plan["zero"] == 3 else 1
+    micros = 0.0
+    for size in by_unit.values():
+        micros += gathers * (messages["all_gather"](size) + 2 * messages["copy"](size))
+        micros += messages["reduce_scatter"](size) + messages["copy"](size)
+        if replicas > 1:
+            micros += messages["all_reduce"](size / shards)
+    return micros * plan["grad_accumulation"] / 1e3

@@ -49,6 +49,7 @@ ParallelPlan RandomPlan(std::mt19937* random) {
   plan.ep = one_of(std::vector<std::int64_t>{1, 1, plan.tp * plan.dp});
   plan.etp = one_of(std::vector<std::int64_t>{1, 1, 1, 2});
   plan.zero = one_of(std::vector<std::int64_t>{0, 0, 1, 2, 3});
+  if (plan.zero > 0 && plan.dp > 1) plan.dp_replicate = one_of(std::vector<std::int64_t>{1, plan.dp / 2});
   plan.micro_batch = one_of(std::vector<std::int64_t>{1, 2, 3});
   plan.grad_accumulation = 8 * one_of(degrees);
   plan.sequence_parallel = plan.tp > 1 && one_of(degrees) > 1;
@@ -92,6 +93,7 @@ ParallelPlan WhatItSays(const std::string& target, const ParallelPlan& plan) {
   if (!is_server) said.grad_accumulation = plan.grad_accumulation;
   if (!is_server && !is_schedule) {
     said.zero = plan.zero;
+    said.dp_replicate = plan.dp_replicate;
     said.micro_batch = plan.micro_batch;
     if (target != "deepspeed") said.sequence_parallel = plan.sequence_parallel;
   }
@@ -120,6 +122,7 @@ TEST(FrameworkPlansTest, EveryFormatComesBackToThePlan) {
   const Graph graph = MakeLanguageModel(kLayers);
   std::mt19937 random(7);
   std::map<std::string, int> written;
+  std::map<std::string, int> with_replicas;
   for (int i = 0; i < 4000; ++i) {
     const ParallelPlan plan = RandomPlan(&random);
     for (const std::string_view name : datasets::PlanFormats()) {
@@ -130,7 +133,7 @@ TEST(FrameworkPlansTest, EveryFormatComesBackToThePlan) {
       } catch (const InputError&) {
         continue;  // the format cannot say this plan
       }
-      if (++written[target] > 40) continue;
+      if (++(plan.dp_replicate > 1 ? with_replicas : written)[target] > 40) continue;
       const ParallelPlan again = ReadFrameworkPlan(target, text, "file", plan.devices());
       ParallelPlan expected = WhatItSays(target, plan);
       if (target == "llama.cpp" && expected.stages.empty()) {
@@ -144,6 +147,8 @@ TEST(FrameworkPlansTest, EveryFormatComesBackToThePlan) {
     }
   }
   for (const std::string_view name : datasets::PlanFormats()) EXPECT_GE(written[std::string(name)], 30) << name;
+  for (const char* const name : {"fsdp", "torchtitan", "megatron"}) EXPECT_GE(with_replicas[name], 10) << name;
+  for (const char* const name : {"deepspeed", "vllm", "llama.cpp"}) EXPECT_EQ(with_replicas[name], 0) << name;
 }
 
 TEST(FrameworkPlansTest, EveryTargetHasAReader) {
@@ -247,11 +252,24 @@ TEST(FrameworkPlansTest, WhatIsNotKnownIsRefusedWithItsPlace) {
   EXPECT_THAT(error("torchtitan", R"({"parallelism": {"pipeline_parallel_degree": 2, "pipeline_parallel_schedule": "X"},
     "training": {"local_batch_size": 1, "global_batch_size": 1}, "activation_checkpoint": null})"),
               HasSubstr("pipeline_parallel_schedule: is \"X\""));
+  EXPECT_THAT(error("torchtitan", R"({"parallelism": {"data_parallel_shard_degree": 2},
+    "training": {"local_batch_size": 1, "global_batch_size": 2}, "activation_checkpoint": null})"),
+              HasSubstr("file: parallelism.fsdp_reshard_after_forward: is missing"));
+  EXPECT_THAT(error("megatron", "--num-distributed-optimizer-instances 2 --global-batch-size 2"),
+              HasSubstr("file: dp_replicate: is 2, but zero is 0"));
   EXPECT_THAT(error("vllm", "--gpu-memory-utilization 0.9"), HasSubstr("file: --gpu-memory-utilization: "));
   EXPECT_THAT(error("llama.cpp", "-ngl 12"), HasSubstr("file: -ngl: is not 999"));
   EXPECT_THAT(error("llama.cpp", "-ngl 999 -ot exps=CPU"), HasSubstr("file: -ot: has the pattern \"exps\""));
   EXPECT_THAT(error("schedule-csv", "0F0,0F1,0B1,0B0\n"), HasSubstr("is no schedule of"));
   EXPECT_THAT(error("fsdp", "{}"), HasSubstr("file: mesh: is missing"));
+  for (const char* const mesh : {R"("tp": 2)", R"("dp": 4, "dp_replicate": 2, "dp_shard": 2, "tp": 1)",
+                                 R"("dp_replicate": 2, "tp": 1)", R"("dp": 2, "dp_shard": 2, "tp": 1)"}) {
+    EXPECT_THAT(error("fsdp", fmt::format(R"({{"mesh": {{{}}}, "fully_shard": [""], "reshard_after_forward": true,
+      "micro_batch": 1, "grad_accumulation": 1, "sequence_parallel": false, "parallelize_plan": {{}}}})",
+                                          mesh)),
+                HasSubstr("file: mesh"))
+        << mesh;
+  }
   EXPECT_THAT(error("horovod", ""), HasSubstr("unknown --from"));
 
   const Graph graph = MakeLanguageModel(2);

@@ -189,6 +189,23 @@ TEST(FrameworksTest, OtherConfigurationsHaveTheirFieldsAndRefuseWhatTheyCannotSa
       "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n");
 }
 
+TEST(FrameworksTest, ReplicasOfShardsAreSaidWhereTheFormatHasThem) {
+  const Graph graph = MakeLanguageModel(2);
+  const ParallelPlan plan = PlanOf(R"("dp": 8, "dp_replicate": 2, "zero": 3)");
+  EXPECT_EQ(plan.dp_shard(), 4);
+  EXPECT_THAT(Write("fsdp", plan, &graph), HasSubstr("\"dp_replicate\": 2,\n  \"dp_shard\": 4,\n  \"tp\": 1"));
+  EXPECT_THAT(Write("torchtitan", plan), ::testing::AllOf(HasSubstr("\"data_parallel_replicate_degree\": 2"),
+                                                          HasSubstr("\"data_parallel_shard_degree\": 4")));
+  EXPECT_THAT(Write("megatron", plan), HasSubstr("--num-distributed-optimizer-instances 2\n"));
+  EXPECT_THAT(ErrorOf([&] { Write("megatron", PlanOf(R"("dp": 8, "dp_replicate": 2, "zero": 2, "ep": 2)")); }),
+              HasSubstr("dp_replicate: is 2, which Megatron-LM cannot say"));
+  for (const char* const target : {"deepspeed", "vllm", "llama.cpp"}) {
+    ParallelPlan alone = plan;
+    if (std::string(target) == "llama.cpp") alone.dp = 1;  // which it refuses first
+    EXPECT_THAT(ErrorOf([&] { Write(target, alone); }), HasSubstr("dp_replicate: is 2, which ")) << target;
+  }
+}
+
 TEST(FrameworksTest, OnnxRuntimeHasOneGpu) {
   const Graph graph = MakeLanguageModel(2);
   const Cluster cluster = Gpus(2);
@@ -220,6 +237,7 @@ TEST(ParallelPlanTest, APlanIsReadAndWrittenWhole) {
   std::stringstream text;
   datasets::WritePlan(text, plan);
   EXPECT_THAT(text.str(), HasSubstr(R"("rank_order":["tp","cp","dp","pp"])"));
+  EXPECT_THAT(text.str(), ::testing::Not(HasSubstr("dp_replicate")));
   const ParallelPlan again = datasets::ReadPlan(text, "again.json");
   EXPECT_EQ(again.pp, 2);
   EXPECT_EQ(JsonText(again.recompute), "1");
@@ -231,6 +249,14 @@ TEST(ParallelPlanTest, WrongPlansAreRefusedWithTheField) {
   EXPECT_THAT(error(R"("pp": 0)"), HasSubstr("plan.json: pp: is 0"));
   EXPECT_THAT(error(R"("zero": 4)"), HasSubstr("zero"));
   EXPECT_THAT(error(R"("pq": 1)"), HasSubstr("plan.json: pq"));
+  EXPECT_EQ(error(R"("dp": 4, "dp_replicate": 2)"),
+            "plan.json: dp_replicate: is 2, but zero is 0, which shards nothing (1)");
+  for (const char* const replicas : {"3", "4", "8"}) {
+    EXPECT_EQ(
+        error(std::string(R"("dp": 4, "zero": 3, "dp_replicate": )") + replicas),
+        std::string("plan.json: dp_replicate: is ") + replicas + " (a divisor of dp, which is 4, and smaller than it)");
+  }
+  EXPECT_EQ(error(R"("dp": 4, "dp_replicate": 0)"), "plan.json: dp_replicate: is 0 (an integer from 1)");
   EXPECT_THAT(error(R"("recompute": "some")"), HasSubstr("recompute"));
   EXPECT_THAT(error(R"("schedule": "2f2b")"), HasSubstr("schedule"));
   EXPECT_THAT(error(R"("pp": 2, "stages": [["a"]])"), HasSubstr("stages: has 1 lists"));

@@ -654,8 +654,9 @@ bool MovesModules(const SearchSettings& settings) {
   return settings.grouping == "modules" || settings.grouping == "layers";
 }
 
-std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result) {
-  if (!MovesModules(spec) || !result.best || result.was_stopped) return std::nullopt;
+std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result,
+                                        const std::function<void(const SearchProgress&)>& on_progress) {
+  if (!MovesModules(spec) || !result.best || result.was_stopped || result.evaluations < 2) return std::nullopt;
   SearchSpec ops = spec;
   ops.agent = "multilevel_search";
   ops.agent_options.clear();
@@ -665,12 +666,21 @@ std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResu
   ops.also.clear();
   ops.transfer.clear();
   ops.given_start = result.best;
+  ops.start.clear();
+  ops.incumbent.clear();
+  ops.problem.start.reset();
+  ops.problem.incumbent.reset();
   ops.checkpoint.clear();
   ops.policy.clear();
   ops.seconds = 0;
   ops.episodes = 0;
   ops.evaluations = result.evaluations;
-  return RunSearch(ops).best_result.step_time_micros;
+  ops.interrupt = {};
+  ops.stop = [&spec] { return (spec.stop && spec.stop()) || (spec.interrupt && spec.interrupt()); };
+  const SearchResult found = RunSearch(ops, on_progress);
+  if (spec.interrupt && spec.interrupt()) throw SearchInterrupted();
+  if (!found.best) return std::nullopt;
+  return found.best_result.step_time_micros;
 }
 
 }  // namespace emplace::agents

@@ -131,6 +131,8 @@ struct SearchResult : GraphResult {   // the result for the first graph, and:
   bool was_stopped = false;           // the agent did not respond; the result is the best of its proposals until then
   std::string policy;                 // output of Agent::SavePolicy; "" if the agent has no policy
   SearchTimes times;                  // measured, summed over all runs of the search
+  // MicrosOfSingleOps, where the caller asked for it.
+  std::optional<double> single_ops_micros;
 };
 
 // What to tell users of a search whose rewards misled the agent, in a sentence: most were at their floor, or placements
@@ -147,8 +149,10 @@ SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const Se
 // Whether a grouping moves whole modules, as frameworks do: `modules` or `layers`.
 bool MovesModules(const SearchSettings& settings);
 // What moving single ops would give: the objective of the best placement that multilevel_search finds from a search's
-// result, with the search's budget of evaluations. Nothing where the search moved no modules or found nothing.
-std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result);
+// result in as many evaluations. Nothing where the search moved no modules, found nothing, or evaluated one placement
+// only, which leaves no evaluations to move ops in. Throws SearchInterrupted if spec.interrupt says so.
+std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result,
+                                        const std::function<void(const SearchProgress&)>& on_progress = {});
 
 // The grouping that a search with this agent uses. With a start, the groups of the agent's default are split where the
 // start has their ops on several devices: else it could not be placed.

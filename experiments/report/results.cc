@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,10 @@
 #include "experiments/report/metrics.h"
 #include "experiments/report/statistics.h"
 #include "experiments/report/tables.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/json_text.h"
+#include "sim/base/json_value.h"
+#include "sim/base/statistics.h"
 
 namespace emplace::experiments {
 namespace {
@@ -82,6 +87,26 @@ TableBlock ImprovementTable(const ExperimentRuns& runs) {
   return ShowTable(MakeMetricTable(trials, MakeReportGrid(trials), FindMetric("improvement", ""), nullptr));
 }
 
+std::vector<std::string> SingleOpsNotes(const std::vector<TrialRecord>& trials) {
+  std::map<std::string, std::vector<double>> ratios;
+  for (const TrialRecord& trial : trials) {
+    if (trial.graphs.empty()) continue;
+    const GraphRecord& graph = trial.graphs.front();
+    const JsonValue* const grouping = FindPath(trial.spec, "grouping.name");
+    if (!graph.single_ops_micros || !graph.best_micros || grouping == nullptr) continue;
+    const bool is_positive = *graph.single_ops_micros > 0;
+    ratios[PlainText(*grouping)].push_back(is_positive ? *graph.best_micros / *graph.single_ops_micros : 1);
+  }
+  std::vector<std::string> notes;
+  for (const auto& [grouping, values] : ratios) {
+    notes.push_back(
+        fmt::format("grouping {}: steps take {:.2f} times as long as where single ops move, which frameworks do not "
+                    "(median of {})",
+                    grouping, Median(values), Counted(values.size(), "trial")));
+  }
+  return notes;
+}
+
 namespace {
 
 bool HasValues(const MetricTable& table) {
@@ -139,6 +164,7 @@ std::vector<ReportBlock> ResultBlocks(const ExperimentRuns& runs, const ReportGr
     blocks.push_back(ShowTable(table));
     if (metric.name == "pc_ratio") AddPolicyCost(runs, grid, &blocks);
   }
+  for (const std::string& note : SingleOpsNotes(runs.trials)) blocks.push_back(ParagraphBlock{note + "."});
   return blocks;
 }
 

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_EXPERIMENTS_REPORT_RESULTS_H_
 #define EMPLACE_EXPERIMENTS_REPORT_RESULTS_H_
 
+#include <string>
 #include <vector>
 
 #include "experiments/report/document.h"
@@ -16,6 +17,9 @@ namespace emplace::experiments {
 TableBlock ShowTable(const MetricTable& table);
 // The table of the improvement, of all trials of the runs. Requires: at least one trial is finished.
 TableBlock ImprovementTable(const ExperimentRuns& runs);
+// A sentence for each grouping that moves whole modules: how much longer steps take than where single ops move, in the
+// median of its trials.
+std::vector<std::string> SingleOpsNotes(const std::vector<TrialRecord>& trials);
 
 // The section "Results": a table for each metric to report, best first, with published figures (may be null) next to
 // ours.

@@ -209,6 +209,9 @@ TrialOutcome RunClaimed(const std::string& folder, const TrialRunOptions& option
     result = RunOnHardware(spec, folder, claim, &measured.emplace());
   } else {
     result = RunFromCheckpoint(spec, folder, claim);
+    result.single_ops_micros = agents::MicrosOfSingleOps(spec, result, [claim](const agents::SearchProgress&) {
+      if (!claim->Held()) throw ClaimLost();
+    });
   }
   std::string placement;
   if (result.best) {

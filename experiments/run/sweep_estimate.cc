@@ -213,6 +213,8 @@ TrialEstimate SweepEstimator::Estimate(const PlannedTrial& trial) {
     const double least_searched = policy ? count * policy->least_per_evaluation : simulated;
     low += once + part * (policy && policy->had_one_batch ? std::min(least_searched, simulated) : least_searched);
     high += cost.setup_seconds + once + std::max(searched, simulated);
+    // MicrosOfSingleOps searches once more, on the first graph.
+    if (measure && agents::MovesModules(trial.choice)) high += simulated;
     estimate.is_bounded = estimate.is_bounded && policy.has_value();
     measure = false;
   };

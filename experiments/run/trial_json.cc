@@ -120,6 +120,7 @@ JsonValue TrialToJson(const std::string& id, const JsonValue& spec_json, const a
   trial.revision = Revision();
   trial.spec = spec_json;
   trial.graphs = {SearchedGraph(spec, spec.problem, result)};
+  trial.graphs.front().single_ops_micros = result.single_ops_micros;
   for (std::size_t i = 0; i < spec.also.size(); ++i) {
     trial.graphs.push_back(SearchedGraph(spec, spec.also[i], result.also[i]));
   }

@@ -103,6 +103,8 @@ struct GraphRecord {
   std::optional<double> improvement = {};   // percent
   // Everything on one accelerator fits, and takes this, which is less than the best; none: it is not so.
   std::optional<double> beaten_by_one_device_micros = {};
+  // What moving single ops gives where the trial moves whole modules (agents::MicrosOfSingleOps); none elsewhere.
+  std::optional<double> single_ops_micros = {};
   double lower_bound_micros = 0;
   std::string lower_bound_method = {};  // "": not recorded by earlier versions, whose bound was the simple one
   double evaluations = 0;
@@ -116,6 +118,8 @@ struct GraphRecord {
   static void Fields(auto& visit, auto& self) {
     AboutGraph(visit, self);
     AboutBest(visit, self);
+    visit("single_ops_step_time_us", self.single_ops_micros,
+          {.optional = true, .written = self.single_ops_micros.has_value()});
     visit("lower_bound_us", self.lower_bound_micros);
     visit("lower_bound_method", self.lower_bound_method,
           {.optional = true, .written = !self.lower_bound_method.empty()});

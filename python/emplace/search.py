@@ -23,7 +23,8 @@ class SearchResult:
 
     placement: int16 (ops,), None if nothing that fits was found. step_ns: its step time in nanoseconds. peak_bytes:
     (devices,). trace: evaluations so far and the best step time in us, at each improvement. fitting: evaluations whose
-    placement fits. overflow_bytes: if nothing fits, by how much the nearest is over. episodes: of learning agents,
+    placement fits. single_ops_us: with a grouping of whole modules, modules or layers, the step time of a further search
+    that moves single ops, which frameworks do not, from this placement. overflow_bytes: if nothing fits, by how much the nearest is over. episodes: of learning agents,
     rows of evaluations, last step time, best step time (us), entropy; of more than 256 episodes only some. policy:
     what a learning agent learned. simulator: of the problem.
     """
@@ -36,6 +37,7 @@ class SearchResult:
     num_groups: int
     fitting: int
     single_device_us: float
+    single_ops_us: float | None
     overflow_bytes: float | None
     trace: list[tuple[int, float]]
     note: str

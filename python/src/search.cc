@@ -129,6 +129,7 @@ py::dict ResultColumns(const agents::SearchResult& result) {
   columns["num_groups"] = result.num_groups;
   columns["fitting"] = result.fitting;
   columns["single_device_us"] = result.single_device_micros;
+  columns["single_ops_us"] = result.single_ops_micros;
   columns["overflow_bytes"] = result.smallest_overflow_bytes;
   columns["trace"] = result.trace;
   columns["note"] = result.note;
@@ -164,6 +165,7 @@ py::dict Place(const py::object& simulator, const py::dict& settings, const std:
     const py::gil_scoped_release released;
     try {
       result = agents::RunSearch(agents::WithNamedPlacements(spec));
+      result.single_ops_micros = agents::MicrosOfSingleOps(spec, result);
     } catch (const InputError&) {
       if (!interrupt.interrupted()) throw;  // an agent that did not respond before Ctrl-C
     }

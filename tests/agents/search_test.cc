@@ -67,6 +67,15 @@ TEST(SearchTest, WholeModulesAreSetBesideSingleOps) {
   ASSERT_TRUE(micros);
   EXPECT_LE(*micros, modules.best_result.step_time_micros);
   EXPECT_GT(*micros, 0);
+  // One evaluation leaves none to move ops in.
+  agents::SearchResult one = modules;
+  one.evaluations = 1;
+  EXPECT_FALSE(agents::MicrosOfSingleOps(spec, one));
+  // Placements by name are not looked up again.
+  spec.incumbent = "single_device";
+  EXPECT_EQ(agents::MicrosOfSingleOps(spec, modules), micros);
+  spec.interrupt = [] { return true; };
+  EXPECT_THROW(agents::MicrosOfSingleOps(spec, modules), agents::SearchInterrupted);
 }
 
 TEST(SearchTest, LibTorchIsNeededForSomeNetworksAndWhereItComputesGradients) {

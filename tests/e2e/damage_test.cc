@@ -148,8 +148,9 @@ TEST_F(DamageTest, ATrialThatIsNotWhatWasWrittenIsRefusedUntilItRunsAgainLengthy
   refusals(Replaced(whole, "\"fitting\"", "\"fiting\""),
            "graphs[0].fiting: unknown key (graph, num_ops, num_groups, num_devices, "
            "single_device_step_time_us, "
-           "start_step_time_us, best_step_time_us, improvement_percent, beaten_by_one_device_us, lower_bound_us, "
-           "lower_bound_method, evaluations, fitting, saturated, warning, trace, episodes); did you mean fitting?");
+           "start_step_time_us, best_step_time_us, improvement_percent, beaten_by_one_device_us, "
+           "single_ops_step_time_us, lower_bound_us, lower_bound_method, evaluations, fitting, saturated, warning, "
+           "trace, episodes); did you mean fitting?");
   refusals(whole + '\0',
            "line 2, column 1: not valid JSON: a NUL byte (nothing but white space behind the document)" + advice);
   Shell("rm " + trial + "trial.json " + trial + "timing.json");

@@ -31,6 +31,7 @@ esac
 constexpr const char* kFakeCmake = R"sh(#!/bin/sh
 echo "cmake $* arch=$TORCH_CUDA_ARCH_LIST" >> "$NOTES"
 [ "$1" = --build ] || exit 0
+case "$*" in *emplace_python*) [ -z "$FAIL_PYTHON" ] || exit 3 ;; esac
 case "$*" in *profiler_test*) [ -z "$FAIL_TESTS" ] || { echo "error: no such header"; exit 3; } ;; esac
 mkdir -p "$2/tests/bench"
 for program in emplace tests/profiler_test tests/bench/emplace_bench; do
@@ -50,6 +51,14 @@ case "$*" in
 esac
 )sh";
 
+// Has no PyTorch, which takes seconds to load where it is installed; the tool that needs it has an answer of its own.
+constexpr const char* kFakePython = R"sh(#!/bin/sh
+case "$*" in
+  *torch_profiles*) echo "python3 $*" >> "$NOTES"; echo "${PROFILERS:-resnet on cuda}"; exit ${PROFILERS_STATUS:-0} ;;
+esac
+exit 1
+)sh";
+
 class GpuCheckTest : public ProgramTest {
  protected:
   GpuCheckTest() : ProgramTest(EMPLACE_BINARY) {
@@ -57,7 +66,7 @@ class GpuCheckTest : public ProgramTest {
     Write("bin/nvidia-smi", kFakeSmi);
     Write("bin/cmake", kFakeCmake);
     Write("bin/built", kFakeBuilt);
-    Write("bin/python3", "#!/bin/sh\nexit 1\n");  // the real one takes seconds to load PyTorch where it is installed
+    Write("bin/python3", kFakePython);
     Shell("chmod +x bin/*");
   }
 
@@ -94,8 +103,8 @@ TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothingLengthy) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   for (const std::string stage :
        {"describe", "configure", "build", "GPU tests", "profile inception_v3", "validate resnet", "validate nmt",
-        "cuda:0 alone", "profile a TorchScript module", "simulator speed", "updates on cuda", "sgdp on cuda",
-        "hierarchical on cuda", "coloc_rl on cuda"}) {
+        "cuda:0 alone", "et.profile beside emplace profile", "profile a TorchScript module", "simulator speed",
+        "updates on cuda", "sgdp on cuda", "hierarchical on cuda", "coloc_rl on cuda"}) {
     EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
   }
   EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --groups 40 --mostly cuda:0 "
@@ -139,6 +148,19 @@ TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResultsLengthy) {
   }
   EXPECT_THAT(Read("results/box/machine.txt"), HasSubstr("Product Name : NVIDIA H200"));
   EXPECT_THAT(Read("results/box/README.md"), HasSubstr("| validate inception_v3 | done |"));
+  EXPECT_THAT(notes, HasSubstr("--target emplace_python -j "));
+  EXPECT_THAT(notes, HasSubstr("/emplace --device cuda resnet mixer lstm\n"));
+  EXPECT_EQ(Read("results/box/profilers.txt"), "resnet on cuda\n");
+}
+
+TEST_F(GpuCheckTest, SaysWhyTheProfilersAreNotComparedAndGoesOnLengthy) {
+  const std::string stage = "et.profile beside emplace profile";
+  EXPECT_EQ(Check("box", "PROFILERS='no \"torch\" here' PROFILERS_STATUS=77").status, 1);
+  EXPECT_EQ(Outcomes().at(stage), "skipped (no torch here)");
+  EXPECT_EQ(Outcomes().at("updates on cuda"), "done");
+  EXPECT_FALSE(Exists("results/box/profilers.txt"));
+  EXPECT_EQ(Check("box", "FAIL_PYTHON=1").status, 1);
+  EXPECT_THAT(Outcomes().at(stage), HasSubstr("skipped (the Python package cannot be built for "));
 }
 
 TEST_F(GpuCheckTest, TheNameIsTheGpusAndTheHostsIfNoneIsGivenLengthy) {

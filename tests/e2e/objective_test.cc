@@ -92,6 +92,48 @@ TEST_F(ObjectiveCommandTest, ANetworkThatFillsTheMemoryIsCutAsItAllowsLengthy) {
   EXPECT_LE(result.at("step_time_us"), 8.98e6);
 }
 
+TEST_F(ObjectiveCommandTest, WholeModulesAreSetBesideSingleOps) {
+  // Two ops of one module that need not wait for each other.
+  Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "modules",
+ "ops": [
+  {"name": "m/a", "kind": "test", "outputs": [10], "time_us": 4, "layer": "m"},
+  {"name": "m/b", "kind": "test", "outputs": [10], "time_us": 4, "layer": "m"}]}
+)");
+  const std::string gain = "moving single ops, which frameworks do not, gives 4 us: whole modules";
+  for (const std::string settings : {"", "--incumbent single_device ", "--agent annealing --seconds 0.1 "}) {
+    const Ran place = Place("--grouping modules --evaluations 20 " + settings);
+    EXPECT_NE(place.out.find(gain + " take 2.00 times as long\n"), std::string::npos) << place.out << place.err;
+  }
+  EXPECT_EQ(Place("--grouping ops --evaluations 20").out.find("single ops"), std::string::npos);
+  EXPECT_EQ(Place("--grouping modules --agent heft").out.find("single ops"), std::string::npos);
+  const std::string agents = "--agents metis,annealing --evaluations 20 --gpus 1,2 ";
+  const Ran table = Compare(agents + "--grouping layers -o t.md");
+  const std::string note = "gpus 2: " + gain + ", placed by metis, take 2.00 times as long\n";
+  EXPECT_NE(table.out.find("\ngpus 1: moving single ops, which frameworks do not, gives 8 us"), std::string::npos);
+  EXPECT_NE(table.out.find("\n" + note), std::string::npos) << table.out;
+  EXPECT_NE(Read("t.md").find("\n" + note), std::string::npos) << Read("t.md");
+  EXPECT_EQ(Compare(agents + "--grouping ops").out.find("single ops"), std::string::npos);
+  EXPECT_EQ(Compare(agents + "--grouping layers --csv").out.find("single ops"), std::string::npos);
+  Write("x.yaml", R"(# What do whole modules cost?
+schema: emplace.experiment
+version: 1
+name: whole
+graphs: {files: [g.json], grouping: {name: modules}}
+cluster: {file: c.yaml}
+agent: {name: annealing}
+budget: {evaluations: 20}
+seeds: [1, 2]
+)");
+  const Ran sweep = Emplace("sweep x.yaml -o r");
+  EXPECT_NE(sweep.out.find("\ngrouping modules: steps take 2.00 times as long as where single ops move, which "
+                           "frameworks do not (median of 2 trials)\n"),
+            std::string::npos)
+      << sweep.out << sweep.err;
+  EXPECT_NE(Shell("cat r/whole/*/trial.json").out.find("\"single_ops_step_time_us\":4,"), std::string::npos);
+  EXPECT_EQ(Emplace("report r/whole -o report.html").status, 0);
+  EXPECT_NE(Read("report.md").find("grouping modules: steps take 2.00 times"), std::string::npos);
+}
+
 TEST_F(ObjectiveCommandTest, WhereOneDeviceIsBetterIsSaid) {
   // Two ops that need not wait for each other, and tensors that take 4 ms each to cross.
   Write("g.json", R"({"schema": "emplace.graph", "version": 1, "name": "slow",

@@ -49,6 +49,17 @@ class PlaceTest(Case):
         throughput = emplace.place(simulator, "dp_contiguous", objective="throughput")
         self.assertIsNotNone(throughput.placement)
 
+    def test_whole_modules_beside_single_ops(self):
+        graph = emplace.Graph.from_json(
+            '{"schema": "emplace.graph", "version": 1, "name": "modules", "ops": ['
+            '{"name": "a", "kind": "test", "outputs": [10], "time_us": 4, "layer": "m"},'
+            '{"name": "b", "kind": "test", "outputs": [10], "time_us": 4, "layer": "m"}]}')
+        simulator = emplace.Simulator(graph, small_cluster())
+        found = emplace.place(simulator, grouping="modules", evaluations=20)
+        self.assertEqual((found.step_ns, found.single_ops_us), (8000, 4))
+        self.assertIsNone(emplace.place(simulator, grouping="ops", evaluations=20).single_ops_us)
+        self.assertIsNone(emplace.place(simulator, "heft", grouping="modules").single_ops_us)
+
     def test_nothing_fits(self):
         graph = emplace.Graph.from_arrays([[], []], [1], [1.0], persistent_bytes=[2**31])
         cluster = small_cluster().keep(devices=["gpu:0"])

@@ -8,7 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -63,8 +63,10 @@ struct Cell {
   std::optional<double> overflow_bytes;
   std::optional<double> one_device_micros;  // everything on one accelerator where it fits
   bool worse_than_one_device = false;
-  std::string stopped = {};    // why the agent was stopped, if it did not respond
-  std::string placement = {};  // placement.json of the best; "": not asked for, or none
+  std::optional<Placement> best = {};
+  std::optional<double> single_ops_micros = {};  // of the best agent, where modules move whole
+  std::string stopped = {};                      // why the agent was stopped, if it did not respond
+  std::string placement = {};                    // placement.json of the best; "": not asked for, or none
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
 };
@@ -161,8 +163,25 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
       cell.report->lower_bound_method = lower_bound->method;
     }
     KeepPlacement(options, graph, cluster, *result.best, &cell);
+    cell.best = result.best;
   }
   return cell;
+}
+
+// Sets what moving single ops gives from the best placement of the cells of one instance, in as many evaluations as the
+// agent with the most has taken.
+void SetSingleOps(const Instance& instance, std::span<Cell> cells, SearchStop* stop) {
+  const auto best = std::ranges::min_element(cells, {}, &Cell::step_micros);
+  if (best == cells.end()) return;
+  agents::SearchSpec spec =
+      MakeSearchSpec(instance.problem, instance.schedule, instance.graph, instance.cluster, instance.costs);
+  spec.simulator = &instance.simulator;
+  agents::SearchResult result;
+  result.best = best->best;
+  result.evaluations = std::ranges::max(cells, {}, &Cell::evaluations).evaluations;
+  stop->Start();
+  spec.stop = [stop] { return (*stop)(); };
+  best->single_ops_micros = SingleOpsMicros(spec, result);
 }
 
 // The best step time among the agents on the same number of accelerators.
@@ -267,11 +286,15 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
   out << comparison.dump(1) << '\n';
 }
 
+// "gpus 2: " where the cells are for several numbers of accelerators.
+std::string GpusText(const std::vector<Cell>& cells, const std::optional<std::size_t>& gpus) {
+  const bool differ = std::ranges::any_of(cells, [&](const Cell& cell) { return cell.gpus != gpus; });
+  return differ && gpus ? fmt::format("gpus {}: ", *gpus) : "";
+}
+
 // One line for each number of accelerators with agents that found nothing as good as one device, where everything fits.
 std::vector<std::string> OneDeviceNotes(const std::vector<Cell>& cells) {
   std::vector<std::string> notes;
-  std::set<std::optional<std::size_t>> numbers;
-  for (const Cell& cell : cells) numbers.insert(cell.gpus);
   for (std::size_t first = 0; first < cells.size(); ++first) {
     const Cell& cell = cells[first];
     const auto same = [&](const Cell& other) { return other.gpus == cell.gpus; };
@@ -285,8 +308,18 @@ std::vector<std::string> OneDeviceNotes(const std::vector<Cell>& cells) {
     }
     if (agents.empty()) continue;
     notes.push_back(fmt::format("{}worse than everything on one device, which takes {} and fits: {}",
-                                cell.gpus && numbers.size() > 1 ? fmt::format("gpus {}: ", *cell.gpus) : "",
-                                HumanReadableMicros(*micros), agents));
+                                GpusText(cells, cell.gpus), HumanReadableMicros(*micros), agents));
+  }
+  return notes;
+}
+
+// What is below the table.
+std::vector<std::string> Notes(const std::vector<Cell>& cells) {
+  std::vector<std::string> notes = OneDeviceNotes(cells);
+  for (const Cell& cell : cells) {
+    if (!cell.single_ops_micros) continue;
+    notes.push_back(GpusText(cells, cell.gpus) + SingleOpsText(fmt::format("whole modules, placed by {},", cell.agent),
+                                                               cell.step_micros(), *cell.single_ops_micros));
   }
   return notes;
 }
@@ -313,17 +346,17 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
     case Format::kText:
       if (const std::string line = DefaultCostsLine(options, cells); !line.empty()) out << line << "\n\n";
       MakeTable(options, cells).PrintText(out);
-      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << note << '\n';
+      for (const std::string& note : Notes(cells)) out << '\n' << note << '\n';
       return;
     case Format::kCsv:
       return MakeTable(options, cells).PrintCsv(out);
     case Format::kMarkdown:
       MakeTable(options, cells).PrintMarkdown(out);
-      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << MarkdownText(note) << '\n';
+      for (const std::string& note : Notes(cells)) out << '\n' << MarkdownText(note) << '\n';
       return;
     case Format::kLatex:
       MakeTable(options, cells).PrintLatex(out);
-      for (const std::string& note : OneDeviceNotes(cells)) out << '\n' << LatexText(note) << '\n';
+      for (const std::string& note : Notes(cells)) out << '\n' << LatexText(note) << '\n';
       return;
     case Format::kJson:
       return PrintJson(out, options, cells);
@@ -369,6 +402,7 @@ int Run(const CompareOptions& options) {
     Instance instance{problem, graph, cluster, costs, simulator, schedule, loaded.text, {}, {}};
     if (const auto bound = ObjectiveOf(options).bound) instance.lower_bound = bound(context);
     instance.start = FindStart(problem, schedule, graph, cluster, costs, simulator);
+    const std::size_t first = cells.size();
     for (const std::string& agent : ChosenAgents(options, cluster)) {
       if (stop.Interrupted()) break;
       try {
@@ -383,6 +417,8 @@ int Run(const CompareOptions& options) {
         PrintMessage(fmt::format("left out: {}", error.what()));
       }
     }
+    if (!stop.Interrupted() && !options.json && !options.csv)
+      SetSingleOps(instance, std::span(cells).subspan(first), &stop);
   }
   if (cells.empty() && !unanswered.empty()) return kBadInput;
   if (stop.Interrupted()) {

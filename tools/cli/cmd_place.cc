@@ -71,7 +71,7 @@ int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult
 
 // The printed description of the result.
 std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
-                    const StepResult& one_device, const std::optional<double>& single_ops_micros) {
+                    const StepResult& one_device) {
   std::ostringstream text;
   const agents::SearchSettings& settings = options.problem.settings;
   const agents::ObjectiveEntry& objective = agents::ObjectiveOf(settings);
@@ -102,10 +102,8 @@ std::string Summary(const PlaceOptions& options, const agents::SearchResult& res
                         one_device.fits_memory ? "" : ", where it does not fit",
                         report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
   }
-  if (single_ops_micros && *single_ops_micros > 0) {
-    text << fmt::format(
-        "moving single ops, which frameworks do not, gives {}: whole modules take {:.2f} times as long\n",
-        HumanReadableMicros(*single_ops_micros), report.step_time_micros / *single_ops_micros);
+  if (result.single_ops_micros) {
+    text << SingleOpsText("whole modules", report.step_time_micros, *result.single_ops_micros) << '\n';
   }
   return std::move(text).str();
 }
@@ -179,8 +177,10 @@ int Run(const PlaceOptions& options) {
   }
   if (const std::string warning = agents::RewardWarning(result); !warning.empty()) PrintMessage("warning: " + warning);
   if (result.was_stopped && options.show.json) PrintMessage("warning: " + result.note);
-  std::optional<double> single_ops_micros;
-  if (!stop.Interrupted() && !options.show.json) single_ops_micros = agents::MicrosOfSingleOps(spec, result);
+  if (!stop.Interrupted() && !options.show.json) {
+    stop.Start();
+    result.single_ops_micros = SingleOpsMicros(spec, result);
+  }
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
     files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
@@ -198,7 +198,7 @@ int Run(const PlaceOptions& options) {
   report.costs = loaded.text;
   SetLowerBound(context, &report);
   report.one_device_micros = result.one_device_micros;
-  const std::string summary = Summary(options, result, report, evaluator.Run(on_one), single_ops_micros);
+  const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
   if (!output_is_taken) files.push_back({"-", [&](std::ostream& out) { out << summary; }});
   WriteFiles(files);

@@ -147,6 +147,8 @@ int Run(const SweepOptions& options) {
   if (!outcome.has_ended) return outcome.status;
   const experiments::ExperimentRuns runs = experiments::RunsOf(sweep);
   if (!runs.trials.empty()) experiments::PrintText(std::cout, experiments::ImprovementTable(runs));
+  const std::vector<std::string> notes = experiments::SingleOpsNotes(runs.trials);
+  for (const std::string& note : notes) std::cout << '\n' << Printable(note) << '\n';
   std::cout << fmt::format("\nemplace report {}\n",
                            Printable((fs::path(options.output) / sweep.experiment.name).string()));
   std::cout.flush();

@@ -125,6 +125,18 @@ ProgressState ProgressOf(const agents::SearchProgress& progress) {
           .note = progress.best_micros ? "best " + HumanReadableMicros(*progress.best_micros) : "none fits yet"};
 }
 
+std::optional<double> SingleOpsMicros(const agents::SearchSpec& spec, const agents::SearchResult& result) {
+  Progress progress("single ops");
+  return agents::MicrosOfSingleOps(spec, result,
+                                   [&](const agents::SearchProgress& now) { progress.Show(ProgressOf(now)); });
+}
+
+std::string SingleOpsText(std::string_view modules, double micros, double single_ops_micros) {
+  return fmt::format("moving single ops, which frameworks do not, gives {}: {} take {:.2f} times as long",
+                     HumanReadableMicros(single_ops_micros), modules,
+                     single_ops_micros > 0 ? micros / single_ops_micros : 1);
+}
+
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,
                                                        const agents::ObjectiveContext& context) {
   return WithLocation(problem.cluster.name, [&] { return agents::MakeObjective(context); });

@@ -58,6 +58,11 @@ void CheckProblem(const ProblemOptions& problem);
 // How far a search is.
 ProgressState ProgressOf(const agents::SearchProgress& progress);
 
+// MicrosOfSingleOps, with its progress.
+std::optional<double> SingleOpsMicros(const agents::SearchSpec& spec, const agents::SearchResult& result);
+// A sentence about a step in which `modules` move whole, and one in which single ops move.
+std::string SingleOpsText(std::string_view modules, double micros, double single_ops_micros);
+
 // The objective that the settings choose. Throws InputError on a cluster that it does not support.
 std::unique_ptr<const agents::Objective> MakeObjective(const ProblemOptions& problem,
                                                        const agents::ObjectiveContext& context);

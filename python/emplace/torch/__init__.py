@@ -249,7 +249,9 @@ def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, see
         _check.refuse("device", device, "cpu or cuda")
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device: is {device!r}, and PyTorch finds no GPU here (cpu)")
-    measured = _profile.measure(graph, device, _check.integer("repeats", repeats, 1, 10**6), _check.integer("seed", seed, 0))
+    repeats, seed = _check.integer("repeats", repeats, 1, 10**6), _check.integer("seed", seed, 0)
+    with _profile.reused_memory():
+        measured = _profile.measure(graph, device, repeats, seed)
     if path is not None:
         _profile.write(measured, _check.path("path", path))
     return measured

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import datetime
 import gc
 import json
@@ -9,7 +11,7 @@ import os
 import platform
 import statistics
 import time
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 
@@ -68,6 +70,27 @@ def write(measured: dict[str, Any], path: str) -> None:
     finally:
         if os.path.exists(part):
             os.remove(part)
+
+
+@contextlib.contextmanager
+def reused_memory() -> Iterator[None]:
+    """Large tensors reuse memory, as they do where `emplace profile` runs. With the defaults of glibc, the kernel maps and
+    clears the pages of a tensor of a few MB each time, which takes several times as long as an op that writes them."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # not glibc
+        yield
+        return
+    mmap_max, trim_threshold, top_pad = -4, -1, -2
+    try:
+        mallopt(mmap_max, 0)
+        mallopt(trim_threshold, 2**31 - 1)
+        mallopt(top_pad, 64 << 20)
+        yield
+    finally:
+        mallopt(mmap_max, 65536)
+        mallopt(trim_threshold, 128 << 10)
+        mallopt(top_pad, 128 << 10)
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _on_cpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[float, float]]]:

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "sim/base/json_text.h"
 #include "tests/testing/runs.h"
 
 namespace emplace::testing {
@@ -48,6 +49,24 @@ TEST(ReportResultsTest, PublishedFiguresStandBesideOurs) {
   const std::string text = Markdown({"improvement"}, &published);
   EXPECT_THAT(text, HasSubstr("Published figures: A. Uthor 2020."));
   EXPECT_THAT(text, HasSubstr("(published 33)"));
+}
+
+TEST(ReportResultsTest, WholeModulesAreSetBesideSingleOps) {
+  experiments::ExperimentRuns runs{.name = "demo", .metrics = {"improvement"}};
+  runs.trials = MakeRecords({{.best = 900}, {.index = 1, .best = 800}, {.index = 2, .best = 600}, {.index = 3}});
+  for (experiments::TrialRecord& trial : runs.trials) trial.spec = ParseJson(R"({"grouping": {"name": "layers"}})");
+  EXPECT_TRUE(experiments::SingleOpsNotes(runs.trials).empty());
+  for (int i = 0; i < 3; ++i) runs.trials[i].graphs[0].single_ops_micros = 600;
+  // 1.5, 1.33 and 1.
+  const std::string note =
+      "grouping layers: steps take 1.33 times as long as where single ops move, which frameworks do not (median of 3 "
+      "trials)";
+  EXPECT_THAT(experiments::SingleOpsNotes(runs.trials), ::testing::ElementsAre(note));
+  runs.trials[0].spec = ParseJson(R"({"grouping": {"name": "modules"}})");
+  const std::vector<std::string> notes = experiments::SingleOpsNotes(runs.trials);
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_THAT(notes[0], HasSubstr("layers: steps take 1.17 times"));
+  EXPECT_THAT(notes[1], HasSubstr("modules: steps take 1.50 times"));
 }
 
 TEST(ReportResultsTest, ATableMarksWhatIsMissingAndPrintsIt) {

@@ -101,6 +101,16 @@ TEST(TrialJsonTest, SaysWhereOneDeviceIsBetter) {
   EXPECT_EQ(beaten_by(result), 4);
 }
 
+TEST(TrialJsonTest, SaysWhatMovingSingleOpsGives) {
+  agents::SearchResult result = With(Gained());
+  const auto graph = [&] {
+    return Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), result, "")).at("graphs").at(0);
+  };
+  EXPECT_FALSE(graph().contains("single_ops_step_time_us"));
+  result.single_ops_micros = 3;
+  EXPECT_EQ(graph().at("single_ops_step_time_us"), 3);
+}
+
 TEST(TrialJsonTest, RewardsAtTheirFloorAreCounted) {
   const auto graph_of = [](const agents::GraphResult& result) {
     return Parsed(experiments::TrialToJson("id", kNoSpec, TwoOps(), With(result), "")).at("graphs").at(0);

@@ -102,6 +102,11 @@ TEST(OpRunnerAtenTest, OutputsAreTheTensorsReturned) {
               ElementsAre(ElementsAre(1, 2, 3, 4), ElementsAre(1)));
 }
 
+TEST(OpRunnerAtenTest, WhatIsHeldToTheEndOfAStepCallsNothing) {
+  EXPECT_TRUE(RunOp("aten::detach", "", {kA}, {}).empty());
+  EXPECT_THAT(RunOp("aten::detach", R"({"args":["%0"]})", {kA}, {kA.spec})[0], ElementsAre(1, 2, 3, 4));
+}
+
 TEST(OpRunnerAtenTest, WhatTheOperatorDoesNotTakeIsRefusedByName) {
   const auto refusal = [](const std::string& kind, const std::string& args) {
     return RefusalOf(kind, args.empty() ? "" : "{\"args\":" + args + "}", {kA, kB}, {kA.spec});

@@ -1,0 +1,84 @@
+# environment: torch
+"""tools/torch_profiles: the two profilers on the same graph."""
+
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+TOOL = pathlib.Path(os.environ["EMPLACE_ROOT"]) / "tools" / "torch_profiles"
+
+
+def load():
+    loader = importlib.machinery.SourceFileLoader("torch_profiles", str(TOOL))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("torch_profiles", loader))
+    loader.exec_module(module)
+    return module
+
+
+def profile(**times):
+    return {"ops": [{"signature": signature, "median_us": time} for signature, time in times.items()]}
+
+
+class ReportTest(unittest.TestCase):
+    counts = {"a": 2, "b": 1, "c": 1, "held": 1}
+
+    def test_profiles_are_joined_by_signature(self):
+        ours = profile(a=2.0, b=6.0, c=5.0, mine=1.0, held=0)
+        theirs = profile(a=1.0, b=4.0, c=5.0, held=0)
+        # Ratios 2, 1.5 and 1; sums 2 * 2 + 6 + 5 = 15 and 2 * 1 + 4 + 5 = 11.
+        lines = load().report("net", self.counts, [ours], [theirs], 1)
+        self.assertEqual(lines[0], "net: 4 distinct ops in both profiles, 1 only in that of emplace.torch.profile, "
+                                   "0 only in that of emplace profile")
+        self.assertIn(": 1.500 in the median of ops, 1.000 to 2.000 from p10 to p90, 1.364 for the sum", lines[1])
+        self.assertEqual(lines[2:], ["  2 of a: 2.0 and 1.0 us"])
+
+    def test_noise_is_that_of_consecutive_runs(self):
+        module = load()
+        runs = [profile(a=1.0, b=4.0, c=5.0), profile(a=2.0, b=4.0, c=5.0), profile(a=2.0, b=4.0, c=10.0)]
+        # Of six ratios, four are 1; sums 11, 13 and 18.
+        ops, sums = module.noise(runs, self.counts)
+        self.assertEqual(ops, 1)
+        self.assertAlmostEqual(sums, (13 / 11 + 18 / 13) / 2)
+        self.assertEqual(module.times_of(runs)["c"], 5)
+        self.assertIn("from run to run", module.report("net", self.counts, runs, runs)[2])
+
+    def test_nothing_in_common(self):
+        module = load()
+        with self.assertRaises(module.NotMeasured):
+            module.report("net", self.counts, [profile(a=1.0)], [profile(b=1.0)])
+
+
+class ToolTest(unittest.TestCase):
+    def ran(self, *arguments, **environment):
+        return subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, **environment})
+
+    def test_both_profilers_measure_the_same_ops_on_a_cpu(self):
+        ran = self.ran(os.environ["EMPLACE_PROGRAM"], "--repeats", "2", "--seconds", "0.02", "mixer")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        first, second = ran.stdout.splitlines()
+        found = re.fullmatch(r"mixer on cpu: (\d+) distinct ops in both profiles, 0 only in that of emplace.torch.profile, "
+                             r"0 only in that of emplace profile", first)
+        self.assertTrue(found, first)
+        self.assertGreater(int(found[1]), 30)
+        median = float(re.search(r": ([0-9.]+) in the median of ops", second)[1])
+        self.assertTrue(0.1 < median < 10, second)
+
+    def test_where_it_cannot_run_it_says_why_in_one_line(self):
+        for arguments, environment, status in (
+                (["nothing", "--device", "cuda", "cnn"], {"CUDA_VISIBLE_DEVICES": ""}, 77),
+                (["nothing", "cnn"], {"PYTHONPATH": ""}, 77),
+                (["/bin/false", "cnn"], {}, 1),
+                (["nothing", "no_network"], {}, 2)):
+            ran = self.ran(*arguments, **environment)
+            self.assertEqual(ran.returncode, status, ran.stdout + ran.stderr)
+            self.assertEqual(len((ran.stdout + ran.stderr).splitlines()), 1, ran.stdout + ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,4 +1,4 @@
-"""docs/results/architectures.md, from what tools/torch_table wrote, experiments/results/architectures.csv."""
+"""docs/results/architectures.md, from what tools/torch_table wrote, experiments/results/architectures.csv.xz."""
 from __future__ import annotations
 
 import re
@@ -15,9 +15,9 @@ OUTCOMES = ["captured", "not captured", "no inputs", "not built", "not measured"
 
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
-    rows = source.rows("architectures.csv")
+    rows = source.rows("architectures.csv.xz")
     if not rows or any(row.get(column) is None for row in rows for column in COLUMNS):
-        raise BadInput(f"architectures.csv: is not of tools/torch_table (columns {', '.join(COLUMNS)} are expected)")
+        raise BadInput(f"architectures.csv.xz: is not of tools/torch_table (columns {', '.join(COLUMNS)} are expected)")
     listed = rows
     rows = [row for row in listed if row["outcome"] != "not measured"]
     captured = [row for row in rows if row["outcome"] == "captured"]

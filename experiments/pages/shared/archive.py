@@ -5,6 +5,7 @@ import csv
 import functools
 import io
 import json
+import lzma
 import math
 import os
 import shutil
@@ -353,13 +354,13 @@ class Source:
         return self._folder / file
 
     def rows(self, file: str) -> list[dict[str, str]]:
-        """The rows of a CSV file beside the archives."""
+        """The rows of a CSV file beside the archives, compressed if its name ends in .xz."""
         path = self.path(file)
         try:
-            with open(path, newline="", encoding="utf-8") as lines:
+            with (lzma.open if path.suffix == ".xz" else open)(path, "rt", newline="", encoding="utf-8") as lines:
                 return list(csv.DictReader(lines))
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
+        except (OSError, lzma.LZMAError) as error:
+            raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
     @staticmethod
     def reference_data(what: str) -> Path:

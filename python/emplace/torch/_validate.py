@@ -150,8 +150,8 @@ def measure_messages(processes: Processes) -> dict[str, Line]:
     """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory.
 
     Collectives of smaller groups, which several groups of a plan call at the same time, are taken to last as long as one of
-    all processes with the same bytes for each. They take part in fewer exchanges, so that this is too long rather than too
-    short.
+    all processes with the same bytes for each. A smaller group has fewer exchanges to make, so that the estimate is too long
+    rather than too short.
     """
 
     def work(rank: int) -> dict[str, list[float]]:
@@ -222,7 +222,8 @@ def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Ma
     if plan["zero"] >= 2:
         small += (2 if plan["zero"] == 3 else 1) * messages["all_gather"](2 * size) + messages["reduce_scatter"](2 * size)
         replicas = _parallel.replicas_of(plan)
-        small += messages["all_reduce"](2 * size * replicas / plan["dp"]) if replicas > 1 else 0
+        if replicas > 1:
+            small += messages["all_reduce"](2 * size * replicas / plan["dp"])
     return max(0.0, per_pair - small)
 
 

@@ -53,7 +53,7 @@ except ImportError:
         DISABLED = "Disabled"
 
 
-Observation = "dict[str, npt.NDArray[Any]]"
+_CoreEnvironments = _core.VectorEnv
 _MODES = {AutoresetMode.NEXT_STEP: "next_step", AutoresetMode.SAME_STEP: "same_step", AutoresetMode.DISABLED: "disabled"}
 
 
@@ -96,7 +96,26 @@ def _observation_space(core: _core.VectorEnv, whole: bool) -> Any:
     })
 
 
-class PlacementEnv(_EnvBase):  # type: ignore[misc, valid-type]
+class _Environments:
+    """What one environment and many of the same problem have in common."""
+    _core: _CoreEnvironments
+
+    @property
+    def num_groups(self) -> int:
+        return self._core.num_groups
+
+    @property
+    def best(self) -> npt.NDArray[np.int16]:
+        """(groups,): the devices of the best placement since the last reset with a seed."""
+        return self._core.best.copy()
+
+    @property
+    def simulations(self) -> int:
+        """The number of steps simulated so far."""
+        return self._core.simulations
+
+
+class PlacementEnv(_Environments, _EnvBase):  # type: ignore[misc, valid-type]
     """One placement problem.
 
     An action is the device of the next group, in topological order; with whole=True the devices of all groups, and an
@@ -127,24 +146,10 @@ class PlacementEnv(_EnvBase):  # type: ignore[misc, valid-type]
         self._seeded = False
 
     @property
-    def num_groups(self) -> int:
-        return self._core.num_groups
-
-    @property
     def placement(self) -> npt.NDArray[np.int16]:
         """(groups,): the current devices."""
         placement: npt.NDArray[np.int16] = self._core.placements[0].copy()
         return placement
-
-    @property
-    def best(self) -> npt.NDArray[np.int16]:
-        """(groups,): the devices of the best placement since the last reset with a seed."""
-        return self._core.best.copy()
-
-    @property
-    def simulations(self) -> int:
-        """The number of steps simulated so far."""
-        return self._core.simulations
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are allowed: (devices,), or for whole placements (groups * devices,). MaskablePPO of
@@ -217,7 +222,7 @@ class PlacementEnv(_EnvBase):  # type: ignore[misc, valid-type]
         return {"step_ns": int(self._core.step_ns[0]), "fits": bool(self._core.fits[0])}
 
 
-class VectorEnv(_VectorBase):  # type: ignore[misc]
+class VectorEnv(_Environments, _VectorBase):  # type: ignore[misc]
     """Many environments of one problem, which step together in C++, on several threads.
 
     Options as for PlacementEnv; the best placement is that of all environments. autoreset_mode: an AutoresetMode. With SAME_STEP the observation that ended an episode
@@ -247,23 +252,9 @@ class VectorEnv(_VectorBase):  # type: ignore[misc]
         self._seeded = False
 
     @property
-    def num_groups(self) -> int:
-        return self._core.num_groups
-
-    @property
     def placements(self) -> npt.NDArray[np.int16]:
         """(num_envs, groups): the current devices."""
         return self._core.placements.copy()
-
-    @property
-    def best(self) -> npt.NDArray[np.int16]:
-        """(groups,): the devices of the best placement since the last reset with a seed."""
-        return self._core.best.copy()
-
-    @property
-    def simulations(self) -> int:
-        """The number of steps simulated so far, over all environments."""
-        return self._core.simulations
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are allowed: (num_envs, devices), or for whole placements (num_envs, groups * devices)."""

@@ -251,7 +251,7 @@ def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, see
         raise InputError(f"device: is {device!r}, and PyTorch finds no GPU here (cpu)")
     repeats, seed = _check.integer("repeats", repeats, 1, 10**6), _check.integer("seed", seed, 0)
     with _profile.reused_memory():
-        measured = _profile.measure(graph, device, repeats, seed)
+        measured = _profile.measure(graph, device, repeats, seed, alone=True)
     if path is not None:
         _profile.write(measured, _check.path("path", path))
     return measured

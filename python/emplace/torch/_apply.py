@@ -29,7 +29,7 @@ class Applied:
     def __init__(self, graph: emplace.Graph, placement: Sequence[int], devices: Sequence[torch.device],
                  model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], loss: Any) -> None:
         self._devices = list(devices)
-        self._step = type("Step", (_capture.StepWithOutput,), {})  # keeps the structure of this model's output
+        self._step = type("Step", (_capture.StepWithOutput,), {"structure": _capture.OutputStructure()})
         self._joint, op_of = _matching(graph, model, args, kwargs, loss, self._step)
         device_of = dict(zip(graph.op_names, placement))
         self._nodes = [node for node in self._joint.graph.nodes if node.op != "output"]
@@ -39,12 +39,11 @@ class Applied:
         self._weights = {node: self._weight(node) for node in self._nodes if self._is_weight(node)}
         output = next(node for node in self._joint.graph.nodes if node.op == "output")
         results = pytree.tree_leaves(output.args[0])
-        self._loss, self._outputs = results[0], results[1:1 + sum(leaf is None for leaf in self._step.leaves)]
+        self._loss, self._outputs = results[0], results[1:1 + self._step.structure.num_tensors]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output, without gradients."""
-        values = iter(self._run(args, kwargs, self._outputs))
-        return pytree.tree_unflatten([next(values) if leaf is None else leaf[0] for leaf in self._step.leaves], self._step.spec)
+        return self._step.structure.output_of(self._run(args, kwargs, self._outputs))
 
     def gradients(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """The loss, and its gradient by each parameter, by name."""

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import sys
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch import nn
@@ -55,20 +55,41 @@ class _Step(nn.Module):
             return default_loss(output)
 
 
-class StepWithOutput(_Step):
-    """The same step; it returns the loss and then the tensors of the model's output. Their structure is in `spec`, and
-    `leaves` has (value,) for what is not a tensor."""
+class OutputStructure:
+    """How an output is put together from its tensors. Copies of a module share it."""
 
-    spec: Any = None
-    leaves: list[Any] = []
+    def __init__(self) -> None:
+        self._spec: Any = None
+        self._leaves: list[Any] = []  # (value,) of what is not a tensor, None in place of the tensors
+
+    def __deepcopy__(self, memo: Any) -> OutputStructure:
+        return self
+
+    def tensors_of(self, output: Any) -> list[torch.Tensor]:
+        leaves, self._spec = pytree.tree_flatten(output)
+        self._leaves = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    @property
+    def num_tensors(self) -> int:
+        return self._leaves.count(None)
+
+    def output_of(self, tensors: Iterable[Any]) -> Any:
+        given = iter(tensors)
+        return pytree.tree_unflatten([next(given) if leaf is None else leaf[0] for leaf in self._leaves], self._spec)
+
+
+class StepWithOutput(_Step):
+    """The same step; it returns the loss and then the tensors of the model's output. The class of a step keeps their
+    structure, since exports copy the instance."""
+
+    structure = OutputStructure()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         output = self.model(*args, **kwargs)
-        leaves, spec = pytree.tree_flatten(output)
-        # The instance is copied by exports, so that the class of this step keeps them.
-        type(self).spec, type(self).leaves = spec, [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        tensors = self.structure.tensors_of(output)
         loss = self._loss(output) if self._loss is not None else default_loss(output)
-        return (loss, *(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)))
+        return (loss, *(tensor.detach() for tensor in tensors))
 
 
 def default_loss(output: Any) -> torch.Tensor:

@@ -19,18 +19,21 @@ import emplace
 from emplace import InputError
 from emplace.torch._runner import GraphRunner
 
+_SLOW_PROBE = 1.15  # times the fastest one
 KINDS = {"cpu": "this-cpu", "cuda": "this-gpu"}
 
 
-def measure(graph: emplace.Graph, device: str, repeats: int, seed: int, trimmed: float = 0.1) -> dict[str, Any]:
+def measure(graph: emplace.Graph, device: str, repeats: int, seed: int, alone: bool = False,
+            trimmed: float = 0.1) -> dict[str, Any]:
     """profile.json as a dictionary: the times of each op, run in the order of the step on tensors of its own shapes.
 
     On CPUs an op's time is that of its call. On GPUs it is that of its kernels, from PyTorch's profiler, and `host_us` that
-    of the call. `mean_us` leaves out the share `trimmed` of the samples at either end.
+    of the call. alone: without what other programs on the same core add to the time. `mean_us` leaves out the share
+    `trimmed` of the samples at either end.
     """
     runner = GraphRunner(graph, device, seed)
     data = runner.data()
-    samples = _on_gpu(runner, data, repeats) if runner.device.type == "cuda" else _on_cpu(runner, data, repeats)
+    samples = _on_gpu(runner, data, repeats) if runner.device.type == "cuda" else _on_cpu(runner, data, repeats, alone)
     kind = KINDS[runner.device.type]
     signatures = dict(zip(graph.op_names, graph._graph.signatures))
     by_signature: dict[str, list[tuple[float, float]]] = {}
@@ -93,14 +96,24 @@ def reused_memory() -> Iterator[None]:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _on_cpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[float, float]]]:
+def _on_cpu(runner: GraphRunner, data: Any, repeats: int, alone: bool) -> list[list[tuple[float, float]]]:
     samples: list[list[tuple[float, float]]] = [[] for _ in runner.calls]
+    probes: list[int] = []  # of each sample, the slower one of those before and after it
+    factor = torch.rand(96, 96)
+    product = torch.empty(96, 96)
+
+    def probe() -> int:
+        begin = time.perf_counter_ns()
+        torch.mm(factor, factor, out=product)
+        return time.perf_counter_ns() - begin
 
     def timed(i: int, call: Any) -> None:
+        before = probe() if alone else 0
         begin = time.perf_counter_ns()
         call()
         micros = (time.perf_counter_ns() - begin) / 1e3
         samples[i].append((micros, micros))
+        probes.append(max(before, probe()) if alone else 0)
 
     with torch.no_grad():
         runner.run(data)  # the first run fills caches and allocates
@@ -111,7 +124,12 @@ def _on_cpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[flo
                 runner.run(data, timed)
         finally:
             gc.enable()
-    return samples
+    return [_undisturbed(each, probes[i::len(samples)], min(probes)) for i, each in enumerate(samples)]
+
+
+def _undisturbed(samples: list[tuple[float, float]], probes: list[int], fastest: int) -> list[tuple[float, float]]:
+    """Those between two fast probes, or all if there are none: a program on the same core slows both down."""
+    return [sample for sample, probe in zip(samples, probes) if probe <= _SLOW_PROBE * fastest] or samples
 
 
 def _on_gpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[float, float]]]:

@@ -14,15 +14,6 @@ from emplace import InputError
 from emplace.torch import _capture, _graph, _recompute
 
 
-class _Structure:
-    """How an output is put together from its tensors. Copies of a module share it."""
-    spec: Any = None
-    leaves: list[Any] = []  # None in place of the tensors
-
-    def __deepcopy__(self, memo: Any) -> _Structure:
-        return self
-
-
 class Flat(nn.Module):
     """Takes the tensors of a call's arguments and returns those of its output, each one after the other, since stages
     exchange nothing else. `whole` puts the output together again."""
@@ -31,22 +22,18 @@ class Flat(nn.Module):
         super().__init__()
         self.model = model
         self._given, self._call = pytree.tree_flatten((args, kwargs))
-        self._output = _Structure()
+        self._output = _capture.OutputStructure()
         self.inputs = tuple(leaf for leaf in self._given if isinstance(leaf, torch.Tensor))
 
     def forward(self, *tensors: torch.Tensor) -> Any:
         next_tensor = iter(tensors)
         args, kwargs = pytree.tree_unflatten(
             [next(next_tensor) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._given], self._call)
-        leaves, self._output.spec = pytree.tree_flatten(self.model(*args, **kwargs))
-        self._output.leaves = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
-        results = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        results = tuple(self._output.tensors_of(self.model(*args, **kwargs)))
         return results if len(results) > 1 else results[0]
 
     def whole(self, tensors: Any) -> Any:
-        given = iter(tensors if isinstance(tensors, (list, tuple)) else [tensors])
-        return pytree.tree_unflatten([next(given) if leaf is None else leaf[0] for leaf in self._output.leaves],
-                                     self._output.spec)
+        return self._output.output_of(tensors if isinstance(tensors, (list, tuple)) else [tensors])
 
 
 def split(flat: Flat, stages: list[list[str]], recompute: Collection[str] = ()) -> list[fx.GraphModule]:

@@ -233,7 +233,7 @@ def measure_ops(graph: emplace.Graph, processes: Processes, repeats: int) -> lis
     A process that is stopped now and then takes the pauses within few of its ops, which a trimmed mean would leave out.
     """
     trimmed = 0.0 if processes.speeds else 0.1
-    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1, trimmed), processes)
+    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1, trimmed=trimmed), processes)
 
 
 # ---- Simulating

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 
 #include "tests/datasets/importers/samples.h"
@@ -12,11 +11,6 @@
 
 namespace emplace::testing {
 namespace {
-
-datasets::KinetoTrace Read(const std::string& text) {
-  std::istringstream in(text);
-  return datasets::ReadKinetoTrace(in);
-}
 
 TEST(NanosFromMicrosTest, DecimalsAreExact) {
   EXPECT_EQ(datasets::NanosFromMicros("0"), 0);
@@ -44,7 +38,7 @@ TEST(NanosFromMicrosTest, WhatIsNoTimeHasNone) {
 }
 
 TEST(KinetoTraceTest, ABeginAndItsEndAreOneEvent) {
-  const datasets::KinetoTrace trace = Read(R"({"traceEvents": [
+  const datasets::KinetoTrace trace = ReadTrace(R"({"traceEvents": [
     {"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 1, "ts": 100},
     {"ph": "B", "cat": "cpu_op", "name": "inner", "pid": 1, "tid": 1, "ts": 110},
     {"ph": "B", "cat": "cpu_op", "name": "other", "pid": 1, "tid": 2, "ts": 112},
@@ -65,17 +59,17 @@ TEST(KinetoTraceTest, StepsOfOneNumberAreNumbered) {
         thread, start);
   };
   const std::string op = R"({"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 100, "dur": 1})";
-  const datasets::KinetoTrace one = Read("{\"traceEvents\": [" + mark(1, 100) + mark(2, 101) + op + "]}");
+  const datasets::KinetoTrace one = ReadTrace("{\"traceEvents\": [" + mark(1, 100) + mark(2, 101) + op + "]}");
   EXPECT_FALSE(one.has_repeated_steps);
   EXPECT_EQ(one.steps.at(1).number, 3);
-  const datasets::KinetoTrace two = Read("{\"traceEvents\": [" + mark(1, 100) + mark(1, 110) + op + "]}");
+  const datasets::KinetoTrace two = ReadTrace("{\"traceEvents\": [" + mark(1, 100) + mark(1, 110) + op + "]}");
   EXPECT_TRUE(two.has_repeated_steps);
   EXPECT_EQ(two.steps.at(0).number, 0);
   EXPECT_EQ(two.steps.at(1).number, 1);
 }
 
 TEST(KinetoTraceTest, IdsThatAreFloatsJoin) {
-  const datasets::KinetoTrace trace = Read(R"({"traceEvents": [
+  const datasets::KinetoTrace trace = ReadTrace(R"({"traceEvents": [
     {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
      "args": {"correlation": 7.0}},
     {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3, "dur": 2,
@@ -85,12 +79,12 @@ TEST(KinetoTraceTest, IdsThatAreFloatsJoin) {
 }
 
 TEST(KinetoTraceTest, EventsComeByStartAndTheLongerFirst) {
-  const datasets::KinetoTrace trace = Read(TraceText()
-                                               .Kernel("k", 130, 5, 1)
-                                               .Op("inner", 100, 10)
-                                               .Op("outer", 100, 40)
-                                               .Call("cudaLaunchKernel", 102.5, 6, 1)
-                                               .str());
+  const datasets::KinetoTrace trace = ReadTrace(TraceText()
+                                                    .Kernel("k", 130, 5, 1)
+                                                    .Op("inner", 100, 10)
+                                                    .Op("outer", 100, 40)
+                                                    .Call("cudaLaunchKernel", 102.5, 6, 1)
+                                                    .str());
   ASSERT_EQ(trace.events.size(), 4U);
   std::vector<std::string> names;
   for (const datasets::TraceEvent& event : trace.events) names.emplace_back(trace.text(event.name));
@@ -113,7 +107,7 @@ TEST(KinetoTraceTest, OldSpellingsAreTheSameCategories) {
        {"Operator", "Runtime", "Kernel", "Memcpy", "Memset", "hip_runtime", "cuda_driver"}) {
     text.Add(category, "e", "0", "\"stream 7\"", 1, 1, "");
   }
-  EXPECT_EQ(Read(text.str()).events.size(), 7U);
+  EXPECT_EQ(ReadTrace(text.str()).events.size(), 7U);
 }
 
 TEST(KinetoTraceTest, RuntimesOfAllVendorsAreCalls) {
@@ -123,7 +117,7 @@ TEST(KinetoTraceTest, RuntimesOfAllVendorsAreCalls) {
     text.Add(category, "urEnqueueKernelLaunch", "9", "1", 1, 1, "\"correlation\": 1");
   }
   text.Add("new_calls", "launch", "9", "1", 1, 1, "\"correlation\": 2");
-  const datasets::KinetoTrace trace = Read(text.str());
+  const datasets::KinetoTrace trace = ReadTrace(text.str());
   EXPECT_EQ(trace.events.size(), 7U);
   for (const datasets::TraceEvent& event : trace.events) EXPECT_EQ(event.category, datasets::TraceCategory::kCall);
   EXPECT_EQ(trace.like_calls.at("new_calls"), 1U);
@@ -143,13 +137,13 @@ TEST(KinetoTraceTest, EventsThatNoClockMeasuredAreLeftOutAndCounted) {
           .Op("placeholder too", 0, 5)
           .Raw(R"({"ph": "X", "cat": "cpu_op", "name": "b", "ts": 18446744073709551615, "dur": 1})")
           .str();
-  const datasets::KinetoTrace trace = Read(text);
+  const datasets::KinetoTrace trace = ReadTrace(text);
   EXPECT_EQ(trace.events.size(), 3U);
   EXPECT_EQ(trace.endless, 2U);
   EXPECT_EQ(trace.placeholders, 4U);
   EXPECT_EQ(trace.spoiled, 1U);
   // In a trace whose clock begins at 0 the first op is not a placeholder.
-  EXPECT_EQ(Read(TraceText().Op("a", 0, 5).Op("b", 9, 1).str()).placeholders, 0U);
+  EXPECT_EQ(ReadTrace(TraceText().Op("a", 0, 5).Op("b", 9, 1).str()).placeholders, 0U);
 }
 
 TEST(KinetoTraceTest, NumbersThatJsonLacksAreReadWhereTheyAreNotUsed) {
@@ -181,7 +175,7 @@ TEST(KinetoTraceTest, ExternalIdsJoinWhereThereAreNoCorrelations) {
   add("cuda_runtime", "hipLaunchKernel", 5, 6);
   add("kernel", "c", 9, 6);
   add("kernel", "b", 8, 6);
-  const datasets::KinetoTrace trace = Read(text.str());
+  const datasets::KinetoTrace trace = ReadTrace(text.str());
   std::vector<std::int64_t> ids;
   for (const datasets::TraceEvent& event : trace.events) ids.push_back(event.correlation);
   EXPECT_THAT(ids, ::testing::ElementsAre(1, -1, 1, 2, 3, 2, 3));
@@ -203,7 +197,7 @@ TraceText Merged(const std::string& host, const std::string& gpu, double later, 
 }
 
 TEST(SplitRanksTest, AnActivityBelongsToTheProcessWhoseCallsExplainIt) {
-  const std::vector<datasets::KinetoTrace> ranks = datasets::SplitRanks(Read(Merged("10{}", "{}", 3000).str()));
+  const std::vector<datasets::KinetoTrace> ranks = datasets::SplitRanks(ReadTrace(Merged("10{}", "{}", 3000).str()));
   ASSERT_EQ(ranks.size(), 2U);
   for (const datasets::KinetoTrace& rank : ranks) {
     ASSERT_EQ(rank.events.size(), 6U);
@@ -222,46 +216,47 @@ TEST(SplitRanksTest, ProcessesWithOtherIdsAreRanksIfTheyHaveTheirOwnGpus) {
     }
     return text.str();
   };
-  EXPECT_EQ(datasets::SplitRanks(Read(text(1))).size(), 2U);
-  EXPECT_EQ(datasets::SplitRanks(Read(text(0))).size(), 1U);
+  EXPECT_EQ(datasets::SplitRanks(ReadTrace(text(1))).size(), 2U);
+  EXPECT_EQ(datasets::SplitRanks(ReadTrace(text(0))).size(), 1U);
 }
 
 TEST(SplitRanksTest, ALabelOfTheRankDecides) {
   // As mergers of profiles write them; the times alone do not tell the ranks apart.
   const std::string text = Merged("\"[TP0{}] 77\"", "\"[TP0{}] 0\"", 3, 40).str();
-  const std::vector<datasets::KinetoTrace> ranks = datasets::SplitRanks(Read(text));
+  const std::vector<datasets::KinetoTrace> ranks = datasets::SplitRanks(ReadTrace(text));
   ASSERT_EQ(ranks.size(), 2U);
   EXPECT_EQ(ranks[0].threads[ranks[0].events[0].track].process, "[TP00] 77");
   EXPECT_EQ(ranks[0].events.size(), 6U);
 }
 
 TEST(SplitRanksTest, WhatTheTimesDoNotTellApartIsRefused) {
-  EXPECT_THAT(Refusal([] { datasets::SplitRanks(Read(Merged("10{}", "{}", 3, 40).str())); }),
+  EXPECT_THAT(Refusal([] { datasets::SplitRanks(ReadTrace(Merged("10{}", "{}", 3, 40).str())); }),
               ::testing::HasSubstr("correlation 1 is that of calls in the processes \"100\" and \"101\""));
   // Both ranks' kernels are on one stream.
-  EXPECT_THAT(Refusal([] {
-                datasets::SplitRanks(Read(Edited(Merged("10{}", "0", 3000).str(), "\"device\": 1", "\"device\": 0")));
-              }),
-              ::testing::HasSubstr("correlation 1 is that of calls in the processes"));
-  EXPECT_EQ(datasets::SplitRanks(Read(TraceText().Op("a", 1, 1).str())).size(), 1U);
+  EXPECT_THAT(
+      Refusal([] {
+        datasets::SplitRanks(ReadTrace(Edited(Merged("10{}", "0", 3000).str(), "\"device\": 1", "\"device\": 0")));
+      }),
+      ::testing::HasSubstr("correlation 1 is that of calls in the processes"));
+  EXPECT_EQ(datasets::SplitRanks(ReadTrace(TraceText().Op("a", 1, 1).str())).size(), 1U);
 }
 
 TEST(KinetoTraceTest, WhatIsNotKeptIsCounted) {
   const datasets::KinetoTrace trace =
-      Read(TraceText()
-               .Op("a", 1, 1)
-               .Add("python_function", "f", "9", "1", 1, 1, "")
-               .Add("python_function", "g", "9", "1", 1, 1, "")
-               .Raw(R"({"ph": "i", "cat": "cpu_op", "name": "instant", "ts": 3})")
-               .Raw(R"({"ph": "X", "cat": "cpu_op", "name": "endless", "pid": 9, "tid": 1, "ts": 3})")
-               .str());
+      ReadTrace(TraceText()
+                    .Op("a", 1, 1)
+                    .Add("python_function", "f", "9", "1", 1, 1, "")
+                    .Add("python_function", "g", "9", "1", 1, 1, "")
+                    .Raw(R"({"ph": "i", "cat": "cpu_op", "name": "instant", "ts": 3})")
+                    .Raw(R"({"ph": "X", "cat": "cpu_op", "name": "endless", "pid": 9, "tid": 1, "ts": 3})")
+                    .str());
   EXPECT_EQ(trace.events.size(), 1U);
   EXPECT_EQ(trace.left_out.at("python_function"), 2U);
   EXPECT_EQ(trace.spoiled, 1U);
 }
 
 TEST(KinetoTraceTest, ArgumentsAreKept) {
-  const datasets::KinetoTrace trace = Read(
+  const datasets::KinetoTrace trace = ReadTrace(
       TraceText()
           .Op("aten::mm", 1, 9, 1, R"("Input Dims": [[2, 3], [], [3, 4]], "Input type": ["float", "", "float"])")
           .Copy(20, 5, 3)
@@ -288,7 +283,7 @@ TEST(KinetoTraceTest, ArgumentsAreKept) {
 
 TEST(KinetoTraceTest, AListOfEventsIsATraceToo) {
   const datasets::KinetoTrace trace =
-      Read(R"([{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": "x", "ts": "5", "dur": "2"}])");
+      ReadTrace(R"([{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": "x", "ts": "5", "dur": "2"}])");
   ASSERT_EQ(trace.events.size(), 1U);
   EXPECT_EQ(trace.threads[0].thread, "x");
   EXPECT_EQ(trace.events[0].end, 2'000);
@@ -296,30 +291,31 @@ TEST(KinetoTraceTest, AListOfEventsIsATraceToo) {
 
 TEST(KinetoTraceTest, RanksAndBaseTimesAreRead) {
   const datasets::KinetoTrace trace =
-      Read(TraceText()
-               .Head(R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8})")
-               .Head("\"baseTimeNanoseconds\": 1000")
-               .Op("a", 7, 1)
-               .str());
+      ReadTrace(TraceText()
+                    .Head(R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8})")
+                    .Head("\"baseTimeNanoseconds\": 1000")
+                    .Op("a", 7, 1)
+                    .str());
   EXPECT_EQ(trace.rank, 3);
   EXPECT_EQ(trace.world_size, 8);
   EXPECT_EQ(trace.origin, 8'000);
 }
 
 TEST(KinetoTraceTest, FaultsNameTheirPlace) {
-  EXPECT_EQ(Refusal([] { Read("{}"); }), "traceEvents: is missing (a list of trace events)");
+  EXPECT_EQ(Refusal([] { ReadTrace("{}"); }), "traceEvents: is missing (a list of trace events)");
   for (const char* const other : {"3", "{}", "null"}) {
-    EXPECT_EQ(Refusal([&] { Read(fmt::format(R"({{"traceEvents": {}}})", other)); }),
+    EXPECT_EQ(Refusal([&] { ReadTrace(fmt::format(R"({{"traceEvents": {}}})", other)); }),
               "traceEvents: is not a list of trace events");
   }
-  EXPECT_EQ(Refusal([] { Read("3"); }), "is not a trace (an object with a list traceEvents)");
-  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [{}, 3]})"); }), "traceEvents[1]: is not a trace event (an object)");
-  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [[]]})"); }), "traceEvents[0]: is not a trace event (an object)");
-  EXPECT_EQ(Refusal([] { Read(R"({"traceEvents": [{"ts": "soon"}]})"); }),
+  EXPECT_EQ(Refusal([] { ReadTrace("3"); }), "is not a trace (an object with a list traceEvents)");
+  EXPECT_EQ(Refusal([] { ReadTrace(R"({"traceEvents": [{}, 3]})"); }),
+            "traceEvents[1]: is not a trace event (an object)");
+  EXPECT_EQ(Refusal([] { ReadTrace(R"({"traceEvents": [[]]})"); }), "traceEvents[0]: is not a trace event (an object)");
+  EXPECT_EQ(Refusal([] { ReadTrace(R"({"traceEvents": [{"ts": "soon"}]})"); }),
             "traceEvents[0].ts: is \"soon\" (a number of us)");
-  EXPECT_THAT(Refusal([] { Read(R"({"traceEvents": [{"ts": 1)"); }), ::testing::HasSubstr("not valid JSON"));
+  EXPECT_THAT(Refusal([] { ReadTrace(R"({"traceEvents": [{"ts": 1)"); }), ::testing::HasSubstr("not valid JSON"));
   const std::string deep = R"({"traceEvents": [{"args": )" + std::string(100, '[');
-  EXPECT_THAT(Refusal([&] { Read(deep); }), ::testing::HasSubstr("is nested too deeply (at most 64 levels)"));
+  EXPECT_THAT(Refusal([&] { ReadTrace(deep); }), ::testing::HasSubstr("is nested too deeply (at most 64 levels)"));
 }
 
 }  // namespace

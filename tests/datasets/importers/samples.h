@@ -3,18 +3,27 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "datasets/importers/kineto_trace.h"
 #include "datasets/importers/registry.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/units.h"
 #include "sim/graph.h"
+#include "tests/testing/trace_text.h"
 #include "tests/testing/zip_file.h"
 
 namespace emplace::testing {
+
+inline datasets::KinetoTrace ReadTrace(const std::string& text) {
+  std::istringstream in(text);
+  return datasets::ReadKinetoTrace(in);
+}
+inline datasets::KinetoTrace ReadTrace(const TraceText& text) { return ReadTrace(text.str()); }
 
 // Input -> Conv2d -> LSTM (a list of two sizes) -> __getitem__(1) -> Add, which reads the convolution too.
 inline const std::string kPipeDreamSample =

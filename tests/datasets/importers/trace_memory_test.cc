@@ -24,11 +24,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-datasets::KinetoTrace ReadCpuTrace(const TraceText& text) {
-  std::istringstream in(text.str());
-  return datasets::ReadKinetoTrace(in);
-}
-
 // "aten::mm 50" for each op of a device, in their order, times in µs; "host 20" between ranges.
 std::vector<std::string> RangesOn(const datasets::KinetoTrace& trace, const TraceStep& step,
                                   const std::string& device) {
@@ -52,7 +47,7 @@ TraceText LinearAndRelu() {
 }
 
 TEST(OpRangesTest, EachRangeHasTheTimeThatNoneInsideItHas) {
-  const datasets::KinetoTrace trace = ReadCpuTrace(LinearAndRelu());
+  const datasets::KinetoTrace trace = ReadTrace(LinearAndRelu());
   EXPECT_TRUE(datasets::HoldsOpsAlone(trace));
   const TraceStep step = datasets::RebuildStep({trace});
   EXPECT_THAT(RangesOn(trace, step, "thread 1"), ElementsAre("aten::t 10", "aten::copy_ 10", "aten::addmm 50",
@@ -76,7 +71,7 @@ TEST(OpRangesTest, AStepEndsWithItsAnnotation) {
     text.Add("user_annotation", fmt::format("ProfilerStep#{}", step), "9", "1", start, 100 + 10 * step, "");
     text.Op("aten::mm", start + 5, 40 + step);
   }
-  const datasets::KinetoTrace trace = ReadCpuTrace(text);
+  const datasets::KinetoTrace trace = ReadTrace(text);
   const TraceStep median = datasets::RebuildStep({trace});
   EXPECT_EQ(median.step, 1);
   EXPECT_EQ(median.measured_time, 110'000);
@@ -93,14 +88,14 @@ std::string FlowEnd(char phase, double time, int thread) {
 
 // Thread 2 runs the backward pass; thread 1 waits for it.
 TEST(OpRangesTest, TheBackwardPassComesAfterTheForwardPass) {
-  const datasets::KinetoTrace trace = ReadCpuTrace(TraceText()
-                                                       .Op("aten::tanh", 0, 20)
-                                                       .Raw(FlowEnd('s', 0, 1))
-                                                       .Op("aten::sum", 20, 30)
-                                                       .Op("TanhBackward0", 60, 40, 2)
-                                                       .Raw(FlowEnd('f', 60, 2))
-                                                       .Op("aten::tanh_backward", 70, 25, 2)
-                                                       .Op("aten::sub_", 110, 20));
+  const datasets::KinetoTrace trace = ReadTrace(TraceText()
+                                                    .Op("aten::tanh", 0, 20)
+                                                    .Raw(FlowEnd('s', 0, 1))
+                                                    .Op("aten::sum", 20, 30)
+                                                    .Op("TanhBackward0", 60, 40, 2)
+                                                    .Raw(FlowEnd('f', 60, 2))
+                                                    .Op("aten::tanh_backward", 70, 25, 2)
+                                                    .Op("aten::sub_", 110, 20));
   ASSERT_EQ(trace.flows.size(), 1U);
   const TraceStep step = datasets::RebuildStep({trace});
   EXPECT_THAT(RangesOn(trace, step, "thread 1"),
@@ -113,7 +108,7 @@ TEST(OpRangesTest, TheBackwardPassComesAfterTheForwardPass) {
 }
 
 TEST(OpRangesTest, AFlowThatContradictsTheTimesIsIgnored) {
-  const datasets::KinetoTrace trace = ReadCpuTrace(
+  const datasets::KinetoTrace trace = ReadTrace(
       TraceText().Op("whole", 0, 100).Raw(FlowEnd('s', 0, 1)).Op("Backward0", 50, 20).Raw(FlowEnd('f', 50, 1)));
   const TraceStep step = datasets::RebuildStep({trace});
   EXPECT_THAT(step.ops[0].after, IsEmpty());
@@ -138,7 +133,7 @@ TraceText FourOps() {
 }
 
 TEST(AddMemoryTest, TensorsLiveFromTheirAllocationToTheirRelease) {
-  const TraceStep step = datasets::RebuildStep({ReadCpuTrace(FourOps())});
+  const TraceStep step = datasets::RebuildStep({ReadTrace(FourOps())});
   std::vector<std::string> tensors;
   for (const TraceStep::Tensor& tensor : step.tensors) {
     tensors.push_back(fmt::format("{} to {}: {}", tensor.from, tensor.to, tensor.bytes));
@@ -153,7 +148,7 @@ TEST(AddMemoryTest, MemoryOfAnEarlierStepIsThereFromTheStart) {
   text.Add("user_annotation", "ProfilerStep#0", "9", "1", 0, 100, "").Op("a", 0, 10);
   text.Add("user_annotation", "ProfilerStep#1", "9", "1", 100, 100, "").Op("b", 100, 20).Op("c", 130, 20);
   text.Raw(Change(5, 1, 100, 100)).Raw(Change(6, 2, 7, 107)).Raw(Change(110, 1, -100, 7));
-  const TraceStep step = datasets::RebuildStep({ReadCpuTrace(text)}, "1");
+  const TraceStep step = datasets::RebuildStep({ReadTrace(text)}, "1");
   ASSERT_EQ(step.tensors.size(), 2U);
   EXPECT_EQ(step.tensors[0].from, 0U);
   EXPECT_EQ(step.tensors[0].to, 0U) << "b releases it";
@@ -166,7 +161,7 @@ TEST(AddMemoryTest, AnotherThreadMayReleaseIt) {
   TraceText text;
   text.Op("a", 0, 10).Op("b", 10, 40).Op("c", 50, 20).Op("other", 0, 60, 2);
   text.Raw(Change(5, 1, 100, 100)).Raw(Change(30, 1, -100, 0, 2));
-  const TraceStep step = datasets::RebuildStep({ReadCpuTrace(text)});
+  const TraceStep step = datasets::RebuildStep({ReadTrace(text)});
   ASSERT_EQ(step.tensors.size(), 1U);
   EXPECT_EQ(step.tensors[0].from, 0U);
   EXPECT_EQ(step.tensors[0].to, 1U) << "b runs then";
@@ -176,7 +171,7 @@ TEST(AddMemoryTest, BetweenTwoRangesInsideAnotherOneTheRangesHaveIt) {
   TraceText text;
   text.Op("whole", 0, 100).Op("aten::mm", 10, 20).Op("aten::relu", 50, 20);
   text.Raw(Change(5, 1, 100, 100)).Raw(Change(40, 1, -100, 0)).Raw(Change(42, 2, 30, 30)).Raw(Change(80, 2, -30, 0));
-  const TraceStep step = datasets::RebuildStep({ReadCpuTrace(text)});
+  const TraceStep step = datasets::RebuildStep({ReadTrace(text)});
   ASSERT_THAT(step.tensors, IsEmpty());
   EXPECT_EQ(step.ops[0].temp_bytes, 100);
   EXPECT_EQ(step.ops[1].temp_bytes, 30);
@@ -211,11 +206,11 @@ TEST(ImportOpRangesTest, TheGraphHasOperatorsThreadsAndMemory) {
 
 TEST(JoinTimesTest, RangesOfACpuGiveTheirOwnTimes) {
   const auto id = [](int number) { return fmt::format(R"("Record function id": {})", number); };
-  const datasets::KinetoTrace times = ReadCpuTrace(TraceText()
-                                                       .Op("aten::linear", 0, 100, 1, id(1))
-                                                       .Op("aten::t", 10, 10, 1, id(2))
-                                                       .Op("aten::mm", 30, 60, 1, id(3))
-                                                       .Op("aten::sub_", 100, 20, 1, id(4)));
+  const datasets::KinetoTrace times = ReadTrace(TraceText()
+                                                    .Op("aten::linear", 0, 100, 1, id(1))
+                                                    .Op("aten::t", 10, 10, 1, id(2))
+                                                    .Op("aten::mm", 30, 60, 1, id(3))
+                                                    .Op("aten::sub_", 100, 20, 1, id(4)));
   std::istringstream in(kEtSample);
   const datasets::EtTrace trace = datasets::ReadEtTrace(in);
   const datasets::EtTimes joined = datasets::JoinTimes(trace, times);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,12 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-datasets::KinetoTrace Read(const TraceText& text) {
-  std::istringstream in(text.str());
-  return datasets::ReadKinetoTrace(in);
-}
-
-TraceStep Rebuild(const TraceText& text) { return datasets::RebuildStep({Read(text)}); }
+TraceStep Rebuild(const TraceText& text) { return datasets::RebuildStep({ReadTrace(text)}); }
 
 // The ops of a device in their order.
 std::vector<TraceStep::Op> OpsOn(const TraceStep& step, const std::string& device) {
@@ -85,16 +79,16 @@ TEST(RebuildStepTest, AThreadIsCutWhereItLaunchesAndWaits) {
 }
 
 TEST(RebuildStepTest, AKernelBelongsToTheInnermostOpAroundItsCall) {
-  const datasets::KinetoTrace trace =
-      Read(TraceText()
-               .Op("outer", 0, 100)
-               .Op("before", 5, 5)
-               .Op("aten::linear", 20, 50)
-               .Op("aten::addmm", 25, 30)
-               .Add("cuda_runtime", "cudaLaunchKernelExC", "9", "1", 30, 10, R"("correlation": 5, "External id": 99)")
-               .Add("cuda_driver", "cuLaunchKernelEx", "9", "1", 32, 5, "\"correlation\": 6")
-               .Kernel("gemm", 60, 5, 6)
-               .Kernel("split", 66, 5, 5));
+  const datasets::KinetoTrace trace = ReadTrace(
+      TraceText()
+          .Op("outer", 0, 100)
+          .Op("before", 5, 5)
+          .Op("aten::linear", 20, 50)
+          .Op("aten::addmm", 25, 30)
+          .Add("cuda_runtime", "cudaLaunchKernelExC", "9", "1", 30, 10, R"("correlation": 5, "External id": 99)")
+          .Add("cuda_driver", "cuLaunchKernelEx", "9", "1", 32, 5, "\"correlation\": 6")
+          .Kernel("gemm", 60, 5, 6)
+          .Kernel("split", 66, 5, 5));
   const TraceStep step = datasets::RebuildStep({trace});
   for (const TraceStep::Op& op : OpsOn(step, "gpu 0 stream 7")) {
     EXPECT_EQ(trace.text(trace.events[op.source].name), "aten::addmm");
@@ -176,7 +170,7 @@ TEST(RebuildStepTest, OfSeveralStepsTheMedianOneIsTaken) {
 }
 
 TEST(RebuildStepTest, AStepIsChosenByItsNumber) {
-  const datasets::KinetoTrace trace = Read(Steps({100, 130, 110}));
+  const datasets::KinetoTrace trace = ReadTrace(Steps({100, 130, 110}));
   const TraceStep first = datasets::RebuildStep({trace}, "7");
   EXPECT_EQ(first.measured_time, 155'000);
   EXPECT_EQ(datasets::RebuildStep({trace}, "all").measured_time, 375'000);
@@ -385,7 +379,7 @@ datasets::KinetoTrace Rank(int rank, double arrives, const std::string& name = "
   text.Op("op", 0, 20).Call("cudaLaunchKernel", 0, 10, 1).Kernel("work", 15, arrives - 20, 1);
   text.Op("c10d::allreduce_", 25, 20).Call("cudaLaunchKernel", 30, 10, 2);
   text.Kernel(name, arrives, 500 - arrives, 2, 7, R"("Process Group Name": "0")");
-  return Read(text);
+  return ReadTrace(text);
 }
 
 TEST(RebuildStepTest, ACollectiveGoesOnWhenAllRanksHaveArrived) {
@@ -430,7 +424,7 @@ datasets::KinetoTrace RankOfMany(int rank, const std::vector<double>& starts) {
     text.Call("cudaLaunchKernel", 10 + 2 * k, 1, k + 1)
         .Kernel("ncclKernel_AllReduce", starts[static_cast<std::size_t>(k)], 20, k + 1);
   }
-  return Read(text);
+  return ReadTrace(text);
 }
 
 TEST(RebuildStepTest, ClocksThatContradictEachOtherAreRefused) {
@@ -478,7 +472,7 @@ TEST(RebuildStepTest, ATraceWithoutAGpuIsRefused) {
             "traceEvents: has no kernel, copy or set with its call (a step on a GPU)");
   EXPECT_EQ(Refusal([] { Rebuild(TraceText().Op("a", 0, 0)); }), "traceEvents: has no op range (a step on a CPU)");
   EXPECT_EQ(Refusal([] {
-              datasets::RebuildStep({Read(TwoKernels()), Read(TraceText().Op("a", 0, 5))});
+              datasets::RebuildStep({ReadTrace(TwoKernels()), ReadTrace(TraceText().Op("a", 0, 5))});
             }),
             "traceEvents: rank 1 holds op ranges alone, or another trace does (traces of one step)");
   EXPECT_THAT(Refusal([] { Rebuild(TraceText().Op("a", 0, 5).Kernel("k", 9, 5, 1)); }), HasSubstr("has no kernel"));

@@ -40,7 +40,7 @@ class ReportTest(unittest.TestCase):
     def test_noise_is_that_of_consecutive_runs(self):
         module = load()
         runs = [profile(a=1.0, b=4.0, c=5.0), profile(a=2.0, b=4.0, c=5.0), profile(a=2.0, b=4.0, c=10.0)]
-        # Of six ratios, four are 1; sums 11, 13 and 18.
+        # Four of six ratios are 1; sums 11, 13 and 18.
         ops, sums = module.noise(runs, self.counts)
         self.assertEqual(ops, 1)
         self.assertAlmostEqual(sums, (13 / 11 + 18 / 13) / 2)

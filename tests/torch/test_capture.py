@@ -220,6 +220,26 @@ class CaptureTest(unittest.TestCase):
         found = emplace.place(graph, cluster="dgx-h100", grouping="modules", evaluations=50)
         self.assertGreater(found.step_ns, 0)
 
+    def test_arguments_that_only_the_last_stage_reads_leave_a_pipeline_a_pipeline(self):
+        model = Language(tied=False).train()
+
+        class Shifted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embed, self.position, self.layers, self.norm, self.head = model.children()
+
+            def forward(self, words, labels):
+                return model.forward(words, F.pad(labels, (0, 1))[:, 1:])
+
+        graph = et.capture(Shifted(), kwargs={"words": words(), "labels": words()}, optimizer="adam")
+        self.assertIn("labels/held", graph.op_names)
+        stages = [["embed", "position", "layers.0"], ["layers.1", "norm", "head"]]
+        simulator = emplace.Simulator(graph, emplace.Cluster("dgx-h100"), "roofline")
+        placement = et.placement_of(graph, simulator.cluster, stages)
+        report = simulator.report(placement, schedule="1f1b", micro_batches=4)
+        self.assertGreater(report["step_time_us"], 0)
+        self.assertEqual([bool(device["ops"]) for device in report["devices"][1:4]], [True, True, False])
+
     def test_profile_has_a_time_for_each_op(self):
         graph = et.capture(Language(), kwargs={"words": words(), "labels": words()}, optimizer="adam")
         profile = et.profile(graph, repeats=2)

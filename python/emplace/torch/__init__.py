@@ -312,7 +312,7 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     times = [max(rank["times"][i] for rank in ranks) for i in range(steps)]
     losses = [each for each in (rank["losses"] for rank in ranks) if each[0] is not None][-1]
     return _validate.Validation(plan=chosen, measured_ms=float(statistics.median(times)), simulated_ms=simulated_ms,
-                                steps_ms=times, losses=losses, measured_peak_bytes=[rank["grown"] for rank in ranks],
+                                steps_ms=times, losses=losses, measured_peak_bytes=[rank["peak"] for rank in ranks],
                                 simulated_peak_bytes=peaks)
 
 

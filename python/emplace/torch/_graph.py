@@ -240,8 +240,10 @@ class GraphWriter:
             else:
                 memories.append(None)
         after = self._writes_and_reads(name, inputs, list(written.values()))
-        if self._last_call and (self._program_order or self._begins_checkpoint or not self._waits(inputs, is_backward)):
+        if self._last_call and (self._program_order or self._begins_checkpoint):
             after.append(self._last_call)
+        elif self._last_call and not self._waits(inputs, is_backward):
+            after += [self._last_call] if is_backward else self._met_later(node)
         if after:
             op["control_inputs"] = list(dict.fromkeys(after))
         self._begins_checkpoint = False
@@ -273,6 +275,22 @@ class GraphWriter:
         results until then: one is computed in the step, for a backward op in the backward pass."""
         producers = (self._passes.get(name.rpartition(":")[0]) for name in inputs)
         return any(found == "backward" or (found == "forward" and not is_backward) for found in producers)
+
+    def _met_later(self, node: torch.fx.Node) -> list[str]:
+        """The latest op before a forward op whose result is needed together with its own: in a pipeline the op in front of it
+        in the program may be on a later stage, such as one that shifts labels."""
+        begin = self._in_place.position[node]
+        seen = {node}
+        users = list(node.users)
+        while users:
+            given = [arg for user in users if not _is_backward(user) for arg in user.all_input_nodes
+                     if self._in_place.position[arg] < begin]
+            ops = [op for op in map(self.op_of, given) if op in self._passes]
+            if ops:
+                return [max(ops, key=self._position.__getitem__)]
+            seen.update(users)
+            users = list(dict.fromkeys(user for each in users for user in each.users if user not in seen))
+        return []
 
     def _argument(self, arg: Any, inputs: list[str], views: list[Any]) -> Any:
         """An argument as attr `args` has it (docs/profiling.md); tensors are added to the inputs."""
@@ -329,7 +347,7 @@ class GraphWriter:
         for given in [op for op in self._ops if op["kind"] == "input" and op["pass"] == "forward"]:
             if given["name"] not in read_last:  # the caller holds the arguments
                 self._emit(_holder(given["name"], [f"{given['name']}:0"]) |
-                           {"pass": "backward", "layer": "", "colocate_with": given["name"], "control_inputs": after})
+                           {"pass": "update", "layer": "", "colocate_with": given["name"], "control_inputs": after})
 
     def _hold_what_functions_read(self) -> None:
         """A function of the backward pass frees what it reads when it returns, not when its last op that needs it ends.
@@ -391,7 +409,7 @@ class _InPlace:
     the backward pass has to copy them anyway.
 
     writes: nodes that write the memory of their first argument. scatters: nodes that put a part that was written in place
-    back into the whole, which has it already.
+    back into the whole, which has it already. position: of each node in the program.
     """
 
     def __init__(self, graph: torch.fx.Graph) -> None:
@@ -399,7 +417,7 @@ class _InPlace:
         self.scatters: set[torch.fx.Node] = set()
         self._whole: dict[torch.fx.Node, torch.fx.Node] = {}  # the node behind a view
         self._readers: dict[torch.fx.Node, list[torch.fx.Node]] = {}
-        self._position = {node: i for i, node in enumerate(graph.nodes)}
+        self.position = {node: i for i, node in enumerate(graph.nodes)}
         for node in graph.nodes:
             base = node.args[0] if is_view(node) or _is_item(node) else None
             self._whole[node] = self._whole[base] if isinstance(base, torch.fx.Node) and (is_view(node) or is_view(base)) else node
@@ -425,7 +443,7 @@ class _InPlace:
                 break
             scatters.append(user)
             part = user
-        if any(self._position[reader] > self._position[node] and reader not in scatters for reader in self._readers[whole]):
+        if any(self.position[reader] > self.position[node] and reader not in scatters for reader in self._readers[whole]):
             return
         # All of the memory that is written is in the result.
         old, new = (each.meta["val"] for each in ((scatters[-1] if scatters else node).args[0], part))

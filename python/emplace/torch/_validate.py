@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import resource
 import statistics
 import tempfile
 import time
@@ -17,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 import emplace
-from emplace.torch import _parallel, _profile, _recompute, _workers
+from emplace.torch import _memory, _parallel, _profile, _recompute, _workers
 from emplace.torch._workers import Processes
 
 Loss = Callable[[Any], torch.Tensor]
@@ -30,7 +29,7 @@ class Validation:
     """A plan's step, measured and simulated.
 
     measured_ms, simulated_ms: of a step, in the median. steps_ms: of each measured step. losses: of each step, warm-up
-    included. measured_peak_bytes: by how much each process grew. simulated_peak_bytes: of each device.
+    included. measured_peak_bytes, simulated_peak_bytes: of tensors on each process, the largest sum at any time of a step.
     """
     plan: dict[str, Any]
     measured_ms: float
@@ -74,18 +73,18 @@ def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
 
 def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
              processes: Processes) -> list[dict[str, Any]]:
-    """Runs the plan for real. What each process saw: times, losses, growth."""
+    """Runs the plan for real. What each process saw: times, losses, peak memory in bytes, of the last warm-up step."""
 
     def work(rank: int) -> dict[str, Any]:
         mesh = _parallel.mesh_of(plan)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        if plan["pp"] > 1:
-            part, run_step = _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh, step.recompute)
-        else:
-            part, run_step = _plain_step(step, plan, described, mesh)
-        optimizer = optimizer_of(step.optimizer, part.parameters())
-        times, losses = [], []
-        for _ in range(warm_up + steps):
+        before = _memory.storages_of(step.model)
+
+        def prepare() -> tuple[nn.Module, Callable[[], Any]]:
+            if plan["pp"] > 1:
+                return _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh, step.recompute)
+            return _plain_step(step, plan, described, mesh)
+
+        def once() -> tuple[float, Any]:
             dist.barrier()
             begin = time.perf_counter()
             optimizer.zero_grad()
@@ -94,10 +93,19 @@ def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
                 _average_gradients(part, mesh["dp"].get_group())
             optimizer.step()
             dist.barrier()
-            times.append((time.perf_counter() - begin) * 1e3)
-            losses.append(loss)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        return {"times": times[warm_up:], "losses": losses, "grown": grown * 1024}
+            return (time.perf_counter() - begin) * 1e3, loss
+
+        with _memory.Allocations() as allocations:
+            part, run_step = prepare()
+            held = {address: size for address, size in _memory.storages_of(part).items() if address in before}
+            held |= _memory.storages_of(step.args, step.kwargs)
+            optimizer = optimizer_of(step.optimizer, part.parameters())
+            first = [once() for _ in range(warm_up - 1)]
+            allocations.count_from_here()
+            first.append(once())
+        measured = [once() for _ in range(steps)]
+        return {"times": [ms for ms, _ in measured], "losses": [loss for _, loss in first + measured],
+                "peak": sum(held.values()) + allocations.peak()}
 
     return _workers.run(work, processes)
 
@@ -256,7 +264,7 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
     if plan["pp"] > 1:
         return _simulate_pipeline(graph, plan, profiles, messages)
     simulator = _simulator(graph, profiles[:1], messages)
-    step_ns, peak = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
+    step_ns, _ = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
     update_ms = _update_ms(graph, profiles[0])
     once_ms = step_ns[0] / 1e6 - update_ms
     share = plan["dp"] // _parallel.replicas_of(plan) if plan["zero"] >= 2 else 1
@@ -265,7 +273,9 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
     count = len(described["parallelize_plan"]) / 2 if plan["tp"] > 1 else len(described["fully_shard"])
     wrapping_ms = measure_wrapping(plan, processes, messages) * count * plan["grad_accumulation"] / 1e3
     total = once_ms * plan["grad_accumulation"] + update_ms / share + exchange_ms + wrapping_ms
-    return float(total), [int(each) for each in peak[0]] * processes.count
+    units = described["fully_shard"] if plan["zero"] >= 2 else []
+    peak = _memory.simulated_peak(_memory.rank_ops(graph, plan, units, share))
+    return float(total), [peak] * processes.count
 
 
 def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: list[dict[str, Any]],

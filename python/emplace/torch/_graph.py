@@ -195,7 +195,7 @@ class GraphWriter:
         views: list[Any] = []
         kind = kind_of(node.target)
         written: dict[int, _Memory] = {}  # by result
-        if node in self._in_place.writes and isinstance(self._value_of(node.args[0]), _Memory):
+        if self._is_in_place(node):
             kind = kind_of(in_place_operator(node.target))
             written = {0: self._value_of(node.args[0])}
         elif kind == "aten::_native_batch_norm_legit_functional":  # its statistics are new in a joint graph
@@ -249,6 +249,8 @@ class GraphWriter:
         self._begins_checkpoint = False
         if self._on_cpu:
             _on_cpu.adapt(op, node)
+        if written:
+            op["colocate_with"] = next(iter(written.values())).op
         if self._held and _checkpoint_of(node):
             op["temp_bytes"] = op.get("temp_bytes", 0) + self._held
         self._emit(op)
@@ -258,6 +260,12 @@ class GraphWriter:
             self._functions[name] = node.meta.get("seq_nr")
         if is_backward:
             self._last_backward = name
+
+    def _is_in_place(self, node: torch.fx.Node) -> bool:
+        """Sums of gradients only within a module: the sum of several modules' may be on another device than the first of them."""
+        if node not in self._in_place.writes or not isinstance(self._value_of(node.args[0]), _Memory):
+            return False
+        return not _is_sum_of_gradients(node) or len({self._layers.get(str(self.op_of(arg))) for arg in node.all_input_nodes}) == 1
 
     def _writes_and_reads(self, name: str, inputs: list[str], written: list[_Memory]) -> list[str]:
         """The ops that an op follows because they wrote in place what it reads, or read what it writes in place."""

@@ -98,6 +98,7 @@ std::vector<std::string> SingleOpsNotes(const std::vector<TrialRecord>& trials) 
     ratios[PlainText(*grouping)].push_back(is_positive ? *graph.best_micros / *graph.single_ops_micros : 1);
   }
   std::vector<std::string> notes;
+  notes.reserve(ratios.size());
   for (const auto& [grouping, values] : ratios) {
     notes.push_back(
         fmt::format("grouping {}: steps take {:.2f} times as long as where single ops move, which frameworks do not "

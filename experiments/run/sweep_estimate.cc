@@ -1,5 +1,7 @@
 #include "experiments/run/sweep_estimate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>

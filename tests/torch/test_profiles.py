@@ -6,9 +6,14 @@ import importlib.util
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import unittest
+
+import torch
+
+from emplace.torch import _profile
 
 TOOL = pathlib.Path(os.environ["EMPLACE_ROOT"]) / "tools" / "torch_profiles"
 
@@ -51,6 +56,23 @@ class ReportTest(unittest.TestCase):
         module = load()
         with self.assertRaises(module.NotMeasured):
             module.report("net", self.counts, [profile(a=1.0)], [profile(b=1.0)])
+
+
+class AloneTest(unittest.TestCase):
+    def test_samples_beside_slow_probes_are_left_out(self):
+        samples = [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]
+        self.assertEqual(_profile._undisturbed(samples, [100, 120, 110], 100), [samples[0], samples[2]])
+        self.assertEqual(_profile._undisturbed(samples, [200, 220, 210], 100), samples)
+
+    def test_a_large_tensor_reuses_memory(self):
+        def faults():
+            torch.empty(2**22).zero_()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(10):
+                torch.empty(2**22).zero_()
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        with _profile.reused_memory():
+            self.assertLess(faults(), 20000)  # without: 4096 pages in each of 10 tensors
 
 
 class ToolTest(unittest.TestCase):

@@ -75,7 +75,8 @@ def rank_ops(graph: emplace.Graph, plan: Mapping[str, Any], units: Sequence[str]
     units: the modules that `fully_shard` wraps, "" for what is in no other. shards: ranks of a group of FSDP, 1 for others.
     With shards, the rank holds its part of each weight, of its gradient and of the optimizer's states. The weights of a unit
     are gathered where its first op reads them, in the backward pass while the unit before runs; with ZeRO 3 they are freed in
-    between. Gradients of a unit are copied together, and scattered. With several micro-batches, gradients stay to the end.
+    between. Gradients of a unit are copied together, and scattered; weights are gathered together, in a buffer of FSDP's and
+    one of gloo's. With several micro-batches, gradients stay to the end.
     DistributedDataParallel holds a second copy of all gradients.
     """
     ops: list[dict[str, Any]] = json.loads(graph.to_json())["ops"]
@@ -159,7 +160,7 @@ def _sharded(ops: list[dict[str, Any]], weights: list[dict[str, Any]], sizes: Ma
             for name in members[unit]:
                 gathered[f"{name}:0" + of] = f"{name}/gathered_{of}:0"
                 result.append({"name": f"{name}/gathered_{of}", "kind": "emplace::all_gather", "pass": of, "inputs": [f"{name}:0"],
-                               "outputs": [{"bytes": sizes[name]}], "temp_bytes": sum(sizes[each] for each in members[unit])})
+                               "outputs": [{"bytes": sizes[name]}], "temp_bytes": 2 * sum(sizes[each] for each in members[unit])})
         if op["pass"] in ("forward", "backward"):
             op["inputs"] = [gathered.get(tensor + op["pass"]) or gathered.get(tensor + "forward") or tensor
                             for tensor in op.get("inputs", [])]

@@ -266,8 +266,9 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
 
     model: on the CPU, with real weights; it is not changed. plan: a placement with stages, or an emplace.plan. args,
     kwargs: of one micro-batch. loss: of the model's output. processes: as many as the plan's degrees multiply to.
-    steps: that are measured, after warm_up. threads: of each process, one by default. speeds: of each process, 1 by
-    default: one of 0.4 is stopped for 6 of each 10 ms, as a device that is slower. seconds: the limit of each part.
+    steps: that are measured, after warm_up steps, of which the last gives the memory. threads: of each process, one by
+    default. speeds: of each process, 1 by default: one of 0.4 is stopped for 6 of each 10 ms, as a device that is slower.
+    seconds: the limit of each part.
 
     With the plan's recompute, numbered blocks ("model.layers.3") run under torch.utils.checkpoint: all for "full", the first
     of each stage for a number of layers.
@@ -277,6 +278,7 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     from emplace.torch import _capture, _optimizers, _recompute, _validate, _workers
 
     _check.instance("model", model, torch.nn.Module)
+    steps, warm_up = _check.integer("steps", steps, 1), _check.integer("warm_up", warm_up, 1)
     chosen = _checked_plan(plan)
     needed = chosen["dp"] * chosen["tp"] * chosen["pp"]
     if processes is not None and processes != needed:

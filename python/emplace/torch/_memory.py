@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -40,6 +41,7 @@ class Allocations:
     before is taken back."""
 
     def __enter__(self) -> Allocations:
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each profile
         self._profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True)
         self._profiler.__enter__()
         return self

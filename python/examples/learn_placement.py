@@ -39,7 +39,8 @@ class Until(BaseCallback):
         simulations, actions = self.vector.simulations - self.known[0], self.num_timesteps - self.known[1]
         self.known = self.vector.simulations, self.num_timesteps
         if not 0.3 <= simulations / actions <= 0.5:  # a placement that an action leaves as it is needs no simulation
-            self.model.ent_coef *= 1.2 if simulations < 0.3 * actions else 1 / 1.2
+            wanted = self.model.ent_coef * (1.2 if simulations < 0.3 * actions else 1 / 1.2)
+            self.model.ent_coef = min(max(wanted, 1e-3), 2e-2)
 
 
 def learn(simulator, grouping, method="PPO", seed=1, seconds=55.0, target_ns=0, num_envs=16, **settings):
@@ -54,7 +55,7 @@ def learn(simulator, grouping, method="PPO", seed=1, seconds=55.0, target_ns=0, 
     envs = Environments(simulator, grouping, num_envs=num_envs, threads=1)
     kind = stable_baselines3.PPO if method == "PPO" else sb3_contrib.MaskablePPO
     chosen = {"gamma": 0.5, "gae_lambda": 0.9, "n_steps": 2048 // num_envs, "batch_size": 512, "n_epochs": 5,
-              "learning_rate": 1e-3, "ent_coef": 1e-3, **settings}
+              "learning_rate": 1e-3, "ent_coef": 5e-3, **settings}
     model = kind("MlpPolicy", envs, seed=seed, device="cpu", **chosen)
     model.learn(10**9, callback=Until(deadline, reached, envs.vector))
     return envs, model

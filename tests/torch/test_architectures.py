@@ -12,9 +12,9 @@ import torch_networks  # noqa: E402
 
 # Each takes about a CPU second.
 NETWORKS = """albert audio_spectrogram_transformer bart bert bloom blenderbot_small camembert clip deit dinov2
-    dinov3_vit distilbert dpr dpt electra ernie eurobert falcon fnet gemma gpt2 gpt_bigcode gpt_neo gpt_neox gptj
+    dinov3_vit distilbert dpr electra ernie eurobert falcon fnet gemma gpt2 gpt_bigcode gpt_neo gpt_neox gptj
     granite gte helium ijepa imagegpt jais2 layoutlm llama lara_mini marian mbart metaclip_2 mistral mixtral modernbert
-    moshi mpnet mpt mra mvp nomic_bert olmo openai opt pegasus persimmon phi phi3 plbart qwen2 siglip vit vit_mae
+    moshi mpnet mpt mra mvp nomic_bert olmo openai opt pegasus persimmon phi phi3 pixio plbart qwen2 siglip vit vit_mae
     wav2vec2 whisper""".split()
 
 

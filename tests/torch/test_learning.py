@@ -32,7 +32,7 @@ def trial(instance, method, seed):
 
 
 class LearningTest(unittest.TestCase):
-    INSTANCES = ("cifar10-4-p2-4",)
+    INSTANCES = ("cifar10-13-p2-4",)
     SEEDS = (1,)
 
     def test_learns_to_be_a_fifth_faster(self):

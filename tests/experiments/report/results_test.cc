@@ -56,7 +56,7 @@ TEST(ReportResultsTest, WholeModulesAreSetBesideSingleOps) {
   runs.trials = MakeRecords({{.best = 900}, {.index = 1, .best = 800}, {.index = 2, .best = 600}, {.index = 3}});
   for (experiments::TrialRecord& trial : runs.trials) trial.spec = ParseJson(R"({"grouping": {"name": "layers"}})");
   EXPECT_TRUE(experiments::SingleOpsNotes(runs.trials).empty());
-  for (int i = 0; i < 3; ++i) runs.trials[i].graphs[0].single_ops_micros = 600;
+  for (std::size_t i = 0; i < 3; ++i) runs.trials[i].graphs[0].single_ops_micros = 600;
   // 1.5, 1.33 and 1.
   const std::string note =
       "grouping layers: steps take 1.33 times as long as where single ops move, which frameworks do not (median of 3 "

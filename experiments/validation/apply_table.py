@@ -111,7 +111,7 @@ class Rounds:
         return 100 * (self.simulated_ms / self.measured_ms - 1)
 
     def memory(self):
-        """Of the process with the largest measured peak, in MiB."""
+        """The measured and the simulated peak of the process whose measured one is largest, in MiB."""
         pairs = zip(self.results[0].measured_peak_bytes, self.results[0].simulated_peak_bytes)
         return " | ".join(f"{size / 2**20:.1f}" for size in max(pairs))
 

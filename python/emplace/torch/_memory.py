@@ -26,8 +26,8 @@ kinds: [{name: host, class: cpu, peak_tflop_per_s: 1, memory_bandwidth_gb_per_s:
 
 
 def storages_of(*values: Any) -> dict[int, int]:
-    """The bytes behind tensors, modules' parameters and buffers, and structures of them, by address. Of distributed tensors
-    it is the rank's part."""
+    """The bytes behind tensors, modules' parameters and buffers, and structures of them, by address; those of the
+    rank's part of a distributed tensor."""
     tensors: list[Any] = []
     for value in values:
         tensors += [*value.parameters(), *value.buffers()] if isinstance(value, torch.nn.Module) else pytree.tree_leaves(value)
@@ -64,7 +64,7 @@ class Allocations:
 
 
 def simulated_peak(ops: list[dict[str, Any]]) -> int:
-    """Of a graph's ops on one device. Times do not matter, so that each op has the same."""
+    """The peak in bytes of a graph's ops on one device. Times do not matter, so that each op has the same."""
     document = {"schema": "emplace.graph", "version": 1, "name": "rank", "ops": [dict(op, time_us=1) for op in ops]}
     simulator = emplace.Simulator(emplace.Graph.from_json(json.dumps(document)), emplace.Cluster.from_yaml(_CLUSTER), "measured")
     _, peak = simulator.evaluate(np.zeros(len(ops), np.int16))

@@ -139,7 +139,7 @@ class ProcessesTest(unittest.TestCase):
         workers = _workers.Processes(chosen["dp"] * chosen["tp"] * chosen["pp"], seconds=120)
         text = json.dumps(dict(chosen, pp=1, stages=[], recompute="none"))
         described = json.loads(emplace._core.framework_text("fsdp", cls.graph._graph, None, None, text))
-        ranks = _validate.run_plan(step, chosen, described, 2, 1, workers)
+        ranks = _validate.run_plan(step, chosen, described, 1, 2, workers)
         shards = chosen["dp"] // chosen.get("dp_replicate", 1) if chosen["zero"] else 1
         units = described["fully_shard"] if chosen["zero"] else []
         simulated = _memory.simulated_peak(_memory.rank_ops(cls.graph, chosen, units, shards))
@@ -150,8 +150,9 @@ class ProcessesTest(unittest.TestCase):
         losses, (measured, simulated) = self.run_plan(plan)
         for mine, theirs in zip(losses, self.expected, strict=True):
             self.assertAlmostEqual(mine, theirs, delta=1e-6)
-        if not plan.keys() & {"tp", "pp", "recompute"}:  # not all of FSDP's and gloo's buffers are simulated
-            self.check_memory(measured, simulated, 40 if plan.get("zero") else 3)
+        # Not all of FSDP's and gloo's buffers are simulated, and DistributedDataParallel sometimes keeps its first buckets.
+        if not plan.keys() & {"tp", "pp", "recompute"}:
+            self.check_memory(measured, simulated, 40 if "dp" in plan else 3)
 
     def check_memory(self, measured, simulated, percent):
         for mine, theirs in zip(simulated, measured, strict=True):

@@ -81,10 +81,10 @@ class ToolTest(unittest.TestCase):
                               env={**os.environ, **environment})
 
     def test_both_profilers_measure_the_same_ops_on_a_cpu(self):
-        ran = self.ran(os.environ["EMPLACE_PROGRAM"], "--repeats", "2", "--seconds", "0.02", "mixer")
+        ran = self.ran(os.environ["EMPLACE_PROGRAM"], "--repeats", "2", "--seconds", "0.02", "recommender")
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         first, second = ran.stdout.splitlines()
-        found = re.fullmatch(r"mixer on cpu: (\d+) distinct ops in both profiles, 0 only in that of emplace.torch.profile, "
+        found = re.fullmatch(r"recommender on cpu: (\d+) distinct ops in both profiles, 0 only in that of emplace.torch.profile, "
                              r"0 only in that of emplace profile", first)
         self.assertTrue(found, first)
         self.assertGreater(int(found[1]), 30)

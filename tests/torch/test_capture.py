@@ -3,6 +3,7 @@
 
 import json
 import unittest
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -239,6 +240,19 @@ class CaptureTest(unittest.TestCase):
         report = simulator.report(placement, schedule="1f1b", micro_batches=4)
         self.assertGreater(report["step_time_us"], 0)
         self.assertEqual([bool(device["ops"]) for device in report["devices"][1:4]], [True, True, False])
+
+    def test_attention_on_gpus_is_called_as_their_kernels_expect(self):
+        # Without a GPU: PyTorch's descriptions of the kernels check the arguments.
+        with mock.patch.object(torch.Tensor, "is_cuda", True):
+            for dtype, masked in ((torch.float32, False), (torch.float32, True), (torch.bfloat16, False), (torch.bfloat16, True)):
+                query = torch.empty(2, 8, 33, 64, dtype=dtype, device="meta")
+                key = value = torch.empty(2, 2, 17, 64, dtype=dtype, device="meta")
+                mask = torch.ones(33, 17, dtype=torch.bool, device="meta") if masked else None
+                given = (query, key, value, mask)
+                output, sums = _runner._attention(*given, 0.0, False, None)
+                gradients = _runner._attention_backward(output, *given, output, sums, 0.0, False, None, False)
+                self.assertEqual((output.shape, sums.shape), (query.shape, query.shape[:3]))
+                self.assertEqual([each.shape for each in gradients], [query.shape, key.shape, value.shape])
 
     def test_profile_has_a_time_for_each_op(self):
         graph = et.capture(Language(), kwargs={"words": words(), "labels": words()}, optimizer="adam")

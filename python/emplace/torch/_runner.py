@@ -167,20 +167,46 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask
     aten = torch.ops.aten
     if not query.is_cuda:
         return aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, is_causal, attn_mask=mask, scale=scale)
-    if mask is None:
+    if _is_flash(query, mask):
         return aten._scaled_dot_product_flash_attention(query, key, value, dropout, is_causal, scale=scale)[:2]
-    return aten._scaled_dot_product_efficient_attention(query, key, value, mask, True, dropout, is_causal, scale=scale)[:2]
+    output, logsumexp = aten._scaled_dot_product_efficient_attention(query, key, value, _bias(mask, query, key), True, dropout,
+                                                                     is_causal, scale=scale)[:2]
+    return output, logsumexp[..., :query.shape[-2]]
+
+
+def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
+    """A mask for each head, in rows of multiples of 16, as the kernel of GPUs reads it."""
+    if mask is None:
+        return None
+    columns = key.shape[-2]
+    return torch.nn.functional.pad(mask, (0, -columns % 16))[..., :columns].expand(*query.shape[:-1], columns)
+
+
+def _is_flash(query: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    return mask is None and query.dtype in (torch.float16, torch.bfloat16)
 
 
 def _attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                         mask: torch.Tensor | None, output: torch.Tensor, logsumexp: torch.Tensor, dropout: float,
                         is_causal: bool, scale: float | None, learned_mask: bool) -> Any:
-    if query.is_cuda:
-        raise InputError("graph: the gradient of attention is measured on CPUs only")
     heads = key.shape[-3]
-    key, value = _heads_alike(query, key), _heads_alike(query, value)
-    gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        gradient, query, key, value, output, logsumexp, 0.0, is_causal, attn_mask=_added(mask, query), scale=scale)
+    key, value, mask = _heads_alike(query, key), _heads_alike(query, value), _added(mask, query)
+    aten = torch.ops.aten
+    if not query.is_cuda:
+        gradients = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            gradient, query, key, value, output, logsumexp, 0.0, is_causal, attn_mask=mask, scale=scale)
+    else:
+        rows = query.shape[-2]
+        seed = torch.zeros(2, dtype=torch.int64, device=query.device)  # of dropout, as large as any kernel reads
+        if _is_flash(query, mask):
+            gradients = aten._scaled_dot_product_flash_attention_backward(
+                gradient, query, key, value, output, logsumexp, None, None, rows, key.shape[-2], dropout, is_causal, seed, seed,
+                scale=scale)
+        else:
+            padded = torch.nn.functional.pad(logsumexp, (0, -rows % 32))  # as its kernel reads it
+            gradients = aten._scaled_dot_product_efficient_attention_backward(
+                gradient, query, key, value, _bias(mask, query, key), output, padded, seed[0], seed[1], dropout,
+                [True, True, True, learned_mask], is_causal, scale=scale)[:3]
     groups = query.shape[-3] // heads
     if groups > 1:  # the sum over the queries of a group
         shape = (*key.shape[:-3], heads, groups, *key.shape[-2:])

@@ -174,7 +174,8 @@ def measure_messages(processes: Processes) -> dict[str, Line]:
                           "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
                           "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole)}
             for name, call in calls.items():
-                micros = _micros_of(call, statistics.fmean if processes.speeds else statistics.median)
+                average = statistics.fmean if processes.speeds else statistics.median
+                micros = _micros_of(call, average, repeats=15 if size < 1 << 20 else 7)
                 times.setdefault(name, []).append(micros / (2 if name == "send" else 1))
         return times
 

@@ -3,23 +3,13 @@
 import gc
 import json
 
-import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
-import emplace
+from emplace.torch import _memory
 from emplace.torch._capture import default_loss
 
-CPU = """
-schema: emplace.cluster
-version: 1
-name: cpu
-devices:
-  - {name: "cpu:0", kind: host}
-kinds:
-  - {name: host, class: cpu, peak_tflop_per_s: 0.1, memory_bandwidth_gb_per_s: 20}
-"""
 OPTIMIZERS = {"sgd": lambda of: torch.optim.SGD(of, 1e-4), "momentum": lambda of: torch.optim.SGD(of, 1e-4, momentum=0.9),
               "adam": lambda of: torch.optim.Adam(of), "adamw": lambda of: torch.optim.AdamW(of)}
 
@@ -37,15 +27,10 @@ def real_peak(model, args, kwargs, optimizer):
     step(model, args, kwargs, optimizer)
     optimizer.zero_grad(set_to_none=True)
     gc.collect()
-    held = [*model.parameters(), *model.buffers(), *pytree.tree_leaves((args, kwargs)),
-            *(value for state in optimizer.state.values() for value in state.values())]
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
-                for tensor in held if isinstance(tensor, torch.Tensor)}
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+    held = _memory.storages_of(model, args, kwargs, [list(state.values()) for state in optimizer.state.values()])
+    with _memory.Allocations() as allocations:
         step(model, args, kwargs, optimizer)
-    events = [(event.start_ns(), i, event.nbytes()) for i, event in enumerate(profiler.profiler.kineto_results.events())
-              if event.name() == "[memory]"]
-    return sum(storages.values()) + int(max(np.cumsum([size for _, _, size in sorted(events)])))
+    return sum(held.values()) + allocations.peak()
 
 
 def real_flop(model, args, kwargs, optimizer):
@@ -85,18 +70,8 @@ def ops(graph):
 
 
 def simulated_peak(graph, in_order=False):
-    """Bytes, with the whole graph on one device. Times do not matter, so that each op has the same.
+    """Bytes, with the whole graph on one device.
 
     in_order: as if captured with program_order=True.
     """
-    document = json.loads(graph.to_json())
-    last = None
-    for op in document["ops"]:  # in the order in which they were captured
-        op["time_us"] = 1
-        if in_order and op["kind"] not in ("variable", "input"):
-            if last and op["pass"] != "update":
-                op["control_inputs"] = [last]
-            last = op["name"]
-    simulator = emplace.Simulator(emplace.Graph.from_json(json.dumps(document)), emplace.Cluster.from_yaml(CPU), "measured")
-    _, peak = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
-    return int(peak[0, 0])
+    return _memory.simulated_peak(_memory.in_program_order(ops(graph)) if in_order else ops(graph))

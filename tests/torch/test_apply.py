@@ -132,7 +132,7 @@ class ProcessesTest(unittest.TestCase):
     @classmethod
     def run_plan(cls, plan):
         """The losses, and the measured and the simulated peak of each process without other divisions than of data."""
-        from emplace.torch import _memory, _recompute, _validate, _workers
+        from emplace.torch import _memory, _parallel, _recompute, _validate, _workers
         chosen = et._checked_plan({"schema": "emplace.plan", "version": 1, **plan})
         step = _validate.Step(cls.model, (), {"input_ids": words(), "use_cache": False}, loss, "sgd",
                               _recompute.blocks_of(chosen, cls.graph))
@@ -140,7 +140,7 @@ class ProcessesTest(unittest.TestCase):
         text = json.dumps(dict(chosen, pp=1, stages=[], recompute="none"))
         described = json.loads(emplace._core.framework_text("fsdp", cls.graph._graph, None, None, text))
         ranks = _validate.run_plan(step, chosen, described, 1, 2, workers)
-        shards = chosen["dp"] // chosen.get("dp_replicate", 1) if chosen["zero"] else 1
+        shards = chosen["dp"] // _parallel.replicas_of(chosen) if chosen["zero"] else 1
         units = described["fully_shard"] if chosen["zero"] else []
         simulated = _memory.simulated_peak(_memory.rank_ops(cls.graph, chosen, units, shards))
         return next(rank["losses"] for rank in reversed(ranks) if rank["losses"][0] is not None), (

@@ -427,9 +427,10 @@ class _InPlace:
         self._readers: dict[torch.fx.Node, list[torch.fx.Node]] = {}
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         for node in graph.nodes:
-            base = node.args[0] if is_view(node) or _is_item(node) else None
-            self._whole[node] = self._whole[base] if isinstance(base, torch.fx.Node) and (is_view(node) or is_view(base)) else node
-            if self._whole[node] is node:
+            base = node.args[0] if node.args else None
+            is_part = isinstance(base, torch.fx.Node) and is_view(base if _is_item(node) else node)
+            self._whole[node] = self._whole[base] if is_part else node
+            if not is_part:
                 for whole in {self._whole[arg] for arg in node.all_input_nodes}:
                     self._readers.setdefault(whole, []).append(node)
         for node in graph.nodes:

@@ -82,21 +82,23 @@ def rank_ops(graph: emplace.Graph, plan: Mapping[str, Any], units: Sequence[str]
     DistributedDataParallel holds a second copy of all gradients.
     """
     ops: list[dict[str, Any]] = json.loads(graph.to_json())["ops"]
-    updates = {op["inputs"][0].rpartition(":")[0] for op in ops
-               if op["pass"] == "update" and op["kind"].startswith("aten::_fused_")}
-    weights = [op for op in ops if op["name"] in updates]
-    sizes = {op["name"]: output_bytes(op["outputs"][0]) for op in weights}
+    updated = {op["inputs"][0].rpartition(":")[0] for op in ops if _is_update(op)}
+    sizes = {op["name"]: output_bytes(op["outputs"][0]) for op in ops if op["name"] in updated}
     paths = sorted((path for path in units if path), key=len, reverse=True)
     unit_of = {name: next((path for path in paths if name.startswith(path + ".")), "") for name in sizes}
     new: list[dict[str, Any]] = []
     if shards > 1:
-        ops = _sharded(ops, weights, sizes, unit_of, shards, plan["zero"] == 3)
+        ops = _sharded(ops, sizes, unit_of, shards, plan["zero"] == 3)
     elif plan["dp"] > 1:
         new += _kept("buckets", sum(sizes.values()))
     if plan["grad_accumulation"] > 1:
         for name in sizes:
             new += _kept(f"{name}/sum_of_gradients", sizes[name] // shards)
-    return _in_order(ops + new)
+    return in_program_order(ops + new)
+
+
+def _is_update(op: Mapping[str, Any]) -> bool:
+    return op["pass"] == "update" and op["kind"].startswith("aten::_fused_")
 
 
 def _kept(name: str, size: int) -> list[dict[str, Any]]:
@@ -105,7 +107,8 @@ def _kept(name: str, size: int) -> list[dict[str, Any]]:
             {"name": f"{name}/held", "kind": "aten::detach", "pass": "update", "inputs": [f"{name}:0"]}]
 
 
-def _in_order(ops: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def in_program_order(ops: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ops, each of which now waits for the one before it."""
     last = None
     for op in ops:
         if op["kind"] not in ("variable", "input"):
@@ -115,36 +118,32 @@ def _in_order(ops: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return ops
 
 
-def _sharded(ops: list[dict[str, Any]], weights: list[dict[str, Any]], sizes: Mapping[str, int], unit_of: Mapping[str, str],
-             shards: int, frees: bool) -> list[dict[str, Any]]:
+def _sharded(ops: list[dict[str, Any]], sizes: Mapping[str, int], unit_of: Mapping[str, str], shards: int,
+             frees: bool) -> list[dict[str, Any]]:
     members: dict[str, list[str]] = {}
     for name, unit in unit_of.items():
         members.setdefault(unit, []).append(name)
-    gradient_of: dict[str, str] = {}  # of the tensor, the weight's name
-    for op in ops:
-        if op["kind"].startswith("aten::_fused_") and op["pass"] == "update":
-            name = op["inputs"][0].rpartition(":")[0]
-            gradient_of[op["inputs"][1]] = name
-            op["inputs"][1] = f"{name}/scattered:0"
-            op["temp_bytes"] = op.get("temp_bytes", 0) // shards
+    gradient_of: dict[str, str] = {}  # the tensor, by the weight's name
+    for op in filter(_is_update, ops):
+        name = op["inputs"][0].rpartition(":")[0]
+        gradient_of[name] = op["inputs"][1]
+        op["inputs"][1] = f"{name}/scattered:0"
+        op["temp_bytes"] = op.get("temp_bytes", 0) // shards
     for op in ops:  # the rank's part
         owner = op["name"] if op["name"] in sizes else op.get("colocate_with", "")
         if op["kind"] == "variable" and owner in sizes and op["outputs"][0].get("shape") != []:
             op["outputs"] = [{"bytes": math.ceil(output_bytes(op["outputs"][0]) / shards)}]
-    reads: dict[tuple[str, str], int] = {}  # the first op of each unit in each pass
+    position = {op["name"]: i for i, op in enumerate(ops)}
     last_gradient: dict[int, list[str]] = {}
-    left = {unit: {tensor for tensor, name in gradient_of.items() if unit_of[name] == unit} for unit in members}
+    for unit, names in members.items():
+        last = max(position[gradient_of[name].rpartition(":")[0]] for name in names)
+        last_gradient.setdefault(last, []).append(unit)
+    reads: dict[tuple[str, str], int] = {}  # the first op of each unit in each pass
     for i, op in enumerate(ops):
         for tensor in op.get("inputs", ()):
             unit = unit_of.get(tensor.rpartition(":")[0])
             if unit is not None and op["pass"] in ("forward", "backward"):
                 reads.setdefault((unit, op["pass"]), i)
-        for unit, tensors in left.items():
-            made = {f"{op['name']}:{j}" for j in range(len(op.get("outputs", ())))}
-            if tensors & made:
-                tensors -= made
-                if not tensors:
-                    last_gradient.setdefault(i, []).append(unit)
     backward = sorted((i, unit) for (unit, of), i in reads.items() if of == "backward")
     gathers: dict[int, list[tuple[str, str]]] = {}
     for (unit, of), i in reads.items():
@@ -155,20 +154,20 @@ def _sharded(ops: list[dict[str, Any]], weights: list[dict[str, Any]], sizes: Ma
             if unit:
                 gathers.setdefault(before, []).append((unit, "backward"))
     result: list[dict[str, Any]] = []
-    gathered: dict[str, str] = {}
+    gathered: dict[tuple[str, str], str] = {}  # by the weight's tensor and the pass
     flat = None
     for i, op in enumerate(ops):
         for unit, of in gathers.get(i, ()):
             for name in members[unit]:
-                gathered[f"{name}:0" + of] = f"{name}/gathered_{of}:0"
+                gathered[f"{name}:0", of] = f"{name}/gathered_{of}:0"
                 result.append({"name": f"{name}/gathered_{of}", "kind": "emplace::all_gather", "pass": of, "inputs": [f"{name}:0"],
                                "outputs": [{"bytes": sizes[name]}], "temp_bytes": 2 * sum(sizes[each] for each in members[unit])})
         if op["pass"] in ("forward", "backward"):
-            op["inputs"] = [gathered.get(tensor + op["pass"]) or gathered.get(tensor + "forward") or tensor
+            op["inputs"] = [gathered.get((tensor, op["pass"])) or gathered.get((tensor, "forward")) or tensor
                             for tensor in op.get("inputs", [])]
         result.append(op)
         for unit in last_gradient.get(i, ()):
-            tensors = [tensor for tensor, name in gradient_of.items() if unit_of[name] == unit]
+            tensors = [gradient_of[name] for name in members[unit]]
             together = {"name": f"gradients of {unit or 'others'}", "kind": "emplace::copy", "pass": "backward",
                         "inputs": tensors + ([f"{flat}:0"] if flat else []),
                         "outputs": [{"bytes": sum(sizes[name] for name in members[unit])}]}

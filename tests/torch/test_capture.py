@@ -275,7 +275,11 @@ class RefusedTest(unittest.TestCase):
         class Data(nn.Module):
             def forward(self, x):
                 return x if x.sum() > 0 else -x
-        self.refused("^model: PyTorch cannot capture it: .*", lambda: et.capture(Data(), (torch.randn(3, requires_grad=True),)))
+        model = nn.Sequential(nn.Linear(3, 3), Data())
+        self.refused(r"^1 \(Data, test_capture\.py:\d+\): PyTorch cannot capture it: GuardOnDataDependentSymNode: .* "
+                     r"\(write what depends on values of tensors with torch\.where", lambda: et.capture(model, (torch.randn(3),)))
+        self.refused(r"^0 \(Linear\): PyTorch cannot capture it: RuntimeError: .*does model\(\*args, \*\*kwargs\) run\?",
+                     lambda: et.capture(model, (torch.randn(4),)))
 
     def test_a_loss_that_depends_on_no_parameter_is_refused(self):
         self.refused("^model: ", lambda: et.capture(nn.ReLU(), (torch.randn(3),)))
@@ -308,6 +312,10 @@ class RefusedTest(unittest.TestCase):
         self.refused("^kwargs: ", lambda: et.capture(model, kwargs=[1]))
         self.refused("^loss: ", lambda: et.capture(model, (torch.randn(2, 2),), loss=3))
         self.refused("^optimizer: is 'lion' ", lambda: et.capture(model, (torch.randn(2, 2),), optimizer="lion"))
+        graph = et.capture(model, (torch.randn(2, 2),))
+        self.refused("^device: is 'tpu' \\(cpu or cuda\\)$", lambda: et.profile(graph, device="tpu"))
+        self.refused("^device: is 'meta' \\(cpu or cuda\\)$", lambda: et.profile(graph, device="meta"))
+        self.refused("^device: is 3.5 ", lambda: et.profile(graph, device=3.5))
 
 
 if __name__ == "__main__":

@@ -213,7 +213,7 @@ def apply(model: torch.nn.Module, placement: emplace.SearchResult, args: tuple[A
         chosen = [torch.device("cuda", gpus.index(i)) if enough and i in gpus else torch.device("cpu")
                   for i in range(len(cluster.device_names))]
     else:
-        chosen = [torch.device(device) for device in devices]
+        chosen = [_device(f"devices[{i}]", device, "a device of PyTorch") for i, device in enumerate(devices)]
         if len(chosen) != len(cluster.device_names):
             raise InputError(f"devices: has {len(chosen)} ({len(cluster.device_names)}, one for each device of the cluster)")
     return _apply.Applied(graph, placed, chosen, model, tuple(args), dict(kwargs or {}), loss)
@@ -224,6 +224,13 @@ def _found(placement: emplace.SearchResult) -> tuple[emplace.Graph, emplace.Clus
     if placement.placement is None or placement.simulator is None:
         raise InputError("placement: nothing that fits was found")
     return placement.simulator.graph, placement.simulator.cluster, placement.placement
+
+
+def _device(argument: str, device: Any, allowed: str) -> torch.device:
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError):
+        _check.refuse(argument, device, allowed)
 
 
 def _plan_target(target: str, source: emplace.SearchResult | Mapping[str, Any]) -> str:
@@ -245,9 +252,10 @@ def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, see
     from emplace.torch import _profile
 
     _check.instance("graph", graph, emplace.Graph)
-    if torch.device(device).type not in _profile.KINDS:
+    kind = _device("device", device, "cpu or cuda").type
+    if kind not in _profile.KINDS:
         _check.refuse("device", device, "cpu or cuda")
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+    if kind == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device: is {device!r}, and PyTorch finds no GPU here (cpu)")
     repeats, seed = _check.integer("repeats", repeats, 1, 10**6), _check.integer("seed", seed, 0)
     with _profile.reused_memory():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import os
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
@@ -181,7 +183,11 @@ def _export(step: _Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
             errors.append(error)
             if isinstance(error, GuardOnDataDependentSymNode):  # the other way cannot know the values either
                 break
-    raise InputError(f"model: PyTorch cannot capture it: {reason(errors[0])}") from errors[0]
+    error = errors[0]
+    advice = ("write what depends on values of tensors with torch.where or torch.cond, or capture the parts of the model"
+              if isinstance(error, GuardOnDataDependentSymNode) else
+              "does model(*args, **kwargs) run? Then capture the parts of the model")
+    raise InputError(f"{module_of(error, step.model)}: PyTorch cannot capture it: {reason(error)} ({advice})") from error
 
 
 @contextlib.contextmanager
@@ -236,15 +242,15 @@ def _mark_in_place(exported: torch.fx.GraphModule) -> None:
 def _marked_checkpoints() -> Iterator[None]:
     """Annotates what runs under torch.utils.checkpoint with the number of the call, which an export loses. A number
     after which all of the call is recomputed, not just what the backward pass needs, ends in "all"."""
-    from torch.fx import traceback
+    from torch.fx import traceback as annotations
     from torch.utils import checkpoint
 
     count = itertools.count()
 
     def annotate(mark: str) -> Any:
-        if not hasattr(traceback, "annotate"):
+        if not hasattr(annotations, "annotate"):
             raise InputError("model: uses torch.utils.checkpoint, which needs PyTorch 2.9 to be captured")
-        return traceback.annotate({CHECKPOINT: mark})
+        return annotations.annotate({CHECKPOINT: mark})
 
     def without_reentrant(function: Any, preserve_rng_state: bool, context_fn: Any, determinism_check: str, debug: bool,
                           early_stop: bool, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -262,7 +268,7 @@ def _marked_checkpoints() -> Iterator[None]:
     own = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction
     checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction = without_reentrant, Reentrant
     try:
-        with traceback.preserve_node_meta():
+        with annotations.preserve_node_meta():
             yield
     finally:
         checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction = own
@@ -300,9 +306,23 @@ def _unnoticed(kwargs: dict[str, Any]) -> Iterator[None]:
             setattr(place, name, function)
 
 
+def module_of(error: BaseException, model: nn.Module) -> str:
+    """The innermost module whose code raised the error, with its class and, unless it is PyTorch's own, its line:
+    "layers.3 (Block, model.py:12)"."""
+    paths = {id(module): path or "model" for path, module in model.named_modules()}
+    where = "model"
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, nn.Module) and id(owner) in paths:
+            torchs = frame.f_globals.get("__name__", "").startswith("torch.")
+            code = "" if torchs else f", {os.path.basename(frame.f_code.co_filename)}:{line}"
+            where = f"{paths[id(owner)]} ({type(owner).__name__}{code})"
+    return where
+
+
 def reason(error: BaseException) -> str:
     """PyTorch's message in one line, without its advice on debugging."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.partition("  (Size-like symbols")[0].strip() for line in str(error).splitlines()]
     text = next((line for line in lines if line), type(error).__name__)
     name = type(error).__name__
     return text if name in text else f"{name}: {text}"

@@ -47,7 +47,7 @@ def split(flat: Flat, stages: list[list[str]], recompute: Collection[str] = ()) 
     try:
         exported = torch.export.export(flat, flat.inputs, strict=False).module(check_guards=False)
     except Exception as error:
-        raise InputError(f"model: PyTorch cannot capture it: {_capture.reason(error)}") from error
+        raise InputError(f"{_capture.module_of(error, flat.model)}: PyTorch cannot capture it: {_capture.reason(error)}") from error
     stage_of = {path: index for index, paths in enumerate(stages) for path in paths}
     nodes = [node for node in exported.graph.nodes if node.op in ("call_function", "get_attr", "placeholder")]
     output = next(node for node in exported.graph.nodes if node.op == "output")

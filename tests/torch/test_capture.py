@@ -2,6 +2,10 @@
 """emplace.torch.capture: the graph of a step is the step."""
 
 import json
+import os
+import select
+import signal
+import time
 import unittest
 from unittest import mock
 
@@ -291,6 +295,25 @@ class RefusedTest(unittest.TestCase):
                 os.abort()
         self.refused("^capture: PyTorch ended its process \\(signal SIGABRT\\)$",
                      lambda: et.capture(Dies(), (torch.randn(3),)))
+
+    def test_a_killed_parent_leaves_no_process(self):
+        reading, writing = os.pipe()
+
+        class Slow(nn.Module):
+            def forward(self, x):
+                os.write(writing, b"started")
+                time.sleep(60)
+        parent = os.fork()
+        if parent == 0:
+            et.capture(Slow(), (torch.randn(3),))
+        os.close(writing)
+        self.assertEqual(os.read(reading, 100), b"started")
+        os.kill(parent, signal.SIGKILL)
+        os.waitpid(parent, 0)
+        ready, _, _ = select.select([reading], [], [], 20)
+        self.assertTrue(ready)
+        self.assertEqual(os.read(reading, 1), b"")  # nobody has the other side open
+        os.close(reading)
 
     def test_limits_of_time_and_memory_hold(self):
         class Slow(nn.Module):

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import select
 import signal
 import sys
 import time
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from emplace import InputError
+
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def fork(life: Callable[[], NoReturn]) -> int:
+    """The ID of a forked process that runs life(), and which Linux ends when its parent ends in whichever way."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        except (OSError, AttributeError):  # another system
+            pass
+        if os.getppid() == parent:
+            life()
+        os._exit(1)
+    return child
 
 
 def call(function: Callable[[], Any], what: str, seconds: float, memory_gib: float) -> Any:
@@ -20,12 +41,7 @@ def call(function: Callable[[], Any], what: str, seconds: float, memory_gib: flo
     if it takes longer than `seconds` or if the process grows by more than `memory_gib`, and if the process dies.
     """
     reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _run(function, what, writing)
+    child = fork(lambda: _run(function, what, reading, writing))
     os.close(writing)
     try:
         data = _read(reading, child, what, seconds, memory_gib)
@@ -46,9 +62,10 @@ def call(function: Callable[[], Any], what: str, seconds: float, memory_gib: flo
     return result
 
 
-def _run(function: Callable[[], Any], what: str, writing: int) -> None:
+def _run(function: Callable[[], Any], what: str, reading: int, writing: int) -> NoReturn:
     """The child's life. It ends here, without the parent's handlers at exit, and what PyTorch prints is not shown."""
     try:
+        os.close(reading)
         silence = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(silence, stream)

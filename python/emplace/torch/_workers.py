@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import shutil
@@ -12,12 +13,13 @@ import time
 import traceback
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 import torch
 import torch.distributed as dist
 
 from emplace import InputError
+from emplace.torch import _process
 
 
 _PERIOD = 0.01  # seconds
@@ -40,14 +42,10 @@ def run(function: Callable[[int], Any], processes: Processes) -> list[Any]:
     """
     folder = tempfile.mkdtemp(prefix="emplace_processes_")
     children: list[int] = []
-    sys.stdout.flush()
-    sys.stderr.flush()
     try:
         for rank in range(processes.count):
-            child = os.fork()
-            if child == 0:
-                _be_worker(function, rank, processes.count, folder, processes.threads[rank] if processes.threads else 1)
-            children.append(child)
+            threads = processes.threads[rank] if processes.threads else 1
+            children.append(_process.fork(functools.partial(_be_worker, function, rank, processes.count, folder, threads)))
         _wait(children, folder, processes)
         results = []
         for rank in range(processes.count):
@@ -97,7 +95,7 @@ def _error_of(folder: str, rank: int, status: int) -> str:
         return f"ended with status {status}"
 
 
-def _be_worker(function: Callable[[int], Any], rank: int, processes: int, folder: str, threads: int) -> None:
+def _be_worker(function: Callable[[int], Any], rank: int, processes: int, folder: str, threads: int) -> NoReturn:
     """The process's life; it does not return."""
     status = 1
     try:

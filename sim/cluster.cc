@@ -1,5 +1,7 @@
 #include "sim/cluster.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -11,6 +13,9 @@
 
 namespace emplace {
 namespace {
+
+constexpr double kMaxFactor = 1e6;
+constexpr double kMaxMemoryBytes = 1e18;
 
 void CheckRange(double value, double high, const std::string& place) {
   if (!(value >= 0) || value > high) {
@@ -165,6 +170,60 @@ Cluster Cluster::WithCollectiveCosts(const CollectiveCosts& costs) const {
   Cluster result = *this;
   result.collective_costs_ = costs;
   return result;
+}
+
+Cluster Cluster::WithChanges(const ClusterChanges& changes) const {
+  for (const auto& [name, factor] : {std::pair("bandwidth", changes.bandwidth), std::pair("latency", changes.latency),
+                                     std::pair("memory", changes.memory)}) {
+    if (!(factor > 0 && factor <= kMaxFactor)) {
+      throw InputError(std::string("the factor of ") + name,
+                       fmt::format("is {} (a number above 0 and at most {:g})", factor, kMaxFactor));
+    }
+  }
+  std::vector<Device> devices = devices_;
+  for (const auto& [old_kind, new_kind] : changes.kinds) {
+    const DeviceKind* const rates = FindKind(new_kind);
+    if (rates == nullptr) throw InputError("", "unknown device kind " + Quoted(new_kind) + " (emplace list devices)");
+    bool found = false;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      if (devices_[i].kind != old_kind) continue;
+      found = true;
+      devices[i].kind = new_kind;
+      devices[i].is_cpu = rates->is_cpu;
+      if (devices[i].memory && rates->memory) devices[i].memory = rates->memory;
+    }
+    if (!found) throw InputError("", "cluster " + name_ + " has no device of kind " + Quoted(old_kind));
+  }
+  for (Device& device : devices) {
+    if (!device.memory) continue;
+    const double bytes = static_cast<double>(device.memory->count) * changes.memory;
+    device.memory = Bytes{static_cast<std::int64_t>(std::min(bytes, kMaxMemoryBytes))};
+  }
+  CollectiveCosts collectives = collective_costs_;
+  collectives.launch_micros *= changes.latency;
+  const auto changed = [&](auto joined) {
+    Cluster cluster = Cluster(name_, source_, std::move(devices), std::move(joined), channels_, own_kinds_)
+                          .WithCollectiveCosts(collectives);
+    cluster.names_cpu_ = names_cpu_;
+    return cluster;
+  };
+  if (!topology().empty()) {
+    std::vector<Topology::Link> links = topology().links();
+    for (Topology::Link& link : links) {
+      link.bandwidth_gb_per_s *= changes.bandwidth;
+      link.latency_micros *= changes.latency;
+    }
+    Topology topology(num_devices(), this->topology().switches(), std::move(links), this->topology().given());
+    return changed(std::move(topology));
+  }
+  std::vector<Link> links = links_;
+  for (Link& link : links) {
+    link.bandwidth_gb_per_s *= changes.bandwidth;
+    link.beyond_gb_per_s *= changes.bandwidth;
+    link.latency_micros *= changes.latency;
+    link.gap_micros *= changes.latency;
+  }
+  return changed(std::move(links));
 }
 
 Cluster Cluster::WithoutIssueLanes() const {

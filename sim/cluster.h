@@ -67,6 +67,14 @@ struct CollectiveCosts {
   bool operator==(const CollectiveCosts&) const = default;
 };
 
+// What is changed of a cluster: factors of numbers, and kinds of devices that become others, as (old, new).
+struct ClusterChanges {
+  double bandwidth = 1;  // of links
+  double latency = 1;    // latencies and gaps of links, and launch times of collectives
+  double memory = 1;     // capacities of devices
+  std::vector<std::pair<std::string, std::string>> kinds = {};
+};
+
 // Devices and the links between them. Device ids are positions in devices(): they decide ties.
 class Cluster {
  public:
@@ -113,6 +121,9 @@ class Cluster {
   Cluster KeepAccelerators(std::size_t count) const;
   // Throws InputError if a number is out of range.
   Cluster WithCollectiveCosts(const CollectiveCosts& costs) const;
+  // Throws InputError on a factor that is not above 0, a kind that no device has, a new one without rates, and a number
+  // that gets out of range. A device of a new kind has that kind's memory, if it had a limit and the kind's is known.
+  Cluster WithChanges(const ClusterChanges& changes) const;
   // The same cluster, but that devices start their ops by themselves.
   Cluster WithoutIssueLanes() const;
   // The same cluster, but that no device runs out of memory.

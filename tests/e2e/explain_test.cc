@@ -150,5 +150,37 @@ TEST_F(ExplainTest, DiffSaysWhichPieceDoesNotFit) {
   EXPECT_THAT(Diff("q.json p.json").out, HasSubstr("over memory by "));
 }
 
+TEST_F(ExplainTest, WhatIfHoldsThePlacementOrSearchesAgain) {
+  const std::string what_if = "what-if --graph g.json --cluster c.yaml --placement p.json ";
+  // The 2000 bytes between a and b travel in 2 us; twice as fast in 1 us.
+  const Ran ran = Emplace(what_if + "--bandwidth 2");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("if           bandwidth x 2\n"));
+  EXPECT_THAT(ran.out, HasSubstr("before         10 us          1.000"));
+  EXPECT_THAT(ran.out, HasSubstr("held            9 us          1.111"));
+  const Ran searched = Emplace(what_if + "--bandwidth 0.5 --search --evaluations 50 -o found.json --json");
+  EXPECT_EQ(searched.status, 0) << searched.err;
+  const nlohmann::json json = nlohmann::json::parse(searched.out);
+  EXPECT_EQ(json.at("schema"), "emplace.what_if");
+  EXPECT_EQ(json.at("changes").at("bandwidth"), 0.5);
+  EXPECT_EQ(json.at("before").at("step_time_us"), 10);
+  EXPECT_EQ(json.at("held").at("step_time_us"), 12);
+  EXPECT_EQ(json.at("searched").at("step_time_us"), 8);  // both on one device
+  EXPECT_EQ(Emplace("simulate g.json --cluster c.yaml --placement found.json").status, 0);
+  // It fits nowhere: an answer, and no file.
+  const Ran none = Emplace(what_if + "--memory 0.000001 --search --evaluations 20 -o none.json");
+  EXPECT_EQ(none.status, 1) << none.out;
+  EXPECT_FALSE(Exists("none.json"));
+}
+
+TEST_F(ExplainTest, WhatIfRefusesWhatItCannotChange) {
+  const std::string what_if = "what-if --graph g.json --cluster c.yaml --placement p.json ";
+  ExpectRefused(Emplace(what_if), "what-if: nothing is changed (--bandwidth, --latency, --memory, --kind)");
+  ExpectRefused(Emplace(what_if + "--bandwidth -1"),
+                "the factor of bandwidth: is -1 (a number above 0 and at most 1e+06)");
+  ExpectRefused(Emplace(what_if + "--kind h100"), "--kind: is \"h100\" (OLD=NEW, such as h100=b200)");
+  ExpectRefused(Emplace(what_if + "--memory 2 -o x.json"), "--output: needs --search");
+}
+
 }  // namespace
 }  // namespace emplace::testing

@@ -22,6 +22,41 @@ std::string ErrorOf(const Function& function) {
   return "accepted";
 }
 
+TEST(ClusterTest, ChangesScaleLinksMemoryAndCollectives) {
+  const Link link = {
+      .bandwidth_gb_per_s = 10, .latency_micros = 4, .gap_micros = 2, .knee = {1000}, .beyond_gb_per_s = 5};
+  std::vector<Device> devices(2);
+  devices[0].name = "gpu:0";
+  devices[0].memory = Bytes{1000};
+  devices[1].name = "gpu:1";
+  const Cluster cluster = Cluster::Uniform("two", devices, link);
+  const Cluster changed = cluster.WithChanges({.bandwidth = 2, .latency = 0.5, .memory = 3});
+  EXPECT_EQ(
+      changed.link(DeviceId{0}, DeviceId{1}),
+      (Link{.bandwidth_gb_per_s = 20, .latency_micros = 2, .gap_micros = 1, .knee = {1000}, .beyond_gb_per_s = 10}));
+  EXPECT_EQ(changed.device(DeviceId{0}).memory, Bytes{3000});
+  EXPECT_EQ(changed.device(DeviceId{1}).memory, std::nullopt);
+  EXPECT_EQ(changed.collective_costs().launch_micros, 12);
+  EXPECT_EQ(changed.collective_costs().local_gb_per_s, 600);
+}
+
+TEST(ClusterTest, ChangesOfKindsTakeMemoryOfTheNewKindBeforeItIsScaled) {
+  const Cluster cluster = MakeMixedCluster(2, Bytes{1000});
+  const Cluster changed = cluster.WithChanges({.memory = 0.5, .kinds = {{cluster.device(DeviceId{1}).kind, "v100"}}});
+  EXPECT_EQ(changed.device(DeviceId{0}).kind, "test-cpu");
+  for (const std::size_t gpu : {1, 2}) {
+    EXPECT_EQ(changed.device(MakeId<DeviceId>(gpu)).kind, "v100");
+    EXPECT_EQ(changed.device(MakeId<DeviceId>(gpu)).memory->count * 2, FindDeviceKind("v100")->memory->count);
+  }
+  const auto error_of = [](const ClusterChanges& changes) {
+    return ErrorOf([&] { MakeMixedCluster(2).WithChanges(changes); });
+  };
+  EXPECT_EQ(error_of({.kinds = {{"h100", "v100"}}}), "cluster mixed has no device of kind \"h100\"");
+  EXPECT_EQ(error_of({.kinds = {{"k80", "v1000"}}}), "unknown device kind \"v1000\" (emplace list devices)");
+  EXPECT_EQ(error_of({.bandwidth = 0}), "the factor of bandwidth: is 0 (a number above 0 and at most 1e+06)");
+  EXPECT_EQ(error_of({.latency = 1e7}), "the factor of latency: is 10000000 (a number above 0 and at most 1e+06)");
+}
+
 TEST(ClusterTest, KeepAcceleratorsKeepsEveryCpuAndTheFirstAccelerators) {
   const Cluster cut = MakeMixedCluster(4).KeepAccelerators(2);
   ASSERT_EQ(cut.num_devices(), 3U);

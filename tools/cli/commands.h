@@ -24,6 +24,7 @@ Command AddSimulate(CLI::App& app);
 Command AddBound(CLI::App& app);
 Command AddExplain(CLI::App& app);
 Command AddDiff(CLI::App& app);
+Command AddWhatIf(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddProfile(CLI::App& app);
 Command AddValidate(CLI::App& app);

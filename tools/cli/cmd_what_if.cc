@@ -23,6 +23,7 @@
 #include "sim/base/printable.h"
 #include "sim/base/progress.h"
 #include "sim/base/table.h"
+#include "sim/base/terminal.h"
 #include "sim/cluster.h"
 #include "sim/formats/report_text.h"
 #include "sim/placement.h"
@@ -49,8 +50,7 @@ class Answers {
  public:
   Answers(const ProblemOptions& problem, const Graph& graph, const Cluster& cluster,
           const std::optional<ScheduleChoice>& schedule)
-      : problem_(problem),
-        graph_(graph),
+      : graph_(graph),
         cluster_(cluster),
         schedule_(schedule),
         costs_(LoadCosts(problem, graph, cluster)),
@@ -90,7 +90,6 @@ class Answers {
   }
 
  private:
-  const ProblemOptions& problem_;
   const Graph& graph_;
   const Cluster& cluster_;
   const std::optional<ScheduleChoice>& schedule_;

@@ -146,10 +146,21 @@ std::vector<DeviceKind> MakeDeviceKinds() {
       Rated(Kind("p100", "NVIDIA Tesla P100 (PCIe)", 9.3, 732, 16, 4, kPascal,
                  "NVIDIA Tesla P100 data sheet (PCIe, 16 GB): 9.3 TFLOP/s single precision, 18.7 half, 732 GB/s"),
             0, 0, 18.7, kPlainF32),
+      Kind("p4", "NVIDIA Tesla P4", 5.5, 192, 8, 4, kPascal,
+           "NVIDIA Tesla P4 data sheet: 5.5 TFLOP/s single precision, 192 GB/s, 8 GB"),
       Rated(Kind("v100", "NVIDIA Tesla V100 (SXM2)", 15.7, 900, 16, 3.5, kVolta,
                  "NVIDIA Tesla V100 data sheet (SXM2): 15.7 TFLOP/s single precision, 125 on tensor cores (f16), "
                  "900 GB/s, 16 GB"),
             0, 0, 125, kVoltaHalf),
+      Rated(Kind("v100-pcie", "NVIDIA Tesla V100 (PCIe, 32 GB)", 14, 900, 32, 3.5, kVolta,
+                 "NVIDIA Tesla V100 data sheet (PCIe): 14 TFLOP/s single precision, 112 on tensor cores (f16), 900 GB/s, "
+                 "32 GB"),
+            0, 0, 112, kVoltaHalf),
+      WithInt8(Rated(Kind("t4", "NVIDIA T4 (PCIe)", 8.1, 320, 16, 3.5, kVolta,
+                          "NVIDIA T4 data sheet: 8.1 TFLOP/s single precision, 65 on tensor cores (f16), 130 TOPS in 8 "
+                          "bits, 320 GB/s, 16 GB"),
+                     0, 0, 65, kVoltaHalf),
+               130, kVoltaHalf),
       WithInt8(
           Rated(
               Kind("rtx-2080-ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 616, 11, 3.5, kVolta,
@@ -160,6 +171,21 @@ std::vector<DeviceKind> MakeDeviceKinds() {
       WithInt8(Rated(Kind("a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
                           "NVIDIA A100 data sheet (SXM 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
                           "624 TOPS in 8 bits, 2039 GB/s"),
+                     19.5, 312, 312, kAmpereHalf),
+               624, kAmpereHalf),
+      WithInt8(Rated(Kind("a100-40", "NVIDIA A100 (SXM, 40 GB)", 156, 1555, 40, 3, kAmpere,
+                          "NVIDIA A100 data sheet (SXM 40 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                          "624 TOPS in 8 bits, 1555 GB/s"),
+                     19.5, 312, 312, kAmpereHalf),
+               624, kAmpereHalf),
+      WithInt8(Rated(Kind("a100-pcie", "NVIDIA A100 (PCIe, 80 GB)", 156, 1935, 80, 3, kAmpere,
+                          "NVIDIA A100 data sheet (PCIe 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                          "624 TOPS in 8 bits, 1935 GB/s"),
+                     19.5, 312, 312, kAmpereHalf),
+               624, kAmpereHalf),
+      WithInt8(Rated(Kind("a100-pcie-40", "NVIDIA A100 (PCIe, 40 GB)", 156, 1555, 40, 3, kAmpere,
+                          "NVIDIA A100 data sheet (PCIe 40 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                          "624 TOPS in 8 bits, 1555 GB/s"),
                      19.5, 312, 312, kAmpereHalf),
                624, kAmpereHalf),
       WithInt8(Rated(Kind("a10", "NVIDIA A10 (PCIe)", 62.5, 600, 24, 3, kAmpere,
@@ -192,6 +218,11 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                           "each dense; 3.35 TB/s, 80 GB"),
                      67, 989.4, 989.4, kHopperHalf),
                1979, kHopperHalf),
+      WithInt8(Rated(Kind("h100-pcie", "NVIDIA H100 (PCIe)", 378, 2000, 80, 2.5, kHopper,
+                          "NVIDIA H100 data sheet (PCIe): 51 TFLOP/s f32 (51.2); with sparsity 756 TF32, 1513 bf16 and "
+                          "f16, 3026 TOPS in 8 bits, half of each dense; 2 TB/s, 80 GB"),
+                     51.2, 756, 756, kHopperHalf),
+               1513, kHopperHalf),
       WithInt8(Rated(Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
                           "NVIDIA H200 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
                           "3958 TOPS in 8 bits, half of "
@@ -207,6 +238,31 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                    "180 GB each"),
               80, 2250, 2250, kBlackwellHalf),
           4500, kBlackwellHalf),
+      WithInt8(Rated(Kind("gb200", "one of the two B200 GPUs of an NVIDIA GB200", 1250, 8000, 186, 2.5, kHopper,
+                          "NVIDIA GB200 NVL72 data sheet, a GPU: 80 TFLOP/s f32; with sparsity 2500 TF32, 5000 bf16 and "
+                          "f16, 10000 TOPS in 8 bits, half of each dense; 8 TB/s, 186 GB"),
+                     80, 2500, 2500, kBlackwellHalf),
+               5000, kBlackwellHalf),
+      WithInt8(Rated(Kind("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell (server edition)", 251.9, 1792, 96, 2.5, kAmpere,
+                          "NVIDIA RTX Blackwell PRO GPU Architecture, dense: 120 TFLOP/s f32, 251.9 TF32, 503.8 bf16 and "
+                          "f16, 1007.6 TOPS in 8 bits, 1792 GB/s, 96 GB"),
+                     120, 503.8, 503.8, kAmpereHalf),
+               1007.6, kAmpereHalf),
+      WithInt8(Rated(Kind("mi100", "AMD Instinct MI100", 46.1, 1229, 32, 4, kAmpere,
+                          "AMD Instinct MI100 data sheet: 46.1 TFLOP/s f32 in matrices, 92.3 bf16, 184.6 f16, 184.6 TOPS "
+                          "in 8 bits, 1.23 TB/s, 32 GB"),
+                     46.1, 92.3, 184.6, kMi300Half),
+               184.6, kMi300Half),
+      WithInt8(Rated(Kind("mi210", "AMD Instinct MI210", 45.3, 1638, 64, 4, kAmpere,
+                          "AMD Instinct MI210 data sheet: 45.3 TFLOP/s f32 in matrices, 181 bf16 and f16, 181 TOPS in 8 "
+                          "bits, 1.6 TB/s, 64 GB"),
+                     45.3, 181, 181, kMi300Half),
+               181, kMi300Half),
+      WithInt8(Rated(Kind("mi250", "one of the two dies of an AMD Instinct MI250", 45.3, 1638, 64, 4, kAmpere,
+                          "AMD Instinct MI250 data sheet, half of each: 90.5 TFLOP/s f32 in matrices, 362.1 bf16 and "
+                          "f16, 362.1 TOPS in 8 bits, 3.2 TB/s, 128 GB"),
+                     45.3, 181, 181, kMi300Half),
+               181, kMi300Half),
       WithInt8(Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
                           "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, "
                           "2614.9 TOPS in 8 bits, 5.3 TB/s, "

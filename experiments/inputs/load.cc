@@ -17,6 +17,7 @@
 #include "sim/base/json_struct.h"
 #include "sim/base/json_text.h"
 #include "sim/cost/cost_models.h"
+#include "sim/cost/curves.h"
 #include "sim/cost_model.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
@@ -146,15 +147,24 @@ std::string CostsText(const CostsChoice& choice) {
   return "profile " + choice.profile + (choice.model.empty() ? "" : ", else " + model);
 }
 
+std::string CoverageOfCosts(const CostsChoice& choice, const Graph& graph, const Cluster& cluster) {
+  if (choice.model != "curves") return "";
+  return "costs curves: " + CoverageText(CoverOps(graph, cluster, {.tf32 = Tf32FromName(choice.tf32, "tf32")}));
+}
+
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   CostModels models;
-  if (!choice.tf32.empty() && choice.model != "roofline")
-    throw InputError("tf32", "is only for the cost model roofline (costs roofline)");
+  if (!choice.tf32.empty() && choice.model != "roofline" && choice.model != "curves")
+    throw InputError("tf32", "is only for the cost models roofline and curves (costs roofline)");
   if (!choice.model.empty() || choice.profile.empty()) {
+    const auto with_tf32 = [&] {
+      const RooflineOptions options = {.tf32 = Tf32FromName(choice.tf32, "tf32")};
+      return choice.model == "curves" ? MakeCurvesCostModel(options) : MakeRooflineCostModel(options);
+    };
     models.model =
         choice.tf32.empty()
             ? WithLocation(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
-            : MakeRooflineCostModel({.tf32 = Tf32FromName(choice.tf32, "tf32")});
+            : with_tf32();
   }
   if (!choice.profile.empty()) {
     models.fallback = std::move(models.model);

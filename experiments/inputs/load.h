@@ -36,6 +36,8 @@ struct CostModels {
 CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster);
 // The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const CostsChoice& choice);
+// With the costs `curves`: which ops have their times from which curves, in a line; "" with others.
+std::string CoverageOfCosts(const CostsChoice& choice, const Graph& graph, const Cluster& cluster);
 // The default is `measured`. `place` is the place of the error on an unknown model.
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
 // Without a fallback, every device kind must be one that the model knows (CostModel::CheckKind).

@@ -39,7 +39,7 @@ Names ValuesOf(const std::string& command, const std::string& option) {
     }
     names["--cluster"] = NamesOf(datasets::AllShippedClusters());
     names["--agents"] = names["--agent"];
-    names["--costs"] = {"measured", "roofline"};
+    names["--costs"] = {"curves", "measured", "roofline"};
     names["generate model"] = NamesOf(datasets::AllModels());
     names["dataset family"] = NamesOf(datasets::AllFamilies());
     names["import --from"] = NamesOf(datasets::AllImporters());

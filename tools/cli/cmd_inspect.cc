@@ -25,6 +25,7 @@
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
 #include "sim/bounds.h"
+#include "sim/cost/curves.h"
 #include "sim/draw/graph_dot.h"
 #include "sim/graph_algorithms.h"
 #include "sim/op_kinds.h"
@@ -42,6 +43,7 @@ struct InspectOptions {
   ProblemOptions problem;
   std::string dot;
   bool json = false;
+  bool ops = false;
 };
 
 struct Counts {
@@ -173,10 +175,89 @@ struct ClusterSummary {
   std::size_t untimed = 0;  // ops without a time on any device; there are no bounds if there is one
   std::string first_untimed;
   std::string why_untimed;
-  std::string costs;  // source of op times
+  std::string costs;     // source of op times
+  std::string coverage;  // of curves, in a line
   Bounds bounds;
   agents::LowerBound best;
 };
+
+// An op's time on a kind of device, and what it comes from.
+struct TimedOp {
+  std::string name;
+  std::string kind;
+  std::string device_kind;
+  double micros = 0;
+  std::string source;             // the form of a curve and whose it is, or the name of the costs
+  double roofline_percent = 0;    // what the data sheet's rates would take, of this; 0: not known
+  std::string limit;              // compute, memory, launch or latency; "" where no curve says it
+  bool is_extrapolated = false;
+};
+
+// The ops of every kind of device that take time, longest first.
+std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph) {
+  const Cluster cluster = LoadCluster(problem);
+  const experiments::CostsChoice choice = ChosenCosts(problem, graph, cluster);
+  const experiments::CostModels models = experiments::LoadCostModels(choice, "costs");
+  const RooflineOptions tf32 = {.tf32 = Tf32FromName(choice.tf32, "tf32")};
+  std::set<std::string> device_kinds;
+  for (const Device& device : cluster.devices()) device_kinds.insert(device.kind);
+  std::vector<TimedOp> ops;
+  for (const std::string& device_kind : device_kinds) {
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const OpId id = MakeId<OpId>(i);
+      auto micros = models.model->OpMicros(graph, id, cluster, device_kind);
+      if (!micros && models.fallback != nullptr) micros = models.fallback->OpMicros(graph, id, cluster, device_kind);
+      if (micros.value_or(0) <= 0) continue;
+      TimedOp op{.name = graph.op(id).name,
+                 .kind = graph.op(id).kind,
+                 .device_kind = device_kind,
+                 .micros = *micros,
+                 .source = choice.model == "curves" ? "roofline" : experiments::CostsText(choice)};
+      const auto curved = choice.model == "curves" && choice.profile.empty()
+                              ? CurveMicros(graph, id, cluster, device_kind, tf32)
+                              : std::nullopt;
+      if (curved) {
+        op.source = fmt::format("{} of {}", curved->form, curved->kind);
+        op.roofline_percent = 100 * curved->time.roofline_micros / curved->time.micros;
+        op.limit = Name(curved->time.limit);
+        op.is_extrapolated = curved->time.is_extrapolated;
+      }
+      ops.push_back(std::move(op));
+    }
+  }
+  std::stable_sort(ops.begin(), ops.end(), [](const TimedOp& a, const TimedOp& b) { return a.micros > b.micros; });
+  return ops;
+}
+
+void PrintTimes(std::ostream& out, const std::vector<TimedOp>& ops) {
+  Table table({"op", "kind", "device", "time", "curve", "roofline %", "limit"});
+  for (const TimedOp& op : ops) {
+    table.Add({Printable(op.name), Printable(op.kind), Printable(op.device_kind), HumanReadableMicros(op.micros),
+               op.source + (op.is_extrapolated ? ", extrapolated" : ""),
+               op.roofline_percent > 0 ? fmt::format("{:.0f}", op.roofline_percent) : "-",
+               op.limit.empty() ? "-" : op.limit});
+  }
+  out << '\n';
+  table.PrintText(out);
+}
+
+nlohmann::ordered_json TimesJson(const std::vector<TimedOp>& ops) {
+  auto json = nlohmann::ordered_json::array();
+  for (const TimedOp& op : ops) {
+    nlohmann::ordered_json row = {{"name", op.name},
+                                  {"kind", op.kind},
+                                  {"device_kind", op.device_kind},
+                                  {"time_us", op.micros},
+                                  {"source", op.source}};
+    if (!op.limit.empty()) {
+      row["roofline_percent"] = op.roofline_percent;
+      row["limit"] = op.limit;
+      row["extrapolated"] = op.is_extrapolated;
+    }
+    json.push_back(std::move(row));
+  }
+  return json;
+}
 
 ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
@@ -187,6 +268,7 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   s.name = cluster.name();
   s.num_devices = cluster.num_devices();
   s.costs = experiments::CostsText(choice);
+  s.coverage = experiments::CoverageOfCosts(choice, graph, cluster);
   OpId first{};
   s.untimed = WithLocation(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   if (s.untimed > 0) {
@@ -203,7 +285,7 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
 
 void PrintClusterSummary(std::ostream& out, const ClusterSummary& s) {
   out << fmt::format("\non {} ({} devices)\n", Printable(s.name), s.num_devices)
-      << fmt::format("costs              {}\n", Printable(s.costs))
+      << fmt::format("costs              {}\n", Printable(s.coverage.empty() ? s.costs : s.coverage.substr(6)))
       << fmt::format("ops without time   {}{}\n", s.untimed,
                      s.untimed > 0 ? " (the first: " + Printable(s.first_untimed) + ")" : "");
   if (s.untimed > 0) {
@@ -233,6 +315,7 @@ nlohmann::ordered_json ClusterJson(const ClusterSummary& s) {
     return json;
   }
   json["costs"] = s.costs;
+  if (!s.coverage.empty()) json["costs_detail"] = s.coverage;
   json["critical_path_us"] = s.bounds.critical_path_micros;
   json["work_us"] = s.bounds.work_micros;
   json["lower_bound_us"] = s.best.micros;
@@ -240,7 +323,8 @@ nlohmann::ordered_json ClusterJson(const ClusterSummary& s) {
   return json;
 }
 
-void PrintJson(std::ostream& out, const Graph& graph, const Summary& s, const std::optional<ClusterSummary>& cluster) {
+void PrintJson(std::ostream& out, const Graph& graph, const Summary& s, const std::optional<ClusterSummary>& cluster,
+               const std::optional<std::vector<TimedOp>>& times) {
   nlohmann::ordered_json json = {
       {"schema", "emplace.inspection"},
       {"version", 1},
@@ -263,6 +347,7 @@ void PrintJson(std::ostream& out, const Graph& graph, const Summary& s, const st
       {"passes", CountsJson(s.passes)},
       {"kinds", CountsJson(s.kinds)}};
   if (cluster) json["cluster"] = ClusterJson(*cluster);
+  if (times) json["op_times"] = TimesJson(*times);
   out << json.dump(1) << '\n';
 }
 
@@ -318,6 +403,11 @@ int Run(const InspectOptions& options) {
   // An error in the cluster comes before anything is printed or written.
   std::optional<ClusterSummary> cluster;
   if (!options.problem.cluster.name.empty()) cluster = SummariseOn(options.problem, graph);
+  std::optional<std::vector<TimedOp>> times;
+  if (options.ops) {
+    if (!cluster) throw InputError("--ops", "needs --cluster, whose devices have the times");
+    times = WithLocation(options.problem.graph.file, [&] { return ListTimes(options.problem, graph); });
+  }
   std::vector<FileToWrite> files;
   if (format != nullptr) {
     files.push_back(PictureFile(options.dot, format, graph));
@@ -326,9 +416,10 @@ int Run(const InspectOptions& options) {
   }
   if (options.dot != "-") {
     files.push_back({"-", [&](std::ostream& out) {
-                       if (options.json) return PrintJson(out, graph, Summarise(graph), cluster);
+                       if (options.json) return PrintJson(out, graph, Summarise(graph), cluster, times);
                        PrintSummary(out, graph, Summarise(graph));
                        if (cluster) PrintClusterSummary(out, *cluster);
+                       if (times) PrintTimes(out, *times);
                      }});
   }
   WriteFiles(files);
@@ -352,6 +443,9 @@ Command AddInspect(CLI::App& app) {
                       "its dot makes: .svg, .png or .pdf (up to {})",
                       kMaxDotOps, kMaxPictureOps))
       ->type_name("FILE");
+  command->add_flag("--ops", options->ops,
+                    "With --cluster, list the time of each op on each kind of device, longest first; with the costs "
+                    "curves, beside what the data sheet's rates would take and what limits it");
   command->add_flag("--json", options->json, "Print everything as JSON (emplace.inspection)");
   return {command, [options] { return Run(*options); }};
 }

@@ -52,12 +52,12 @@ void AddGpusOption(CLI::App& app, ProblemOptions* options) {
 
 void AddCostOptions(CLI::App& app, ProblemOptions* options) {
   app.add_option("--costs", options->costs.model,
-                 "Source of op times: measured (time_us of the graph) or roofline (estimated from FLOP, bytes and the "
-                 "device's rates). With --profile: the fallback for ops without a profiled time, whose number the "
+                 "Source of op times: measured (time_us of the graph), curves (fitted to measured kernels, by shape, type and "
+                 "device; else roofline) or roofline (estimated from FLOP, bytes and the device's rates). With --profile: the fallback for ops without a profiled time, whose number the "
                  "result gives (default: measured if every op has a time, else roofline; with --profile none)")
       ->type_name("MODEL");
   app.add_option("--tf32", options->costs.tf32,
-                 "With roofline, f32 products that devices compute in TF32: none, convolutions or all (default: as in "
+                 "With roofline and curves, f32 products that devices compute in TF32: none, convolutions or all (default: as in "
                  "PyTorch for ATen operators, else all)")
       ->type_name("WHICH");
   app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");
@@ -133,6 +133,8 @@ experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph&
 
 LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
   const experiments::CostsChoice costs = ChosenCosts(options, graph, cluster);
+  const std::string coverage = experiments::CoverageOfCosts(costs, graph, cluster);
+  if (!coverage.empty()) std::cerr << coverage << '\n';
   return {experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(costs, "costs"), options.graph.file,
                                  options.cluster.name),
           experiments::CostsText(costs)};

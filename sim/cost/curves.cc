@@ -1,0 +1,301 @@
+#include "sim/cost/curves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+#include "sim/ops/aten_work.h"
+#include "sim/ops/op_catalog.h"
+
+namespace emplace {
+namespace {
+
+constexpr ShippedCurves kShippedCurves[] = {
+#include "shipped_curves.inc"
+};
+constexpr std::string_view kCommon = "common";
+
+template <typename Form>
+const Curve<Form>* OfPrecision(const std::vector<Curve<Form>>& curves, std::string_view precision) {
+  const auto found =
+      std::find_if(curves.begin(), curves.end(), [&](const auto& curve) { return curve.precision == precision; });
+  return found == curves.end() ? nullptr : &*found;
+}
+
+// The curve of a kind, else that of the kind that it is like, else the common one. *owner is whose it is.
+template <typename Form>
+const Curve<Form>* FindCurve(const DeviceCurves& device, std::vector<Curve<Form>> DeviceCurves::* form,
+                             std::string_view precision, std::string* owner) {
+  std::set<std::string_view> seen;
+  const DeviceCurves* kind = &device;
+  while (kind != nullptr && seen.insert(kind->kind).second) {
+    if (const auto* const curve = OfPrecision(kind->*form, precision)) {
+      *owner = kind->kind;
+      return curve;
+    }
+    kind = FindDeviceCurves(kind->like);
+  }
+  *owner = kCommon;
+  return OfPrecision(FindDeviceCurves(kCommon)->*form, precision);
+}
+
+// Which curve answers for products in a precision, and at which rate.
+struct Rated {
+  std::string_view curve;
+  double flop_per_us = 0;
+  double element_bytes = 0;
+};
+std::optional<Rated> RatedFor(const DeviceKind& device, Precision precision) {
+  constexpr double kMicrosPerSecond = 1e6;
+  const auto own = [&](Precision of) { return device.precisions[static_cast<std::size_t>(of)].peak.count; };
+  const double rate = RateOf(device, precision).peak.count / kMicrosPerSecond;
+  if (precision == Precision::kI8 || rate <= 0) return std::nullopt;
+  if (precision == Precision::kBf16 || precision == Precision::kF16) {
+    return Rated{own(precision) > 0 ? "half" : "f32", rate, 2};
+  }
+  // TF32 goes through the units of half precision.
+  if (precision == Precision::kTf32 && own(Precision::kTf32) > 0) return Rated{"half", rate, 4};
+  return Rated{"f32", rate, 4};
+}
+
+template <typename Form, typename Shape>
+std::optional<CurvedTime> TimeOf(const DeviceCurves& curves, std::vector<Curve<Form>> DeviceCurves::* form,
+                                 std::string_view name, std::string_view precision, const CurveDevice& device,
+                                 const Shape& shape) {
+  CurvedTime found;
+  const Curve<Form>* const curve = FindCurve(curves, form, precision, &found.kind);
+  if (curve == nullptr) return std::nullopt;
+  found.time = Time(*curve, device, shape);
+  found.form = name;
+  return found;
+}
+
+std::optional<CurvedTime> StreamTime(const DeviceCurves& curves, std::vector<Curve<StreamForm>> DeviceCurves::* form,
+                                     std::string_view name, const CurveDevice& device, double bytes, double columns) {
+  CurvedTime found;
+  const Curve<StreamForm>* const curve = FindCurve(curves, form, "f32", &found.kind);
+  if (curve == nullptr) return std::nullopt;
+  found.time = Time(*curve, device, bytes, columns);
+  found.form = name;
+  return found;
+}
+
+}  // namespace
+
+std::span<const ShippedCurves> AllShippedCurves() { return kShippedCurves; }
+
+const DeviceCurves* FindDeviceCurves(std::string_view kind) {
+  static const std::map<std::string, DeviceCurves, std::less<>> read = [] {
+    std::map<std::string, DeviceCurves, std::less<>> all;
+    for (const ShippedCurves& shipped : kShippedCurves) {
+      const JsonValue root = ParseJson(shipped.yaml);
+      all.emplace(shipped.name, ReadFields<DeviceCurves>(JsonNode(root)));
+    }
+    return all;
+  }();
+  const auto found = read.find(kind);
+  return found == read.end() ? nullptr : &found->second;
+}
+
+std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precision, const OpShape& shape,
+                                      double bytes) {
+  const DeviceCurves* const curves = FindDeviceCurves(device.name);
+  const std::optional<Rated> rated = RatedFor(device, precision);
+  if (curves == nullptr || curves->multiprocessors <= 0 || !rated || device.memory_bandwidth.count <= 0) {
+    return std::nullopt;
+  }
+  constexpr double kMib = 1024 * 1024;
+  const CurveDevice of = {.flop_per_us = rated->flop_per_us,
+                          .bytes_per_us = static_cast<double>(device.memory_bandwidth.count) / 1e6,
+                          .multiprocessors = curves->multiprocessors,
+                          .cache_bytes = curves->l2_mib * kMib,
+                          .element_bytes = rated->element_bytes};
+  if (const auto* const product = std::get_if<ProductShape>(&shape)) {
+    return TimeOf(*curves, &DeviceCurves::product, "product", rated->curve, of, *product);
+  }
+  if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
+    // Only half precision was measured.
+    if (attention->queries == 1 && attention->keys > 1 && !attention->backward) {
+      return TimeOf(*curves, &DeviceCurves::decoding, "decoding", "half", of, *attention);
+    }
+    return TimeOf(*curves, &DeviceCurves::attention, "attention", "half", of, *attention);
+  }
+  if (const auto* const rows = std::get_if<RowsShape>(&shape)) {
+    if (rows->is_softmax) return StreamTime(*curves, &DeviceCurves::softmax, "softmax", of, bytes, rows->columns);
+    return StreamTime(*curves, &DeviceCurves::normalisation, "normalisation", of, bytes, rows->columns);
+  }
+  return StreamTime(*curves, &DeviceCurves::elementwise, "elementwise", of, bytes, 0);
+}
+
+namespace {
+
+std::optional<Precision> PrecisionOf(DType dtype, bool tf32) {
+  if (dtype == DType::kF16) return Precision::kF16;
+  if (dtype == DType::kBf16) return Precision::kBf16;
+  if (dtype == DType::kF32) return tf32 ? Precision::kTf32 : Precision::kF32;
+  return std::nullopt;
+}
+
+// What a curve needs to know of an op beside its shapes.
+struct Described {
+  OpWork work;
+  Precision precision = Precision::kF32;
+};
+
+bool HasAllTypes(const Graph& graph, OpId op) {
+  for (const TensorId input : graph.inputs(op)) {
+    if (graph.tensor(input).dtype == DType::kNone) return false;
+  }
+  for (std::size_t i = 0; i < graph.num_outputs(op); ++i) {
+    if (graph.tensor(MakeId<TensorId>(Index(graph.first_output(op)) + i)).dtype == DType::kNone) return false;
+  }
+  return true;
+}
+
+// As roofline decides (RooflineOptions).
+std::optional<Described> Describe(const Graph& graph, OpId op, const RooflineOptions& options) {
+  const auto tf32_of = [&](bool by_framework, bool is_convolution) {
+    if (options.tf32 == Tf32::kByFramework) return by_framework;
+    return options.tf32 == Tf32::kAll || (options.tf32 == Tf32::kConvolutions && is_convolution);
+  };
+  Described described;
+  DType factors = DType::kNone;
+  bool tf32 = false;
+  if (const OpKind* const kind = FindOpKind(graph.op(op).kind)) {
+    if (!HasAllTypes(graph, op)) return std::nullopt;
+    described.work = kind->work(graph, op);
+    factors = graph.inputs(op).empty() ? DType::kNone : graph.tensor(graph.inputs(op)[0]).dtype;
+    tf32 = tf32_of(true, described.work.op_class == OpClass::kConvolution);
+  } else {
+    const std::optional<AtenWork> work = FindAtenWork(graph, op);
+    if (!work || work->is_transfer || work->kernels != 1) return std::nullopt;
+    described.work = work->work;
+    factors = work->dtype;
+    const bool is_convolution = work->work.op_class == OpClass::kConvolution;
+    tf32 = tf32_of(work->allow_tf32.value_or(is_convolution), is_convolution);
+  }
+  if (const auto precision = PrecisionOf(factors, tf32)) {
+    described.precision = *precision;
+  } else if (described.work.op_class == OpClass::kMatrixProduct || described.work.op_class == OpClass::kConvolution ||
+             described.work.op_class == OpClass::kAttention) {
+    return std::nullopt;
+  }
+  return described;
+}
+
+bool IsStream(OpClass op_class) {
+  return op_class == OpClass::kElementwise || op_class == OpClass::kReduction || op_class == OpClass::kGather ||
+         op_class == OpClass::kCopy || op_class == OpClass::kNormalisation || op_class == OpClass::kOptimizer;
+}
+
+}  // namespace
+
+std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster& cluster, std::string_view device_kind,
+                                      const RooflineOptions& options) {
+  const DeviceKind* const device = cluster.FindKind(device_kind);
+  if (device == nullptr || FindDeviceCurves(device->name) == nullptr) return std::nullopt;
+  const std::optional<Described> described = Describe(graph, op, options);
+  if (!described || described->work.op_class == OpClass::kNone) return std::nullopt;
+  std::vector<OpShape> shapes = FindOpShapes(graph, op);
+  if (shapes.empty()) {
+    if (!IsStream(described->work.op_class)) return std::nullopt;
+    shapes.emplace_back();
+  }
+  std::optional<CurvedTime> whole;
+  double longest = 0;
+  for (const OpShape& shape : shapes) {
+    std::optional<CurvedTime> part =
+        CurveMicros(*device, described->precision, shape, static_cast<double>(described->work.moved.count));
+    if (!part) return std::nullopt;
+    if (!whole) {
+      longest = part->time.micros;
+      whole = std::move(part);
+      continue;
+    }
+    whole->time.micros += part->time.micros;
+    whole->time.roofline_micros += part->time.roofline_micros;
+    whole->time.is_extrapolated = whole->time.is_extrapolated || part->time.is_extrapolated;
+    if (part->time.micros > longest) {
+      longest = part->time.micros;
+      whole->time.limit = part->time.limit;
+    }
+  }
+  return whole;
+}
+
+namespace {
+
+class CurvesCostModel : public CostModel {
+ public:
+  explicit CurvesCostModel(const RooflineOptions& options)
+      : options_(options), roofline_(MakeRooflineCostModel(options)) {}
+
+  std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
+                                 std::string_view device_kind) const override {
+    if (const auto curved = CurveMicros(graph, op, cluster, device_kind, options_)) return curved->time.micros;
+    return roofline_->OpMicros(graph, op, cluster, device_kind);
+  }
+  void CheckKind(const Cluster& cluster, std::string_view device_kind) const override {
+    roofline_->CheckKind(cluster, device_kind);
+  }
+  std::string WhyNoTime(const Graph& graph, OpId op) const override { return roofline_->WhyNoTime(graph, op); }
+
+ private:
+  RooflineOptions options_;
+  std::unique_ptr<CostModel> roofline_;
+};
+
+}  // namespace
+
+std::unique_ptr<CostModel> MakeCurvesCostModel(const RooflineOptions& options) {
+  return std::make_unique<CurvesCostModel>(options);
+}
+std::unique_ptr<CostModel> MakeCurvesCostModel() { return MakeCurvesCostModel(RooflineOptions()); }
+
+CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const RooflineOptions& options) {
+  CurveCoverage coverage;
+  std::set<std::string> kinds;
+  for (const Device& device : cluster.devices()) kinds.insert(device.kind);
+  const std::unique_ptr<CostModel> roofline = MakeRooflineCostModel(options);
+  for (const std::string& kind : kinds) {
+    const DeviceKind* const device = cluster.FindKind(kind);
+    if (device == nullptr || FindDeviceCurves(device->name) == nullptr) {
+      coverage.without.push_back(kind);
+      continue;
+    }
+    std::set<std::string> owners;
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      const OpId op = MakeId<OpId>(i);
+      if (const auto curved = CurveMicros(graph, op, cluster, kind, options)) {
+        ++coverage.by_form[std::string(curved->form)];
+        coverage.extrapolated += curved->time.is_extrapolated;
+        if (curved->kind != kind) owners.insert(curved->kind);
+      } else if (roofline->OpMicros(graph, op, cluster, kind).value_or(0) > 0) {
+        ++coverage.roofline;
+      }
+    }
+    if (!owners.empty()) coverage.borrowed[kind] = fmt::format("{}", fmt::join(owners, " and "));
+  }
+  return coverage;
+}
+
+std::string CoverageText(const CurveCoverage& coverage) {
+  std::vector<std::string> parts;
+  for (const auto& [form, ops] : coverage.by_form) parts.push_back(fmt::format("{} {}", ops, form));
+  std::string text = parts.empty() ? "no op" : fmt::format("{}", fmt::join(parts, ", "));
+  text += fmt::format("; by roofline {}", coverage.roofline);
+  if (coverage.extrapolated > 0) text += fmt::format("; {} beyond the measured shapes", coverage.extrapolated);
+  for (const auto& [kind, owners] : coverage.borrowed) text += fmt::format("; {} takes curves of {}", kind, owners);
+  if (!coverage.without.empty()) {
+    text += fmt::format("; no curves, so roofline, on {}", fmt::join(coverage.without, ", "));
+  }
+  return text;
+}
+
+}  // namespace emplace

@@ -1,0 +1,92 @@
+#ifndef EMPLACE_SIM_COST_CURVES_H_
+#define EMPLACE_SIM_COST_CURVES_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/json_struct.h"
+#include "sim/cost/cost_models.h"
+#include "sim/cost/curve_forms.h"
+#include "sim/cost_model.h"
+
+namespace emplace {
+
+// The curves of a device kind: a file of datasets/devices, which tools/fit_devices writes and the program has compiled
+// in. A curve of the wanted form and precision is looked for here, then with the kind `like`, and so on, and at last
+// with the kind "common".
+struct DeviceCurves {
+  std::string kind;
+  std::string like;
+  double multiprocessors = 0;
+  double l2_mib = 0;
+  std::vector<Curve<ProductForm>> product;
+  std::vector<Curve<AttentionForm>> attention;
+  std::vector<Curve<DecodingForm>> decoding;
+  std::vector<Curve<StreamForm>> normalisation;
+  std::vector<Curve<StreamForm>> softmax;
+  std::vector<Curve<StreamForm>> elementwise;
+  static void Fields(auto& visit, auto& self) {
+    visit("kind", self.kind);
+    visit("like", self.like);
+    visit("multiprocessors", self.multiprocessors);
+    visit("l2_mib", self.l2_mib);
+    visit("product", self.product, {.optional = true});
+    visit("attention", self.attention, {.optional = true});
+    visit("decoding", self.decoding, {.optional = true});
+    visit("normalisation", self.normalisation, {.optional = true});
+    visit("softmax", self.softmax, {.optional = true});
+    visit("elementwise", self.elementwise, {.optional = true});
+  }
+};
+
+struct ShippedCurves {
+  std::string_view name;
+  std::string_view yaml;
+};
+// By name, "common" among them.
+std::span<const ShippedCurves> AllShippedCurves();
+// Null if no file has that name.
+const DeviceCurves* FindDeviceCurves(std::string_view kind);
+
+// A time of a curve, and whose curve it is.
+struct CurvedTime {
+  CurveTime time;
+  std::string_view form;  // "product", "attention", ..; of the longest kernel
+  std::string kind;       // of the device on which it was measured; "common": the median of those that were
+};
+
+// The time of one shape on a device of this kind. `precision` is that of the factors. Nullopt if there are no curves
+// for the kind, or it has no rate for the precision.
+std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precision, const OpShape& shape,
+                                      double bytes = 0);
+
+// Nullopt if no curve answers for the op: the roofline does.
+std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster& cluster, std::string_view device_kind,
+                                      const RooflineOptions& options);
+
+// Times of ops as curves of their shape, type and device (docs/curves.md); those of ops and devices without a curve are
+// the roofline's. Never below the data sheet's rates, but for bytes that fit into the device's cache.
+std::unique_ptr<CostModel> MakeCurvesCostModel(const RooflineOptions& options);
+std::unique_ptr<CostModel> MakeCurvesCostModel();
+
+// How many ops have their times from which curves, on the kinds of a cluster.
+struct CurveCoverage {
+  std::map<std::string, std::size_t, std::less<>> by_form;  // ops that take time, on each kind
+  std::size_t roofline = 0;
+  std::size_t extrapolated = 0;
+  std::map<std::string, std::string, std::less<>> borrowed;  // kind: the kinds whose curves it takes
+  std::vector<std::string> without;                          // kinds that have no curves
+};
+CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const RooflineOptions& options);
+// In one line.
+std::string CoverageText(const CurveCoverage& coverage);
+
+}  // namespace emplace
+
+#endif  // EMPLACE_SIM_COST_CURVES_H_

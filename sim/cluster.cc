@@ -23,6 +23,24 @@ void CheckRange(double value, double high, const std::string& place) {
   }
 }
 
+void CheckLink(const Link& link, const std::string& place) {
+  CheckRange(link.bandwidth_gb_per_s, kMaxGbPerS, place + ": bandwidth_gb_per_s");
+  if (link.exists() && RateFromGbPerS(link.bandwidth_gb_per_s).count < 1) {
+    throw InputError(place + ": bandwidth_gb_per_s", "is below 1 byte/s");
+  }
+  const bool has_knee = link.knee.count > 0;
+  if (link.knee.count < 0) throw InputError(place + ": knee_bytes", "is negative");
+  if (has_knee != (link.beyond_gb_per_s > 0)) {
+    throw InputError(place, "has only one of knee_bytes and beyond_gb_per_s (both, or none)");
+  }
+  CheckRange(link.beyond_gb_per_s, kMaxGbPerS, place + ": beyond_gb_per_s");
+  if (has_knee && RateFromGbPerS(link.beyond_gb_per_s).count < 1) {
+    throw InputError(place + ": beyond_gb_per_s", "is below 1 byte/s");
+  }
+  CheckRange(link.latency_micros, kMaxMicros, place + ": latency_us");
+  CheckRange(link.gap_micros, kMaxMicros, place + ": gap_us");
+}
+
 std::vector<Link> LinksOf(const Topology& topology) {
   const std::size_t n = topology.num_devices();
   std::vector<Link> links(n * n);
@@ -74,23 +92,8 @@ Cluster::Cluster(std::string name, std::string source, std::vector<Device> devic
     }
   }
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    const std::string place =
-        "link from " + devices_[i / devices_.size()].name + " to " + devices_[i % devices_.size()].name;
-    CheckRange(links_[i].bandwidth_gb_per_s, kMaxGbPerS, place + ": bandwidth_gb_per_s");
-    if (links_[i].exists() && RateFromGbPerS(links_[i].bandwidth_gb_per_s).count < 1) {
-      throw InputError(place + ": bandwidth_gb_per_s", "is below 1 byte/s");
-    }
-    const bool has_knee = links_[i].knee.count > 0;
-    if (links_[i].knee.count < 0) throw InputError(place + ": knee_bytes", "is negative");
-    if (has_knee != (links_[i].beyond_gb_per_s > 0)) {
-      throw InputError(place, "has only one of knee_bytes and beyond_gb_per_s (both, or none)");
-    }
-    CheckRange(links_[i].beyond_gb_per_s, kMaxGbPerS, place + ": beyond_gb_per_s");
-    if (has_knee && RateFromGbPerS(links_[i].beyond_gb_per_s).count < 1) {
-      throw InputError(place + ": beyond_gb_per_s", "is below 1 byte/s");
-    }
-    CheckRange(links_[i].latency_micros, kMaxMicros, place + ": latency_us");
-    CheckRange(links_[i].gap_micros, kMaxMicros, place + ": gap_us");
+    CheckLink(links_[i],
+              "link from " + devices_[i / devices_.size()].name + " to " + devices_[i % devices_.size()].name);
   }
 }
 
@@ -172,6 +175,24 @@ Cluster Cluster::WithCollectiveCosts(const CollectiveCosts& costs) const {
   return result;
 }
 
+Cluster Cluster::WithNetwork(NodeNetwork network) const {
+  if (network.ports.empty() == !topology().empty()) {
+    throw InputError("network", topology().empty() ? "has ports, but the cluster has no topology"
+                                                   : "has no ports, but the cluster has a topology");
+  }
+  if (topology().empty()) {
+    if (!network.link.exists()) throw InputError("network", "has no bandwidth_gb_per_s");
+    CheckLink(network.link, "network");
+  }
+  for (const NodeNetwork::Port& port : network.ports) {
+    EMPLACE_CHECK(port.at < num_devices() + topology().switches().size());
+    CheckLink({.bandwidth_gb_per_s = port.bandwidth_gb_per_s, .latency_micros = port.latency_micros}, "network.ports");
+  }
+  Cluster result = *this;
+  result.network_ = std::move(network);
+  return result;
+}
+
 Cluster Cluster::WithChanges(const ClusterChanges& changes) const {
   for (const auto& [name, factor] : {std::pair("bandwidth", changes.bandwidth), std::pair("latency", changes.latency),
                                      std::pair("memory", changes.memory)}) {
@@ -201,10 +222,24 @@ Cluster Cluster::WithChanges(const ClusterChanges& changes) const {
   }
   CollectiveCosts collectives = collective_costs_;
   collectives.launch_micros *= changes.latency;
+  const auto scale = [&](Link* link) {
+    link->bandwidth_gb_per_s *= changes.bandwidth;
+    link->beyond_gb_per_s *= changes.bandwidth;
+    link->latency_micros *= changes.latency;
+    link->gap_micros *= changes.latency;
+  };
   const auto changed = [&](auto joined) {
     Cluster cluster = Cluster(name_, source_, std::move(devices), std::move(joined), channels_, own_kinds_)
                           .WithCollectiveCosts(collectives);
     cluster.names_cpu_ = names_cpu_;
+    cluster.network_ = network_;
+    if (cluster.network_) {
+      for (NodeNetwork::Port& port : cluster.network_->ports) {
+        port.bandwidth_gb_per_s *= changes.bandwidth;
+        port.latency_micros *= changes.latency;
+      }
+      scale(&cluster.network_->link);
+    }
     return cluster;
   };
   if (!topology().empty()) {
@@ -217,12 +252,7 @@ Cluster Cluster::WithChanges(const ClusterChanges& changes) const {
     return changed(std::move(topology));
   }
   std::vector<Link> links = links_;
-  for (Link& link : links) {
-    link.bandwidth_gb_per_s *= changes.bandwidth;
-    link.beyond_gb_per_s *= changes.bandwidth;
-    link.latency_micros *= changes.latency;
-    link.gap_micros *= changes.latency;
-  }
+  for (Link& link : links) scale(&link);
   return changed(std::move(links));
 }
 

@@ -67,6 +67,21 @@ struct CollectiveCosts {
   bool operator==(const CollectiveCosts&) const = default;
 };
 
+// The network that joins copies of a cluster, its nodes.
+struct NodeNetwork {
+  // With a topology: links from devices or switches of each node to the network's switch, and back.
+  struct Port {
+    Topology::Vertex at = 0;
+    double bandwidth_gb_per_s = 0;
+    double latency_micros = 0;
+    bool operator==(const Port&) const = default;
+  };
+  std::vector<Port> ports = {};
+  // Without a topology: the link between any two devices of different nodes.
+  Link link = {};
+  bool operator==(const NodeNetwork&) const = default;
+};
+
 // What is changed of a cluster: factors of numbers, and kinds of devices that become others, as (old, new).
 struct ClusterChanges {
   double bandwidth = 1;  // of links
@@ -121,6 +136,13 @@ class Cluster {
   Cluster KeepAccelerators(std::size_t count) const;
   // Throws InputError if a number is out of range.
   Cluster WithCollectiveCosts(const CollectiveCosts& costs) const;
+  // Throws InputError if a number is out of range, or the network has ports without a topology or none with one.
+  Cluster WithNetwork(NodeNetwork network) const;
+  const std::optional<NodeNetwork>& network() const { return network_; }
+  // `nodes` copies of the cluster, joined by its network. Devices of a name that ends in :N are numbered on, from copy
+  // to copy; other names, switches and issue lanes have "nodeK/" in front in copy K, from 1. Within a node tensors take
+  // the ways that they take in one. Throws InputError if there is no network, or too many devices.
+  Cluster Repeat(std::size_t nodes) const;
   // Throws InputError on a factor that is not above 0, a kind that no device has, a new one without rates, and a number
   // that gets out of range. A device of a new kind has that kind's memory, if it had a limit and the kind's is known.
   Cluster WithChanges(const ClusterChanges& changes) const;
@@ -139,6 +161,7 @@ class Cluster {
   Channels channels_;
   std::map<std::string, DeviceKind, std::less<>> own_kinds_;
   CollectiveCosts collective_costs_;
+  std::optional<NodeNetwork> network_;
   std::shared_ptr<const Topology> topology_ = std::make_shared<Topology>();  // never null
   bool names_cpu_ = false;
 };

@@ -60,6 +60,7 @@ struct ClusterChoice {
   std::string name = {};                  // a shipped one
   std::string file = {};                  // see GraphSource
   std::string fingerprint = {};           // see GraphSource::fingerprint
+  std::size_t nodes = 1;                  // copies of the cluster, joined by its network
   std::vector<std::string> devices = {};  // empty: all
   std::optional<std::size_t> gpus =
       {};  // number of accelerators to keep, in addition to every CPU; a spec names the devices instead
@@ -70,6 +71,7 @@ struct ClusterChoice {
     visit("name", self.name, {.needed = "a shipped cluster", .not_empty = true, .unless = "file"});
     visit("file", self.file, {.optional = true, .written = file, .not_empty = true});
     visit("fingerprint", self.fingerprint, {.optional = true, .written = file});
+    visit("nodes", self.nodes, {.optional = true, .written = self.nodes != 1, .most = 1024});
     visit("devices", self.devices, {.optional = true, .allowed = "a list of at least one device", .not_empty = true});
     visit("memory", self.unlimited_memory, {.optional = true, .written = self.unlimited_memory, .word = "unlimited"});
   }

@@ -96,6 +96,7 @@ void RefuseNoAccelerators(const Cluster& cluster, const std::string& devices) {
 
 Cluster KeepChosen(Cluster cluster, const ClusterChoice& choice, const std::string& prefix) {
   const auto place = [&prefix](const char* field) { return prefix + field; };
+  if (choice.nodes != 1) cluster = WithLocation(place("nodes"), [&] { return cluster.Repeat(choice.nodes); });
   if (!choice.devices.empty()) cluster = WithLocation(place("devices"), [&] { return cluster.Keep(choice.devices); });
   if (choice.gpus) {
     cluster = WithLocation(place("gpus"), [&] {

@@ -197,7 +197,7 @@ GraphChoice ReadTransfer(const JsonNode& root, const JsonNode& node, const JsonV
 }
 
 ClusterChoice ReadClusterFields(const JsonNode& node, bool complete) {
-  const JsonFields fields(node, {"name", "file", "devices", "gpus", "memory"});
+  const JsonFields fields(node, {"name", "file", "nodes", "devices", "gpus", "memory"});
   RefuseTogether(fields, {"name", "file"});
   RefuseTogether(fields, {"devices", "gpus"});
   if (complete && !fields.Find("name") && !fields.Find("file")) {
@@ -210,6 +210,7 @@ ClusterChoice ReadClusterFields(const JsonNode& node, bool complete) {
     choice.name = ReadWord(*field, known);
   }
   if (const auto field = fields.Find("file")) choice.file = field->NonEmptyText();
+  if (const auto field = fields.Find("nodes")) choice.nodes = ReadCount(*field, 1, 1024);
   if (const auto field = fields.Find("devices")) {
     choice.devices = ReadDistinct(*field, "a list of device names", ReadText);
   }

@@ -17,14 +17,16 @@ class Cluster:
 
     __slots__ = ("_cluster",)
 
-    def __init__(self, name: str | os.PathLike[str], *, devices: Sequence[str] = (), gpus: int | None = None,
-                 unlimited_memory: bool = False, _core_cluster: _core.Cluster | None = None) -> None:
+    def __init__(self, name: str | os.PathLike[str], *, nodes: int = 1, devices: Sequence[str] = (),
+                 gpus: int | None = None, unlimited_memory: bool = False,
+                 _core_cluster: _core.Cluster | None = None) -> None:
         """name: a cluster.yaml, or the name of a shipped cluster (emplace.names("clusters")).
 
-        devices: names of those to keep. gpus: keep the first accelerators and every CPU. unlimited_memory: no device
-        runs out of memory.
+        nodes: copies, joined by the network that the file names. devices: names of those to keep. gpus: keep the first
+        accelerators and every CPU. unlimited_memory: no device runs out of memory.
         """
         self._cluster = _core_cluster or _core.Cluster(_check.path("name", name),
+                                                       nodes=_check.integer("nodes", nodes, 1, 1024),
                                                        **_kept(devices, gpus, unlimited_memory))
 
     @classmethod

@@ -24,9 +24,10 @@ PlacedCluster Keep(PlacedCluster whole, const std::vector<std::string>& devices,
   return {experiments::KeepChosen(std::move(whole.cluster), choice), std::move(whole.place)};
 }
 
-PlacedCluster LoadNamedCluster(const std::string& name, const std::vector<std::string>& devices,
+PlacedCluster LoadNamedCluster(const std::string& name, std::size_t nodes, const std::vector<std::string>& devices,
                                std::optional<std::size_t> gpus, bool unlimited_memory) {
-  return Keep({datasets::LoadCluster(name), name}, devices, gpus, unlimited_memory);
+  Cluster whole = WithLocation("nodes", [&] { return datasets::LoadCluster(name).Repeat(nodes); });
+  return Keep({std::move(whole), name}, devices, gpus, unlimited_memory);
 }
 
 PlacedCluster ReadClusterText(const std::string& text, const std::string& name) {
@@ -101,8 +102,9 @@ py::array_t<double> MicrosOfOps(const NamedCosts& self, const PlacedCluster& clu
 
 void BindCluster(py::module_& module) {
   py::class_<PlacedCluster>(module, "Cluster")
-      .def(py::init(&LoadNamedCluster), py::arg("name"), py::kw_only(), py::arg("devices") = std::vector<std::string>(),
-           py::arg("gpus") = py::none(), py::arg("unlimited_memory") = false)
+      .def(py::init(&LoadNamedCluster), py::arg("name"), py::kw_only(), py::arg("nodes") = 1,
+           py::arg("devices") = std::vector<std::string>(), py::arg("gpus") = py::none(),
+           py::arg("unlimited_memory") = false)
       .def_static("from_yaml", &ReadClusterText, py::arg("text"), py::arg("name") = "text")
       .def("keep", &Keep, py::kw_only(), py::arg("devices") = std::vector<std::string>(), py::arg("gpus") = py::none(),
            py::arg("unlimited_memory") = false)

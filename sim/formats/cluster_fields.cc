@@ -294,7 +294,7 @@ Cluster ClusterFromFields(const JsonValue& root) {
   const JsonNode node(root);
   CheckSchema(node, "emplace.cluster");
   const JsonFields fields(node, {"schema", "version", "name", "source", "devices", "op_gap_us", "link", "links",
-                                 "topology", "channels", "kinds", "collectives"});
+                                 "topology", "network", "channels", "kinds", "collectives"});
   const auto name = fields.Find("name");
   const auto source = fields.Find("source");
   OwnKinds own_kinds;
@@ -314,18 +314,22 @@ Cluster ClusterFromFields(const JsonValue& root) {
   const Channels channels = ReadChannels(fields);
   CollectiveCosts costs;
   if (const auto field = fields.Find("collectives")) costs = ReadCollectiveCosts(*field);
+  const auto with_network = [&](Cluster cluster) {
+    const auto field = fields.Find("network");
+    return field ? cluster.WithNetwork(NetworkFromFields(*field, cluster)) : cluster;
+  };
   if (const auto field = fields.Find("topology")) {
     if (fields.Find("link") || fields.Find("links")) {
       throw InputError("topology", "is beside link or links (topology: links are what its routes give)");
     }
-    return Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices),
-                   TopologyFromFields(*field, ids), channels, std::move(own_kinds))
-        .WithCollectiveCosts(costs);
+    return with_network(Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices),
+                                TopologyFromFields(*field, ids), channels, std::move(own_kinds))
+                            .WithCollectiveCosts(costs));
   }
   std::vector<Link> links = ReadLinks(fields, ids);
-  return Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices), std::move(links), channels,
-                 std::move(own_kinds))
-      .WithCollectiveCosts(costs);
+  return with_network(Cluster(name ? name->Text() : "", source ? source->Text() : "", std::move(devices),
+                              std::move(links), channels, std::move(own_kinds))
+                          .WithCollectiveCosts(costs));
 }
 
 }  // namespace emplace

@@ -425,6 +425,7 @@ void WriteCluster(std::ostream& out, const Cluster& cluster) {
     text.append(TopologyText(cluster));
   }
   text.append("channels: ").append(cluster.channels() == Channels::kPerPair ? "pair" : "device").push_back('\n');
+  if (cluster.network()) text.append(NetworkText(cluster));
   if (const CollectiveCosts& costs = cluster.collective_costs(); costs != CollectiveCosts{}) {
     FlowMap map(&text.append("collectives: "));
     map.Number("launch_us", costs.launch_micros);

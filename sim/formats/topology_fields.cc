@@ -144,12 +144,72 @@ Topology TopologyFromFields(const JsonNode& node, const std::map<std::string, st
   }
 }
 
+NodeNetwork NetworkFromFields(const JsonNode& node, const Cluster& cluster) {
+  NodeNetwork network;
+  const auto read = [](const JsonFields& fields, double* bandwidth, double* latency) {
+    *bandwidth = fields.Get("bandwidth_gb_per_s", kRateAllowed).Number(kMinGbPerS, kMaxGbPerS, kRateAllowed);
+    if (const auto field = fields.Find("latency_us")) *latency = field->Number(0, kMaxMicros);
+  };
+  if (cluster.topology().empty()) {
+    const JsonFields fields(node, {"bandwidth_gb_per_s", "latency_us", "gap_us"});
+    read(fields, &network.link.bandwidth_gb_per_s, &network.link.latency_micros);
+    if (const auto field = fields.Find("gap_us")) network.link.gap_micros = field->Number(0, kMaxMicros);
+    return network;
+  }
+  Vertices vertices;
+  for (const Device& device : cluster.devices()) {
+    vertices.emplace(device.name, static_cast<Topology::Vertex>(vertices.size()));
+  }
+  for (const std::string& name : cluster.topology().switches()) {
+    vertices.emplace(name, static_cast<Topology::Vertex>(vertices.size()));
+  }
+  constexpr std::string_view kPorts = "a list of ports, since the cluster has a topology";
+  const JsonList& list = node.List(kPorts);
+  if (list.empty()) node.Refuse(kPorts);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonNode entry(node, i, list[i]);
+    const JsonFields fields(entry, {"at", "bandwidth_gb_per_s", "latency_us"});
+    NodeNetwork::Port port;
+    read(fields, &port.bandwidth_gb_per_s, &port.latency_micros);
+    for (const Topology::Vertex at : ReadEnd(fields.Get("at", "a name, or a list of names"), vertices)) {
+      port.at = at;
+      network.ports.push_back(port);
+    }
+  }
+  return network;
+}
+
+namespace {
+
+const std::string& NameOf(Topology::Vertex vertex, const Cluster& cluster) {
+  const std::size_t devices = cluster.num_devices();
+  return vertex < devices ? cluster.devices()[vertex].name : cluster.topology().switches()[vertex - devices];
+}
+
+}  // namespace
+
+std::string NetworkText(const Cluster& cluster) {
+  const NodeNetwork& network = cluster.network().value();
+  std::string text = "network:";
+  if (network.ports.empty()) {
+    AppendNumber(&text.append(" {bandwidth_gb_per_s: "), network.link.bandwidth_gb_per_s);
+    AppendNumber(&text.append(", latency_us: "), network.link.latency_micros);
+    AppendNumber(&text.append(", gap_us: "), network.link.gap_micros);
+    return text.append("}\n");
+  }
+  text.push_back('\n');
+  for (const NodeNetwork::Port& port : network.ports) {
+    AppendQuoted(&text.append("  - {at: "), NameOf(port.at, cluster));
+    AppendNumber(&text.append(", bandwidth_gb_per_s: "), port.bandwidth_gb_per_s);
+    AppendNumber(&text.append(", latency_us: "), port.latency_micros);
+    text.append("}\n");
+  }
+  return text;
+}
+
 std::string TopologyText(const Cluster& cluster) {
   const Topology& topology = cluster.topology();
-  const auto name_of = [&](Topology::Vertex vertex) -> const std::string& {
-    const std::size_t devices = cluster.num_devices();
-    return vertex < devices ? cluster.devices()[vertex].name : topology.switches()[vertex - devices];
-  };
+  const auto name_of = [&](Topology::Vertex vertex) -> const std::string& { return NameOf(vertex, cluster); };
   std::string text = "topology:\n";
   std::string_view separator = "  switches: [";
   for (const std::string& name : topology.switches()) {

@@ -28,9 +28,7 @@ OpShape ProductOf(double batch, double left, double right, double out) {
                       .k = std::round(std::sqrt(left * right / out))};
 }
 
-double LeadingElements(ShapeView shape) {
-  return shape.size() <= 2 ? 1 : Elements(shape.first(shape.size() - 2));
-}
+double LeadingElements(ShapeView shape) { return shape.size() <= 2 ? 1 : Elements(shape.first(shape.size() - 2)); }
 
 // ---- The op catalogue
 
@@ -81,8 +79,8 @@ std::vector<OpShape> CataloguedShapes(const Graph& graph, OpId op, OpClass op_cl
     return {};
   }
   if (op_class == OpClass::kConvolution) return CataloguedConvolution(view, kind);
-  const bool is_norm = kind.find("softmax") != std::string_view::npos || kind.starts_with("layer_norm") ||
-                       kind.starts_with("rms_norm");
+  const bool is_norm =
+      kind.find("softmax") != std::string_view::npos || kind.starts_with("layer_norm") || kind.starts_with("rms_norm");
   if (is_norm && view.num_inputs() > 0) return Rows(view.in(0), kind);
   return {};
 }
@@ -245,7 +243,8 @@ std::vector<OpShape> CalledShapes(const AtenCall& call) {
     return Convolution(call);
   }
   if (name == "convolution_backward") return ConvolutionGradients(call);
-  const bool is_norm = name.find("softmax") != std::string_view::npos || name.find("layer_norm") != std::string_view::npos ||
+  const bool is_norm = name.find("softmax") != std::string_view::npos ||
+                       name.find("layer_norm") != std::string_view::npos ||
                        name.find("rms_norm") != std::string_view::npos;
   if (is_norm && call.tensor(0) != nullptr) return Rows(call.tensor(0)->shape, name);
   const auto* const layout = std::find_if(std::begin(kAttentionLayouts), std::end(kAttentionLayouts),

@@ -20,11 +20,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-TEST(ShippedClustersTest, AreThoseOfTheContractAndOneOfA100s) {
+TEST(ShippedClustersTest, AreThoseOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) names.emplace_back(shipped.name);
-  EXPECT_THAT(names, UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100",
-                                          "2x-dgx-h100", "dgx-a100"));
+  EXPECT_THAT(names,
+              UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100", "2x-dgx-h100",
+                                   "dgx-a100", "dgx-h200", "dgx-b200", "gb200-nvl72", "hgx-mi300x", "p5.48xlarge"));
 }
 
 TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
@@ -38,7 +39,8 @@ TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
       EXPECT_TRUE(device.memory.has_value()) << device.name;
       accelerators += device.is_cpu ? 0 : 1;
     }
-    EXPECT_EQ(accelerators, shipped.name == "2x-dgx-h100" ? 16U : 8U) << shipped.name;
+    const std::map<std::string_view, std::size_t> others = {{"2x-dgx-h100", 16}, {"gb200-nvl72", 72}};
+    EXPECT_EQ(accelerators, others.contains(shipped.name) ? others.at(shipped.name) : 8U) << shipped.name;
     for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
       for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
         if (from == to) continue;
@@ -50,7 +52,9 @@ TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
 
 // Clusters of papers are as the papers have them.
 TEST(ShippedClustersTest, OneThreadOfANodeIssuesTheOpsOfItsDevices) {
-  const std::map<std::string, std::size_t> lanes = {{"dgx-h100", 1}, {"2x-dgx-h100", 2}, {"dgx-a100", 1}};
+  const std::map<std::string, std::size_t> lanes = {{"dgx-h100", 1},    {"2x-dgx-h100", 2}, {"dgx-a100", 1},
+                                                    {"dgx-h200", 1},    {"dgx-b200", 1},    {"hgx-mi300x", 1},
+                                                    {"p5.48xlarge", 1}, {"gb200-nvl72", 36}};
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) {
     const Cluster cluster = datasets::LoadCluster(std::string(shipped.name));
     std::set<std::string> names;
@@ -103,6 +107,41 @@ TEST(ShippedClustersTest, NodesOfTheTwoNodeClusterAreJoinedByTheNetwork) {
   EXPECT_EQ(link("gpu:7", "gpu:8"), 45);
   EXPECT_EQ(link("cpu:1", "gpu:15"), 50);
   EXPECT_EQ(link("cpu:0", "gpu:15"), 45);
+}
+
+TEST(ShippedClustersTest, TwoNodesOfOneAreTheTwoNodeCluster) {
+  const Cluster two = datasets::LoadCluster("dgx-h100").Repeat(2);
+  const Cluster shipped = datasets::LoadCluster("2x-dgx-h100");
+  EXPECT_EQ(two.name(), "2x-dgx-h100");
+  ASSERT_EQ(two.num_devices(), shipped.num_devices());
+  for (std::size_t i = 0; i < two.num_devices(); ++i) {
+    const DeviceId from = MakeId<DeviceId>(i);
+    EXPECT_EQ(two.device(from).name, shipped.device(from).name);
+    for (std::size_t k = 0; k < two.num_devices(); ++k) {
+      EXPECT_EQ(two.link(from, MakeId<DeviceId>(k)), shipped.link(from, MakeId<DeviceId>(k)));
+      EXPECT_EQ(two.topology().Route(i, k).size(), shipped.topology().Route(i, k).size());
+    }
+  }
+  EXPECT_EQ(two.device(*two.FindDevice("gpu:3")).issue->lane, "host");
+  EXPECT_EQ(two.device(*two.FindDevice("gpu:8")).issue->lane, "node1/host");
+}
+
+TEST(ShippedClustersTest, EachNodeOfManyKeepsItsLinks) {
+  for (const std::string name : {"dgx-a100", "dgx-h200", "dgx-b200", "gb200-nvl72", "hgx-mi300x", "p5.48xlarge"}) {
+    const Cluster node = datasets::LoadCluster(name);
+    const Cluster many = node.Repeat(3);
+    EXPECT_EQ(many.num_devices(), 3 * node.num_devices());
+    EXPECT_FALSE(many.FindMissingLink().has_value()) << name;
+    for (const Device& from : node.devices()) {
+      for (const Device& to : node.devices()) {
+        const auto link = [](const Cluster& cluster, const Device& a, const Device& b) {
+          return cluster.link(*cluster.FindDevice(a.name), *cluster.FindDevice(b.name));
+        };
+        if (from.name == to.name) continue;
+        EXPECT_EQ(link(many, from, to), link(node, from, to)) << from.name << " " << to.name;
+      }
+    }
+  }
 }
 
 TEST(ShippedClustersTest, LinksOfTopologiesAreThoseOfTheDataSheets) {

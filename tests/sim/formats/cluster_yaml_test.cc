@@ -109,6 +109,42 @@ channels: device
   EXPECT_EQ(Written(cluster), text);
 }
 
+TEST(ClusterYamlTest, ANetworkJoinsCopies) {
+  const std::string head =
+      "schema: emplace.cluster\nversion: 1\nname: lab\ndevices:\n"
+      "  - {name: \"gpu:0\", kind: k80, count: 2}\n  - {name: host, kind: cpu-core}\n";
+  const std::string links = head + "link: {bandwidth_gb_per_s: 8}\n";
+  const Cluster lab = Read(links + "network: {bandwidth_gb_per_s: 1.25, latency_us: 30, gap_us: 2}\n");
+  EXPECT_EQ(Written(Read(Written(lab))), Written(lab));
+  const Cluster two = lab.Repeat(2);
+  std::vector<std::string> names;
+  for (const Device& device : two.devices()) names.push_back(device.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("gpu:0", "gpu:1", "gpu:2", "gpu:3", "host", "node1/host"));
+  EXPECT_EQ(two.link(DeviceId{0}, DeviceId{1}).bandwidth_gb_per_s, 8);
+  EXPECT_EQ(two.link(DeviceId{2}, DeviceId{5}).bandwidth_gb_per_s, 8);
+  const Link between = {.bandwidth_gb_per_s = 1.25, .latency_micros = 30, .gap_micros = 2};
+  EXPECT_EQ(two.link(DeviceId{1}, DeviceId{2}), between);
+  EXPECT_EQ(two.link(DeviceId{4}, DeviceId{5}), between);
+  EXPECT_FALSE(two.network().has_value());
+  EXPECT_EQ(ErrorOf([&] { Read(links).Repeat(2); }),
+            "cluster lab names no network that joins nodes (network: in its file)");
+  EXPECT_EQ(ErrorOf([&] { lab.Repeat(0); }), "is 0 (at least 1)");
+  EXPECT_EQ(ErrorOf([&] { lab.Repeat(400); }), "400 nodes have 1200 devices (at most 1024)");
+  EXPECT_EQ(ErrorOf([&] { Read(links + "network: {latency_us: 1}\n"); }),
+            "c.yaml: network.bandwidth_gb_per_s: is missing (a number above 0, at most 1e+09)");
+
+  const std::string topology = head +
+                               "topology:\n  switches: [bus]\n  links:\n"
+                               "    - {between: [[\"gpu:0\", \"gpu:1\", host], bus], bandwidth_gb_per_s: 12}\n";
+  const Cluster routed = Read(topology + "network:\n  - {at: [bus], bandwidth_gb_per_s: 3, latency_us: 5}\n");
+  EXPECT_EQ(Written(Read(Written(routed))), Written(routed));
+  EXPECT_EQ(routed.Repeat(2).link(DeviceId{1}, DeviceId{2}), (Link{.bandwidth_gb_per_s = 3, .latency_micros = 10}));
+  EXPECT_EQ(ErrorOf([&] { Read(topology + "network: {bandwidth_gb_per_s: 3}\n"); }),
+            "c.yaml: network: is an object (a list of ports, since the cluster has a topology)");
+  EXPECT_EQ(ErrorOf([&] { Read(topology + "network:\n  - {at: nic, bandwidth_gb_per_s: 3}\n"); }),
+            "c.yaml: network[0].at: is the text \"nic\" (the name of a device or a switch of this cluster)");
+}
+
 TEST(ClusterYamlTest, JsonIsTakenTooTabsAndAll) {
   EXPECT_EQ(Read("{\n\t\"schema\": \"emplace.cluster\",\n\t\"version\": 1,\n\t\"devices\": [{\"name\": \"a\", "
                  "\"kind\": \"k\"}]}")

@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/ScalarType.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <limits>
@@ -249,58 +250,140 @@ std::vector<at::Tensor> Viewed(TensorSpan inputs, const InputViews& views) {
   return viewed;
 }
 
-// What a captured step calls attention is a kernel of the device. Numbers of heads may differ between queries and keys.
+// What a captured step calls attention is a kernel of the device: on GPUs the flash kernel for half precision without a
+// mask, and otherwise the memory-efficient one. Numbers of heads may differ between queries and keys.
 constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
 constexpr std::string_view kAttentionBackward = "aten::scaled_dot_product_attention_backward";
 
+enum class AttentionKernel : std::uint8_t { kCpu, kFlash, kEfficient };
+
+c10::OperatorHandle AttentionOperator(const RecipeView& recipe, AttentionKernel kernel, bool backward) {
+  struct Row {
+    const char* name;
+    std::array<std::size_t, 2> num_arguments;  // forward, backward
+  };
+  constexpr std::array<Row, 3> kRows = {{{"aten::_scaled_dot_product_flash_attention_for_cpu", {7, 10}},
+                                         {"aten::_scaled_dot_product_flash_attention", {7, 15}},
+                                         {"aten::_scaled_dot_product_efficient_attention", {8, 13}}}};
+  const Row& row = kRows.at(static_cast<std::size_t>(kernel));
+  const std::string name = std::string(row.name) + (backward ? "_backward" : "");
+  const auto found = c10::Dispatcher::singleton().findSchema({name, ""});
+  if (!found || found->schema().arguments().size() != row.num_arguments.at(backward ? 1 : 0)) {
+    recipe.Refuse("LibTorch " TORCH_VERSION " does not have the operator " + name + " of LibTorch 2.2 and newer");
+  }
+  return *found;
+}
+
+// Where dropout's random numbers start: numbers on the host, but for newer flash kernels a pair on the GPU.
+at::Tensor DropoutState([[maybe_unused]] const RecipeView& recipe, [[maybe_unused]] AttentionKernel kernel) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+  if (kernel == AttentionKernel::kFlash) {
+    const std::vector<c10::Argument>& returns =
+        AttentionOperator(recipe, kernel, /*backward=*/false).schema().returns();
+    if (std::any_of(returns.begin(), returns.end(), [](const auto& each) { return each.name() == "rng_state"; }))
+      return at::zeros({2}, at::device(recipe.device()).dtype(c10::kUInt64));
+  }
+#endif
+  return at::zeros({}, c10::kLong);
+}
+
+// `x` with zeros behind its last dimension, whose size is then a multiple.
+at::Tensor PaddedTo(std::int64_t multiple, const at::Tensor& x) {
+  const std::int64_t size = x.size(-1);
+  return at::constant_pad_nd(x, {0, (multiple - size % multiple) % multiple});
+}
+
+// Gradients of repeated keys or values are summed over the queries that share one.
+at::Tensor SummedLike(const at::Tensor& like, const at::Tensor& x) {
+  if (x.size(-3) == like.size(-3)) return x;
+  return x.unflatten(-3, {like.size(-3), x.size(-3) / like.size(-3)}).sum(-3);
+}
+
 OpFunction MakeAttention(const RecipeView& recipe) {
   const bool backward = recipe.op().kind == kAttentionBackward;
-  const char* const name = backward ? "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
-                                    : "aten::_scaled_dot_product_flash_attention_for_cpu";
-  const auto kernel = c10::Dispatcher::singleton().findSchema({name, ""});
-  if (!kernel || !recipe.device().is_cpu()) {
-    recipe.Refuse(recipe.device().is_cpu() ? "this LibTorch has no fused attention for CPUs (LibTorch 2.2 or newer)"
-                                           : "attention of a captured step is timed on CPUs only");
-  }
   const nlohmann::json attrs = nlohmann::json::parse(recipe.op().attrs, nullptr, /*allow_exceptions=*/false);
+  const std::size_t first = backward ? 1 : 0;  // the query
+  const std::size_t numbers = backward ? 7 : 4;
+  if (!attrs.is_object() || !attrs.contains("args") || !attrs["args"].is_array() ||
+      attrs["args"].size() < numbers + 3) {
+    recipe.Refuse("has no list of " + std::to_string(numbers + 3) + " arguments in attr args");
+  }
   const nlohmann::json& args = attrs["args"];
-  const std::size_t flag = backward ? 8 : 5;
-  const bool causal = args.is_array() && args.size() > flag && args[flag] == true;
-  const std::size_t query = backward ? 1 : 0;
-  const bool has_mask = args.is_array() && args.size() > query + 3 && args[query + 3].is_string();
-  return [kernel = *kernel, backward, causal, query, has_mask, wanted = recipe.num_outputs()](
-             TensorSpan in, std::vector<at::Tensor>* out) {
-    const auto repeated = [&](const at::Tensor& each) {
-      const std::int64_t groups = in[query].size(-3) / each.size(-3);
+  const bool has_mask = args[first + 3].is_string();
+  const double dropout = args[numbers].is_number() ? args[numbers].get<double>() : 0.0;
+  const bool causal = args[numbers + 1] == true;
+  const c10::IValue scale =
+      args[numbers + 2].is_number() ? c10::IValue(args[numbers + 2].get<double>()) : c10::IValue();
+  const bool learned_mask = has_mask && backward && args.size() > numbers + 3 && args[numbers + 3] == true;
+  if (recipe.num_inputs() < first + 3 + (has_mask ? 1 : 0) + (backward ? 2 : 0)) recipe.Refuse("lacks inputs");
+
+  const bool is_half = recipe.in_type(first) == c10::kHalf || recipe.in_type(first) == c10::kBFloat16;
+  const AttentionKernel kernel = recipe.device().is_cpu() ? AttentionKernel::kCpu
+                                 : is_half && !has_mask   ? AttentionKernel::kFlash
+                                                          : AttentionKernel::kEfficient;
+  return [=, operation = AttentionOperator(recipe, kernel, backward), state = DropoutState(recipe, kernel),
+          wanted = recipe.num_outputs()](TensorSpan in, std::vector<at::Tensor>* out) {
+    const at::Tensor& query = in[first];
+    const auto repeated = [&query](const at::Tensor& each) {
+      const std::int64_t groups = query.size(-3) / each.size(-3);
       return groups == 1 ? each : each.repeat_interleave(groups, -3);
     };
-    torch::jit::Stack stack;
-    if (backward) stack.emplace_back(in[0]);
-    stack.emplace_back(in[query]);
-    stack.emplace_back(repeated(in[query + 1]));
-    stack.emplace_back(repeated(in[query + 2]));
-    if (backward) {
-      stack.emplace_back(in[in.size() - 2]);
-      stack.emplace_back(in[in.size() - 1]);
-    }
-    stack.emplace_back(0.0);
-    stack.emplace_back(causal);
+    const at::Tensor key = repeated(in[first + 1]);
+    const at::Tensor value = repeated(in[first + 2]);
+    const std::int64_t rows = query.size(-2);
+    const std::int64_t columns = key.size(-2);
     at::Tensor mask;
-    if (has_mask)
-      mask = in[query + 3].scalar_type() == c10::kBool ? at::zeros_like(in[query + 3], in[query].options())
-                                                       : in[query + 3];
-    stack.emplace_back(has_mask ? c10::IValue(mask) : c10::IValue());
-    stack.emplace_back();
-    kernel.callBoxed(&stack);
-    std::vector<at::Tensor> results;
-    for (const c10::IValue& value : stack) results.push_back(value.toTensor());
-    for (std::size_t i = 0; backward && i < results.size() && i < 3; ++i) {
-      const at::Tensor& like = in[query + i];
-      if (results[i].size(-3) == like.size(-3)) continue;
-      results[i] = results[i].unflatten(-3, {like.size(-3), results[i].size(-3) / like.size(-3)}).sum(-3);
+    if (has_mask) mask = in[first + 3];
+    if (has_mask && mask.scalar_type() == c10::kBool) mask = at::zeros_like(mask, query.options());
+    if (has_mask && kernel == AttentionKernel::kEfficient) {  // one for each head, its rows in multiples of 16
+      Dims shape = query.sizes().vec();
+      shape.back() = columns;
+      mask = PaddedTo(16, mask).slice(-1, 0, columns).expand(shape);
     }
-    while (results.size() < wanted && has_mask) results.push_back(at::empty_like(in[query + 3]));
-    out->assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, results.size())));
+
+    torch::jit::Stack stack;
+    const auto push = [&stack](const auto&... values) { (stack.emplace_back(values), ...); };
+    const at::Tensor none;
+    if (backward) push(in[0]);
+    push(query, key, value);
+    if (kernel == AttentionKernel::kEfficient) {
+      if (has_mask || backward)
+        push(mask);
+      else
+        push(c10::IValue());
+    }
+    if (backward) {
+      const at::Tensor& logsumexp = in[in.size() - 1];
+      push(in[in.size() - 2], kernel == AttentionKernel::kEfficient ? PaddedTo(32, logsumexp) : logsumexp);
+    }
+    switch (kernel) {
+      case AttentionKernel::kCpu:
+        push(0.0, causal, has_mask ? c10::IValue(mask) : c10::IValue());
+        break;
+      case AttentionKernel::kFlash:
+        if (backward)
+          push(none, none, rows, columns, dropout, causal, state, state);
+        else
+          push(dropout, causal, /*return_debug_mask=*/false);
+        break;
+      case AttentionKernel::kEfficient:
+        if (backward)
+          push(state, state, dropout, c10::List<bool>({true, true, true, learned_mask}), causal);
+        else
+          push(/*compute_log_sumexp=*/true, dropout, causal);
+        break;
+    }
+    push(scale);
+    operation.callBoxed(&stack);
+
+    if (backward) {
+      for (std::size_t i = 0; i < 3; ++i) out->push_back(SummedLike(in[first + i], stack[i].toTensor()));
+      if (learned_mask) out->push_back(at::empty_like(in[first + 3]));
+    } else {
+      *out = {stack[0].toTensor(), stack[1].toTensor()};
+      if ((*out)[1].size(-1) != rows) (*out)[1] = (*out)[1].slice(-1, 0, rows);
+    }
+    if (out->size() > wanted) out->resize(wanted);
   };
 }
 

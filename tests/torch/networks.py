@@ -471,9 +471,9 @@ def resnet_checkpointed():
     return Checkpointed(nn.Sequential(*conv(3, 32)), parts, nn.Sequential(*head(64)), False), images(24, 64), {}, "momentum"
 
 
-def mlp_checkpointed():
-    parts = [nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Dropout(0.1), nn.Linear(2048, 512)) for _ in range(4)]
-    return Checkpointed(nn.Linear(64, 512), parts, nn.Linear(512, CLASSES), True), (
+def mlp_checkpointed(width=512):
+    parts = [nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.1), nn.Linear(4 * width, width)) for _ in range(4)]
+    return Checkpointed(nn.Linear(64, width), parts, nn.Linear(width, CLASSES), True), (
         torch.randn(4096, 64), torch.randint(CLASSES, (4096,))), {}, "adam"
 
 

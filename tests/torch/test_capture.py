@@ -253,10 +253,16 @@ class CaptureTest(unittest.TestCase):
                 key = value = torch.empty(2, 2, 17, 64, dtype=dtype, device="meta")
                 mask = torch.ones(33, 17, dtype=torch.bool, device="meta") if masked else None
                 given = (query, key, value, mask)
-                output, sums = _runner._attention(*given, 0.0, False, None)
-                gradients = _runner._attention_backward(output, *given, output, sums, 0.0, False, None, False)
+                output, sums = _runner._attention(*given, 0.1, False, None)
+                gradients = _runner._attention_backward(output, *given, output, sums, 0.1, False, None, False)
                 self.assertEqual((output.shape, sums.shape), (query.shape, query.shape[:3]))
                 self.assertEqual([each.shape for each in gradients], [query.shape, key.shape, value.shape])
+
+    def test_kernels_read_the_state_of_dropout_where_it_is(self):
+        query = torch.empty(1, device="meta")
+        states = [_runner._dropout_state(query, flash) for flash in (True, False)]
+        self.assertEqual([(each.device.type, each.dtype, each.numel()) for each in states],
+                         [("meta", torch.uint64, 2), ("cpu", torch.int64, 1)])
 
     def test_profile_has_a_time_for_each_op(self):
         graph = et.capture(Language(), kwargs={"words": words(), "labels": words()}, optimizer="adam")

@@ -1,8 +1,10 @@
 # environment: torch
 """tools/torch_profiles: the two profilers on the same graph."""
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import pathlib
 import re
@@ -10,6 +12,7 @@ import resource
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import torch
 
@@ -76,14 +79,17 @@ class AloneTest(unittest.TestCase):
 
 
 class ToolTest(unittest.TestCase):
-    def ran(self, *arguments, **environment):
-        return subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True, check=False,
-                              env={**os.environ, **environment})
+    def ran(self, *arguments):
+        """The exit status and the output of a run in this process, which has imported PyTorch."""
+        with mock.patch.object(sys, "argv", [str(TOOL), *arguments]), io.StringIO() as output, \
+                contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            status = load().main()
+            return status, output.getvalue()
 
     def test_both_profilers_measure_the_same_ops_on_a_cpu(self):
-        ran = self.ran(os.environ["EMPLACE_PROGRAM"], "--repeats", "2", "--seconds", "0.02", "recommender")
-        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
-        first, second = ran.stdout.splitlines()
+        status, output = self.ran(os.environ["EMPLACE_PROGRAM"], "--repeats", "2", "--seconds", "0.02", "recommender")
+        self.assertEqual(status, 0, output)
+        first, second = output.splitlines()
         found = re.fullmatch(r"recommender on cpu: (\d+) distinct ops in both profiles, 0 only in that of emplace.torch.profile, "
                              r"0 only in that of emplace profile", first)
         self.assertTrue(found, first)
@@ -92,14 +98,18 @@ class ToolTest(unittest.TestCase):
         self.assertTrue(0.1 < median < 10, second)
 
     def test_where_it_cannot_run_it_says_why_in_one_line(self):
-        for arguments, environment, status in (
-                (["nothing", "--device", "cuda", "cnn"], {"CUDA_VISIBLE_DEVICES": ""}, 77),
-                (["nothing", "cnn"], {"PYTHONPATH": ""}, 77),
-                (["/bin/false", "cnn"], {}, 1),
-                (["nothing", "no_network"], {}, 2)):
-            ran = self.ran(*arguments, **environment)
-            self.assertEqual(ran.returncode, status, ran.stdout + ran.stderr)
-            self.assertEqual(len((ran.stdout + ran.stderr).splitlines()), 1, ran.stdout + ran.stderr)
+        for arguments, expected in ((["nothing", "--device", "cuda", "cnn"], 77), (["/bin/false", "cnn"], 1),
+                                    (["nothing", "no_network"], 2)):
+            with mock.patch.object(torch.cuda, "is_available", return_value=False):
+                status, output = self.ran(*arguments)
+            self.assertEqual(status, expected, output)
+            self.assertEqual(len(output.splitlines()), 1, output)
+
+    def test_a_python_without_emplace_skips_it(self):
+        ran = subprocess.run([sys.executable, TOOL, "nothing", "cnn"], capture_output=True, text=True, check=False,
+                             env={**os.environ, "PYTHONPATH": ""})
+        self.assertEqual(ran.returncode, 77, ran.stdout + ran.stderr)
+        self.assertEqual(len((ran.stdout + ran.stderr).splitlines()), 1, ran.stdout + ran.stderr)
 
 
 if __name__ == "__main__":

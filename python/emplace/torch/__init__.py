@@ -62,7 +62,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[
 
     Raises InputError with PyTorch's reason if the model cannot be captured.
     """
-    from emplace.torch import _optimizers, _process
+    from emplace.torch import _capture, _optimizers, _process
 
     _check.instance("model", model, torch.nn.Module)
     if not isinstance(args, (tuple, list)):
@@ -75,6 +75,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[
     if device not in ("gpu", "cpu"):
         _check.refuse("device", device, "'gpu' or 'cpu'")
     title = _check.text("name", name) or type(model).__name__
+    _capture.load()
     text = _process.call(lambda: _captured_text(model, tuple(args), dict(kwargs or {}), loss, chosen, title, device == "cpu",
                                                _check.flag("program_order", program_order)),
                          "capture", _check.number("seconds", seconds, 0), _check.number("memory_gib", memory_gib, 0))

@@ -26,6 +26,12 @@ CHECKPOINT = "emplace_checkpoint"  # name of the annotation of what torch.utils.
 IN_PLACE = "emplace_in_place"  # name of the annotation of operators that write their first argument
 
 
+def load() -> None:
+    """Imports what a capture needs of PyTorch. Captures run in forked processes, each of which would do it again."""
+    import torch._functorch.aot_autograd
+    import torch.export._trace  # noqa: F401
+
+
 @dataclass
 class JointGraph:
     """graph: of ATen operators, forward and backward. inputs: for each placeholder what it is, as (kind, name), kind

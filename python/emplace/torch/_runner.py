@@ -182,6 +182,14 @@ def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> 
     return torch.nn.functional.pad(mask, (0, -columns % 16))[..., :columns].expand(*query.shape[:-1], columns)
 
 
+def _dropout_state(query: torch.Tensor, flash: bool) -> torch.Tensor:
+    """Where random numbers start: a number on the host, but for newer flash kernels a pair on the GPU."""
+    returned = torch.ops.aten._scaled_dot_product_flash_attention.default._schema.returns
+    if flash and any(each.name == "rng_state" for each in returned):
+        return torch.zeros(2, dtype=torch.uint64, device=query.device)
+    return torch.zeros((), dtype=torch.int64)
+
+
 def _is_flash(query: torch.Tensor, mask: torch.Tensor | None) -> bool:
     return mask is None and query.dtype in (torch.float16, torch.bfloat16)
 
@@ -197,15 +205,15 @@ def _attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.
             gradient, query, key, value, output, logsumexp, 0.0, is_causal, attn_mask=mask, scale=scale)
     else:
         rows = query.shape[-2]
-        seed = torch.zeros(2, dtype=torch.int64, device=query.device)  # of dropout, as large as any kernel reads
+        state = _dropout_state(query, _is_flash(query, mask))
         if _is_flash(query, mask):
             gradients = aten._scaled_dot_product_flash_attention_backward(
-                gradient, query, key, value, output, logsumexp, None, None, rows, key.shape[-2], dropout, is_causal, seed, seed,
-                scale=scale)
+                gradient, query, key, value, output, logsumexp, None, None, rows, key.shape[-2], dropout, is_causal, state,
+                state, scale=scale)
         else:
             padded = torch.nn.functional.pad(logsumexp, (0, -rows % 32))  # as its kernel reads it
             gradients = aten._scaled_dot_product_efficient_attention_backward(
-                gradient, query, key, value, _bias(mask, query, key), output, padded, seed[0], seed[1], dropout,
+                gradient, query, key, value, _bias(mask, query, key), output, padded, state, state, dropout,
                 [True, True, True, learned_mask], is_causal, scale=scale)[:3]
     groups = query.shape[-3] // heads
     if groups > 1:  # the sum over the queries of a group

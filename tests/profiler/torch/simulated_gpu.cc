@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -370,6 +371,7 @@ c10::IValue Replaced(const c10::IValue& value, const std::function<at::Tensor(co
 void Run(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::size_t num_arguments = schema.arguments().size();
+  const bool only_writes = schema.name() == "aten::fill_" || schema.name() == "aten::zero_";
   const auto first = stack->end() - static_cast<std::ptrdiff_t>(num_arguments);
   std::optional<c10::Device> device;
   torch::jit::Stack shapes;
@@ -377,7 +379,7 @@ void Run(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* 
   std::vector<at::Tensor> read;
   for (std::size_t i = 0; i < num_arguments; ++i) {
     const c10::IValue& value = *(first + static_cast<std::ptrdiff_t>(i));
-    const bool is_out = schema.arguments()[i].name() == "out";
+    const bool is_out = only_writes || schema.arguments()[i].name() == "out";
     shapes.push_back(Replaced(value, [&](const at::Tensor& tensor) {
       device = tensor.device();
       return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU)).fill_(1);
@@ -424,7 +426,75 @@ void Run(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* 
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }
 
+// Attention by CUDA's kernels: checks what they expect of their arguments, and is computed by the CPU's before it
+// returns.
+void RunAttention(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  torch::jit::Stack values = torch::jit::pop(*stack, schema.arguments().size());
+  schema.checkAndNormalizeInputs(values);
+  std::map<std::string, c10::IValue> given;
+  for (std::size_t i = 0; i < values.size(); ++i) given[schema.arguments()[i].name()] = values[i];
+  const bool backward = given.contains("out");
+  const bool efficient = given.contains("attn_bias");
+  const c10::Device device = given["query"].toTensor().device();
+  QueueOf(StreamOf(given["query"].toTensor())).Synchronize();
+  const auto input = [&given](const char* name) {
+    const at::Tensor alias = Alias(given[name].toTensor());
+    Read(alias);
+    TORCH_CHECK(alias.stride(-1) == 1, name, " is not contiguous in its last dimension");
+    return alias;
+  };
+  const at::Tensor query = input("query");
+  const at::Tensor key = input("key");
+  const at::Tensor value = input("value");
+  const std::int64_t rows = query.size(2);
+  const std::int64_t columns = key.size(2);
+  TORCH_CHECK(key.size(1) == query.size(1) && value.size(1) == query.size(1), "heads differ");
+  TORCH_CHECK(efficient || query.scalar_type() != at::kFloat, "the flash kernel takes half precision only");
+  c10::IValue mask;
+  if (efficient && given["attn_bias"].isTensor() && given["attn_bias"].toTensor().defined()) {
+    const at::Tensor bias = input("attn_bias");
+    TORCH_CHECK(bias.sizes() == at::IntArrayRef({query.size(0), query.size(1), rows, columns}), "bias ", bias.sizes());
+    TORCH_CHECK(bias.stride(2) % 16 == 0, "bias ", bias.strides());
+    mask = bias;
+  }
+  torch::jit::Stack call;
+  if (backward) {
+    const auto flash = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_scaled_dot_product_flash_attention", "");
+    const bool on_gpu = !efficient && flash.schema().returns()[6].name() == "rng_state";
+    for (const char* const name : {"philox_seed", "philox_offset"}) {
+      const at::Tensor state = given[name].toTensor();
+      TORCH_CHECK(IsOnGpu(state) == on_gpu && state.numel() == (on_gpu ? 2 : 1), name);
+      TORCH_CHECK(std::string(c10::toString(state.scalar_type())) == (on_gpu ? "UInt64" : "Long"), name);
+    }
+    if (!efficient) TORCH_CHECK(given["max_q"].toInt() == rows && given["max_k"].toInt() == columns, "lengths");
+    const at::Tensor sums = input("logsumexp");
+    TORCH_CHECK(sums.size(2) == (efficient ? (rows + 31) / 32 * 32 : rows), "logsumexp ", sums.sizes());
+    call = {input(efficient ? "grad_out_" : "grad_out"), query, key, value, input("out"), sums.slice(2, 0, rows)};
+  } else {
+    TORCH_CHECK(!efficient || given["compute_log_sumexp"].toBool(), "no sums");
+    call = {query, key, value};
+  }
+  call.insert(call.end(), {0.0, given["is_causal"], mask, given["scale"]});
+  const std::string kernel = "aten::_scaled_dot_product_flash_attention_for_cpu";
+  c10::Dispatcher::singleton().findSchemaOrThrow((kernel + (backward ? "_backward" : "")).c_str(), "").callBoxed(&call);
+  if (efficient && !backward) call[1] = at::constant_pad_nd(call[1].toTensor(), {0, (32 - rows % 32) % 32});
+  const OnDevice scope(device);
+  for (std::size_t i = 0; i < schema.returns().size(); ++i) {
+    const bool is_tensor = schema.returns()[i].type()->kind() == c10::TypeKind::TensorType;
+    if (i < call.size())
+      stack->emplace_back(call[i].toTensor().to(device));
+    else
+      stack->push_back(is_tensor ? c10::IValue(at::Tensor()) : c10::IValue(0));
+  }
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  for (const char* const attention :
+       {"_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_backward",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_efficient_attention_backward"}) {
+    library.impl(attention, torch::CppFunction::makeFromBoxedFunction<&RunAttention>());
+  }
   library.impl("empty.memory_format", TORCH_FN(Empty));
   library.impl("empty_strided", TORCH_FN(EmptyStrided));
   library.impl("_copy_from", TORCH_FN(CopyFrom));

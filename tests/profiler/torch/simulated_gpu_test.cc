@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiler/device_thread.h"
@@ -131,6 +132,82 @@ TEST_F(SimulatedGpuTest, AReadThatDoesNotWaitIsSeenLengthy) {
     devices_[1]->Receive(late.tensor, *devices_[0], nullptr);
   }
   EXPECT_GT(gpu_->take_wrong_reads(), 0U);
+}
+
+profiler::TensorSpec Shaped(DType dtype, std::vector<std::int64_t> shape) {
+  profiler::TensorSpec spec{.dtype = dtype, .shape = std::move(shape), .size = {}};
+  spec.size = TensorBytes(spec.dtype, spec.shape, "test");
+  return spec;
+}
+
+// What a device computes for an op, whose inputs are drawn alike on all devices.
+std::vector<std::vector<double>> Results(profiler::HardwareDevice& device, const profiler::OpRecipe& recipe) {
+  std::vector<profiler::TensorHandle> inputs;
+  for (const profiler::TensorSpec& input : recipe.inputs) inputs.push_back(device.Make(input, inputs.size()));
+  std::vector<profiler::TensorHandle> outputs;
+  device.Prepare(recipe)->Run(inputs, &outputs);
+  std::vector<std::vector<double>> results;
+  for (const profiler::TensorHandle& output : outputs) results.push_back(device.Values(output));
+  return results;
+}
+
+// Captured attention of 8 heads of queries, which share 2 heads of keys and values.
+profiler::OpRecipe Attention(DType dtype, bool masked, bool backward) {
+  const profiler::TensorSpec query = Shaped(dtype, {2, 8, 33, 64});
+  const profiler::TensorSpec key = Shaped(dtype, {2, 2, 17, 64});
+  const profiler::TensorSpec mask = Shaped(dtype, {33, 17});
+  const profiler::TensorSpec sums = Shaped(DType::kF32, {2, 8, 33});
+  profiler::OpRecipe recipe{.name = "attention",
+                            .kind = "aten::scaled_dot_product_attention",
+                            .attrs = masked ? R"({"args":["%0","%1","%2","%3",0.1,false,0.25]})"
+                                            : R"({"args":["%0","%1","%2",null,0.1,true,0.25]})",
+                            .inputs = {query, key, key},
+                            .outputs = {query, sums}};
+  if (backward) {
+    recipe.kind += "_backward";
+    recipe.attrs = masked ? R"({"args":["%0","%1","%2","%3","%4","%5","%6",0.1,false,0.25,true]})"
+                          : R"({"args":["%0","%1","%2","%3",null,"%4","%5",0.1,true,0.25,false]})";
+    recipe.inputs.insert(recipe.inputs.begin(), query);
+    recipe.outputs = {query, key, key};
+  }
+  if (masked) recipe.inputs.push_back(mask);
+  if (backward) recipe.inputs.insert(recipe.inputs.end(), {query, sums});
+  if (backward && masked) recipe.outputs.push_back(mask);
+  return recipe;
+}
+
+TEST_F(SimulatedGpuTest, AttentionCallsTheKernelsOfGpus) {
+  const bool has_kernels = !profiler::TorchHardware().Describe()["torch"].starts_with("1.");
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    for (const bool masked : {false, true}) {
+      for (const bool backward : {false, true}) {
+        const profiler::OpRecipe recipe = Attention(dtype, masked, backward);
+        SCOPED_TRACE(recipe.attrs + (dtype == DType::kF32 ? " in f32" : " in bf16"));
+        const auto results = [&](std::size_t i) {
+          try {
+            return Results(*devices_[i], recipe);
+          } catch (const InputError& error) {
+            const std::string kernel = dtype == DType::kBf16 && !masked ? "flash" : "efficient";
+            const std::string name = i == 2 ? "flash_attention_for_cpu" : kernel + "_attention";
+            EXPECT_FALSE(has_kernels);
+            EXPECT_THAT(error.what(),
+                        ::testing::HasSubstr(" does not have the operator aten::_scaled_dot_product_" + name +
+                                             (backward ? "_backward" : "") + " of LibTorch 2.2 and newer"));
+            return std::vector<std::vector<double>>();
+          }
+        };
+        std::vector<std::vector<double>> mine = results(0);
+        std::vector<std::vector<double>> expected = results(2);
+        EXPECT_EQ(mine.size(), has_kernels ? recipe.outputs.size() : 0);
+        if (backward && masked && has_kernels) {  // the mask's gradient is not computed
+          mine.pop_back();
+          expected.pop_back();
+        }
+        EXPECT_EQ(mine, expected);
+      }
+    }
+  }
+  EXPECT_EQ(gpu_->take_wrong_reads(), has_kernels ? 1U : 0U);  // of that gradient in f32
 }
 
 // Elementwise ops and products of one to three tensors made before.

@@ -292,8 +292,8 @@ class ErrorTest(Case):
             self.assert_same_error(lambda: emplace.Cluster("dgx-a100", gpus=99), *inspect, "--gpus", "99", "graph.json",
                                    cwd=folder)
             place = ["place", "--graph", "graph.json", "--cluster", "dgx-a100", "-o", "out.json"]
-            self.assert_same_error(lambda: emplace.Cluster("p2.8xlarge", nodes=2), *inspect, "--nodes", "2", "graph.json",
-                                   "--cluster", "p2.8xlarge")
+            self.assert_same_error(lambda: emplace.Cluster("p2.8xlarge", nodes=2), "inspect", "graph.json",
+                                   "--cluster", "p2.8xlarge", "--nodes", "2", cwd=folder)
             self.assertEqual(len(emplace.Cluster("dgx-a100", nodes=2, gpus=12).device_names), 14)
             cluster = emplace.Cluster("dgx-a100")
             self.assert_same_error(lambda: emplace.Costs(emplace.Graph.from_file("graph.json"), cluster, "roofline"),

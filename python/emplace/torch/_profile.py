@@ -14,12 +14,14 @@ import time
 from typing import Any, Iterator
 
 import torch
+from torch.profiler import ProfilerActivity, profile, record_function
 
 import emplace
 from emplace import InputError
 from emplace.torch._runner import GraphRunner
 
 _SLOW_PROBE = 1.15  # times the fastest one
+_MARK = "emplace_op_"
 KINDS = {"cpu": "this-cpu", "cuda": "this-gpu"}
 
 
@@ -28,7 +30,8 @@ def measure(graph: emplace.Graph, device: str, repeats: int, seed: int, alone: b
     """profile.json as a dictionary: the times of each op, run in the order of the step on tensors of its own shapes.
 
     On CPUs an op's time is that of its call. On GPUs it is that of its kernels, from PyTorch's profiler, and `host_us` that
-    of the call. alone: without what other programs on the same core add to the time. `mean_us` leaves out the share
+    of the call. alone: on CPUs, the time of the operators that the call reaches, from PyTorch's profiler, without what
+    other programs on the same core add to it. `mean_us` leaves out the share
     `trimmed` of the samples at either end.
     """
     runner = GraphRunner(graph, device, seed)
@@ -57,7 +60,7 @@ def measure(graph: emplace.Graph, device: str, repeats: int, seed: int, alone: b
         host["gpu"] = torch.cuda.get_device_name(runner.device)
     return {"schema": "emplace.profile", "version": 1,
             "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "host": host,
-            "devices": [{"kind": kind, "backend": "torch.profiler" if runner.device.type == "cuda" else "clock"}],
+            "devices": [{"kind": kind, "backend": "torch.profiler" if alone or runner.device.type == "cuda" else "clock"}],
             "ops": ops}
 
 
@@ -99,32 +102,49 @@ def reused_memory() -> Iterator[None]:
 def _on_cpu(runner: GraphRunner, data: Any, repeats: int, alone: bool) -> list[list[tuple[float, float]]]:
     samples: list[list[tuple[float, float]]] = [[] for _ in runner.calls]
     probes: list[int] = []  # of each sample, the slower one of those before and after it
-    factor = torch.rand(96, 96)
-    product = torch.empty(96, 96)
 
-    def probe() -> int:
+    def probe() -> int:  # arithmetic that leaves the caches to the ops
         begin = time.perf_counter_ns()
-        torch.mm(factor, factor, out=product)
+        sum(range(2000))
         return time.perf_counter_ns() - begin
 
     def timed(i: int, call: Any) -> None:
-        before = probe() if alone else 0
         begin = time.perf_counter_ns()
         call()
         micros = (time.perf_counter_ns() - begin) / 1e3
         samples[i].append((micros, micros))
-        probes.append(max(before, probe()) if alone else 0)
+
+    def between_probes(i: int, call: Any) -> None:
+        before = probe()
+        with record_function(f"{_MARK}{i}"):
+            call()
+        probes.append(max(before, probe()))
 
     with torch.no_grad():
         runner.run(data)  # the first run fills caches and allocates
         gc.collect()
         gc.disable()
         try:
-            for _ in range(repeats):
-                runner.run(data, timed)
+            if not alone:
+                for _ in range(repeats):
+                    runner.run(data, timed)
+                return samples
+            with profile(activities=[ProfilerActivity.CPU]) as trace:
+                for _ in range(repeats):
+                    runner.run(data, between_probes)
         finally:
             gc.enable()
+    for i, micros in _times_of_operators(trace):
+        samples[i].append((micros, micros))
     return [_undisturbed(each, probes[i::len(samples)], min(probes)) for i, each in enumerate(samples)]
+
+
+def _times_of_operators(trace: Any) -> Iterator[tuple[int, float]]:
+    """For each op the time of the operators that it calls, without that of Python around them."""
+    for event in trace.events():
+        if event.name.startswith(_MARK):
+            own = [each for each in event.cpu_children if not each.name.startswith(_MARK)]
+            yield int(event.name[len(_MARK):]), sum(each.time_range.elapsed_us() for each in own or [event])
 
 
 def _undisturbed(samples: list[tuple[float, float]], probes: list[int], fastest: int) -> list[tuple[float, float]]:
@@ -133,10 +153,8 @@ def _undisturbed(samples: list[tuple[float, float]], probes: list[int], fastest:
 
 
 def _on_gpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[float, float]]]:
-    from torch.profiler import ProfilerActivity, profile, record_function
-
     def named(i: int, call: Any) -> None:
-        with record_function(f"emplace_op_{i}"):
+        with record_function(f"{_MARK}{i}"):
             call()
 
     samples: list[list[tuple[float, float]]] = [[] for _ in runner.calls]
@@ -148,8 +166,8 @@ def _on_gpu(runner: GraphRunner, data: Any, repeats: int) -> list[list[tuple[flo
                 runner.run(data, named)
                 torch.cuda.synchronize()
             for event in trace.events():
-                if event.name.startswith("emplace_op_") and event.device_type == torch.autograd.DeviceType.CPU:
-                    samples[int(event.name[11:])].append((float(event.device_time_total), float(event.cpu_time_total)))
+                if event.name.startswith(_MARK) and event.device_type == torch.autograd.DeviceType.CPU:
+                    samples[int(event.name[len(_MARK):])].append((float(event.device_time_total), float(event.cpu_time_total)))
     return samples
 
 

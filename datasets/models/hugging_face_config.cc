@@ -405,6 +405,7 @@ TransformerNetwork ReadMpt(Config& config) {
   if (const auto node = config.Find("attn_config")) {
     Config attention(*node);
     attention.ExpectFlag("alibi", true);
+    attention.ExpectFlag("is_encoder_decoder", false);
     attention.ExpectFlag("qk_ln", false);
     attention.ExpectFlag("prefix_lm", false);
     attention.ExpectFlag("attn_uses_sequence_id", false);

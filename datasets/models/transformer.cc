@@ -148,6 +148,9 @@ void CheckTransformer(const TransformerNetwork& network) {
     Refuse(network, "max_positions is 0 (rows of the table of positions)");
   }
   CheckExperts(network);
+  if (network.encoder_layers > 0 && network.positions == PositionKind::kLearned) {
+    Refuse(network, "an encoder and a learned table of positions do not go together");
+  }
   if (network.encoder_layers > 0 && (network.latent || network.experts.count > 0 || network.mtp_layers > 0)) {
     Refuse(network, "an encoder goes with neither experts, latent attention nor mtp_layers");
   }

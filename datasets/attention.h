@@ -22,9 +22,9 @@ Value JoinHeads(NetworkBuilder& net, Value x, std::string_view name);
 // look.
 Value Attend(NetworkBuilder& net, Value scores, double scale, Value mask, Value values);
 
-// Attention as one op, which neither keeps nor moves scores: queries [batch, heads, n, W], keys [batch, groups, m, W] and
-// values [batch, groups, m, V], each group of which serves heads / groups heads, to [batch, heads, n, V]. Statistics of
-// each row are kept for the gradient, f32. Source: Dao 2023, "FlashAttention-2".
+// Attention as one op, which neither keeps nor moves scores: queries [batch, heads, n, W], keys [batch, groups, m, W]
+// and values [batch, groups, m, V], each group of which serves heads / groups heads, to [batch, heads, n, V].
+// Statistics of each row are kept for the gradient, f32. Source: Dao 2023, "FlashAttention-2".
 struct FusedAttention {
   bool causal = true;
   double scale = 1;

@@ -36,8 +36,8 @@ std::vector<ModelName> AllModelNames();
 // `name` itself. Throws InputError, with a suggestion, if it is none of AllModelNames() and no file of a name that ends
 // in .json.
 ModelName FindModelName(std::string_view name);
-// The graph of a model or preset with these options, such as MakeModel("nmt", {{"layers", "4"}}), or that of the network
-// of a `config.json` (hugging_face_config.h). Throws InputError on an unknown name or a bad option.
+// The graph of a model or preset with these options, such as MakeModel("nmt", {{"layers", "4"}}), or that of the
+// network of a `config.json` (hugging_face_config.h). Throws InputError on an unknown name or a bad option.
 Graph MakeModel(std::string_view name, const OptionMap& options = {});
 // The network of a preset, of `llama`, or of a `config.json`; nullopt if `name` is another model. Throws as MakeModel.
 std::optional<TransformerNetwork> FindNetwork(std::string_view name);

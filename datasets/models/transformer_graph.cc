@@ -92,7 +92,8 @@ class StepBuilder {
     Shape b = a;
     a.back() = first;
     b.back() -= first;
-    return net_.Forward(name, "split", {x}, {{.dtype = net_.dtype(x), .shape = a}, {.dtype = net_.dtype(x), .shape = b}},
+    return net_.Forward(name, "split", {x},
+                        {{.dtype = net_.dtype(x), .shape = a}, {.dtype = net_.dtype(x), .shape = b}},
                         fmt::format(R"({{"axis":{}}})", a.size() - 1));
   }
 
@@ -112,8 +113,7 @@ class StepBuilder {
     q = Linear(path + (latent.q_rank > 0 ? ".q_b_proj" : ".q_proj"), q, heads * network_.key_width(), false);
     q = Rotate(path, "rotated_queries", Heads(path, "queries", q, heads));
 
-    const Value narrow =
-        Linear(path + ".kv_a_proj_with_mqa", x, latent.kv_rank + latent.rope_width, network_.qkv_bias);
+    const Value narrow = Linear(path + ".kv_a_proj_with_mqa", x, latent.kv_rank + latent.rope_width, network_.qkv_bias);
     std::vector<Value> parts;
     {
       const auto scope = net_.Layer(path);
@@ -136,10 +136,9 @@ class StepBuilder {
       return Linear(fmt::format("{}.{}", path, name), from, heads * network_.head_width, network_.qkv_bias);
     };
     const Value from = memory.exists() ? memory : x;
-    HeadValues heads = {
-        .queries = Heads(path, "queries", product("q_proj", x, network_.heads), network_.heads),
-        .keys = Heads(path, "keys", product("k_proj", from, network_.kv_heads), network_.kv_heads),
-        .values = Heads(path, "values", product("v_proj", from, network_.kv_heads), network_.kv_heads)};
+    HeadValues heads = {.queries = Heads(path, "queries", product("q_proj", x, network_.heads), network_.heads),
+                        .keys = Heads(path, "keys", product("k_proj", from, network_.kv_heads), network_.kv_heads),
+                        .values = Heads(path, "values", product("v_proj", from, network_.kv_heads), network_.kv_heads)};
     if (network_.qk_norm) {
       heads.queries = Norm(path + ".q_norm", heads.queries);
       heads.keys = Norm(path + ".k_norm", heads.keys);
@@ -196,7 +195,8 @@ class StepBuilder {
                                       : Unfused(heads, options);
       const auto joined = net_.Within("joined");
       const Shape shape = net_.shape(context);
-      context = Reshape(net_, Permute(net_, context, {0, 2, 1, 3}, "permute"), {shape[0], shape[2], shape[1] * shape[3]});
+      context =
+          Reshape(net_, Permute(net_, context, {0, 2, 1, 3}, "permute"), {shape[0], shape[2], shape[1] * shape[3]});
     }
     return Linear(path + ".o_proj", context, network_.d_model, network_.output_bias);
   }
@@ -265,8 +265,8 @@ class StepBuilder {
     }
     {
       const auto scope = net_.Layer(path + ".experts");
-      fed = ExpertProduct(network_.gated ? "gate_up_proj" : "up_proj", fed,
-                          (network_.gated ? 2 : 1) * experts.d_expert);
+      fed =
+          ExpertProduct(network_.gated ? "gate_up_proj" : "up_proj", fed, (network_.gated ? 2 : 1) * experts.d_expert);
       if (network_.gated) {
         const Shape shape = {experts.count, capacity, experts.d_expert};
         fed = net_.Forward(GatedKind(), GatedKind(), {fed}, {{.dtype = net_.dtype(fed), .shape = shape}}).front();

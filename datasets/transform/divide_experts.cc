@@ -48,8 +48,8 @@ class Divider {
   }
 
   [[noreturn]] static void Refuse(const RankOp& op) {
-    throw InputError(
-        "", fmt::format("op {} of kind {} cannot be divided (graphs of the models gpt and llama)", Quoted(op.name), op.kind));
+    throw InputError("", fmt::format("op {} of kind {} cannot be divided (graphs of the models gpt and llama)",
+                                     Quoted(op.name), op.kind));
   }
 
   // [experts, capacity, ..] to a part of the experts, with the tokens of all ranks.

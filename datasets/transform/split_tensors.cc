@@ -39,29 +39,29 @@ struct SplitVariable {
   std::size_t axis;
 };
 constexpr std::array<SplitVariable, 23> kSplitVariables = {{{"/attention/qkv/weights", 1},
-                                                           {"/attention/qkv/bias", 0},
-                                                           {"/attention/output/weights", 0},
-                                                           {"/feed_forward/inner/weights", 1},
-                                                           {"/feed_forward/inner/bias", 0},
-                                                           {"/feed_forward/outer/weights", 0},
-                                                           {"embedding/table", 0},
-                                                           {"masked_words/output_bias", 0},
-                                                           // of the model llama
-                                                           {".q_proj/weight", 0},
-                                                           {".q_proj/bias", 0},
-                                                           {".k_proj/weight", 0},
-                                                           {".k_proj/bias", 0},
-                                                           {".v_proj/weight", 0},
-                                                           {".v_proj/bias", 0},
-                                                           {".o_proj/weight", 1},
-                                                           {".self_attn/sinks", 0},
-                                                           {".gate_proj/weight", 0},
-                                                           {".gate_proj/bias", 0},
-                                                           {".up_proj/weight", 0},
-                                                           {".up_proj/bias", 0},
-                                                           {".down_proj/weight", 1},
-                                                           {"model.embed_tokens/weight", 0},
-                                                           {"lm_head/weight", 0}}};
+                                                            {"/attention/qkv/bias", 0},
+                                                            {"/attention/output/weights", 0},
+                                                            {"/feed_forward/inner/weights", 1},
+                                                            {"/feed_forward/inner/bias", 0},
+                                                            {"/feed_forward/outer/weights", 0},
+                                                            {"embedding/table", 0},
+                                                            {"masked_words/output_bias", 0},
+                                                            // of the model llama
+                                                            {".q_proj/weight", 0},
+                                                            {".q_proj/bias", 0},
+                                                            {".k_proj/weight", 0},
+                                                            {".k_proj/bias", 0},
+                                                            {".v_proj/weight", 0},
+                                                            {".v_proj/bias", 0},
+                                                            {".o_proj/weight", 1},
+                                                            {".self_attn/sinks", 0},
+                                                            {".gate_proj/weight", 0},
+                                                            {".gate_proj/bias", 0},
+                                                            {".up_proj/weight", 0},
+                                                            {".up_proj/bias", 0},
+                                                            {".down_proj/weight", 1},
+                                                            {"model.embed_tokens/weight", 0},
+                                                            {"lm_head/weight", 0}}};
 constexpr std::string_view kTable = "embedding/table";
 
 bool IsOneOf(std::string_view kind, std::initializer_list<std::string_view> kinds) {
@@ -124,7 +124,8 @@ class Splitter {
     if (plan_.Find("model.layers.0.self_attn.kv_b_proj/weight")) throw InputError("", "latent attention is not split");
     const bool is_llama = plan_.Find("model.layers.0.self_attn.q_proj/weight").has_value();
     const auto qkv = plan_.Find(is_llama ? "model.layers.0.self_attn.q_proj/weight" : "block0/attention/qkv/weights");
-    const auto inner = plan_.Find(is_llama ? "model.layers.0.mlp.down_proj/weight" : "block0/feed_forward/inner/weights");
+    const auto inner =
+        plan_.Find(is_llama ? "model.layers.0.mlp.down_proj/weight" : "block0/feed_forward/inner/weights");
     const auto heads =
         plan_.Find(is_llama ? "model.layers.0.self_attn/queries/permute" : "block0/attention/queries/transpose");
     if (!qkv || !inner || !heads) throw InputError("", "the graph is not one of the models gpt, bert and llama");
@@ -198,10 +199,36 @@ class Splitter {
       if (in(kind == "scatter_add" ? 0 : 1) != SplitAlong(kind == "scatter_add" ? 0 : 1)) Refuse();
       return Split(0, kind == "scatter_add" ? 0 : 1);
     }
-    if (IsOneOf(kind, {"add", "add_n", "mul", "scale", "scale_grad", "gelu", "gelu_grad", "relu", "relu_grad", "tanh",
-                       "tanh_grad", "silu", "silu_grad", "swiglu", "swiglu_grad", "geglu", "geglu_grad", "reglu", "reglu_grad",
-                       "rotary", "rotary_grad", "cast", "cast_grad", "dropout", "dropout_grad", "softmax", "softmax_grad", "batch_matmul",
-                       "batch_matmul_grad_a", "batch_matmul_grad_b"})) {
+    if (IsOneOf(kind, {"add",
+                       "add_n",
+                       "mul",
+                       "scale",
+                       "scale_grad",
+                       "gelu",
+                       "gelu_grad",
+                       "relu",
+                       "relu_grad",
+                       "tanh",
+                       "tanh_grad",
+                       "silu",
+                       "silu_grad",
+                       "swiglu",
+                       "swiglu_grad",
+                       "geglu",
+                       "geglu_grad",
+                       "reglu",
+                       "reglu_grad",
+                       "rotary",
+                       "rotary_grad",
+                       "cast",
+                       "cast_grad",
+                       "dropout",
+                       "dropout_grad",
+                       "softmax",
+                       "softmax_grad",
+                       "batch_matmul",
+                       "batch_matmul_grad_a",
+                       "batch_matmul_grad_b"})) {
       return AlongOneAxis();
     }
     Refuse();

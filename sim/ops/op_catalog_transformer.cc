@@ -247,8 +247,7 @@ constexpr OpKind kTransformerKinds[] = {
      SameShapes<2, 1, 9>},
     {"swiglu", kElementwiseClass, "(gate, x) -> silu(gate) * x: 6*E; silu 5, product 1", Gated<6>},
     {"swiglu_grad", kElementwiseClass,
-     "(dy, gate, x) -> dgate, dx: 12*E; silu(gate) 5, dx 1, silu' with sigmoid known 4, * dy 1, * x 1",
-     GatedGrad<12>},
+     "(dy, gate, x) -> dgate, dx: 12*E; silu(gate) 5, dx 1, silu' with sigmoid known 4, * dy 1, * x 1", GatedGrad<12>},
 };
 
 }  // namespace

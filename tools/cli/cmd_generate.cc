@@ -40,7 +40,11 @@ int Run(const GenerateOptions& options) {
 Command AddGenerate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("generate", "Write the training graph of a model");
   auto options = std::make_shared<GenerateOptions>();
-  command->add_option("model", options->model, "Model or network of `emplace list models`, or a config.json of Hugging Face's")->required()->type_name("MODEL");
+  command
+      ->add_option("model", options->model,
+                   "Model or network of `emplace list models`, or a config.json of Hugging Face's")
+      ->required()
+      ->type_name("MODEL");
   AddSetOption(*command, &options->settings);
   command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
   return {command, [options] { return Run(*options); }};

@@ -121,7 +121,7 @@ TEST(HuggingFaceConfigTest, WhatChangesTheNetworkAndIsNotKnownIsRefusedByName) {
   EXPECT_EQ(Refusal(head + R"(, "cross_attention_every": 4})"),
             "config.json: cross_attention_every: is not known of the networks of model_type llama");
   EXPECT_EQ(Refusal(head + R"(, "hidden_act": "tanh"})"),
-            "config.json: hidden_act: is \"tanh\" (silu, relu, gelu or one of its approximations)");
+            "config.json: hidden_act: is the text \"tanh\" (silu, relu, gelu or one of its approximations)");
   EXPECT_THAT(Refusal(R"({"model_type": "bloom"})"), HasSubstr("unknown model_type \"bloom\" (llama, mistral,"));
   EXPECT_EQ(Refusal(R"({"model_type": "llama"})"), "config.json: num_hidden_layers: is missing (an integer from 1)");
   EXPECT_THAT(Refusal(R"({"hidden_size": 64})"), HasSubstr("model_type: is missing"));

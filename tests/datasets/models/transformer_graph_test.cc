@@ -19,8 +19,8 @@ using Dims = std::vector<std::int64_t>;
 
 // d = 8, 4 heads of width 2, 2 of keys, MLPs 16 wide, 2 sequences of 4 tokens.
 Graph TinyLlama(const OptionMap& more = {}) {
-  OptionMap options = {{"layers", "2"},      {"d_model", "8"},  {"heads", "4"}, {"kv_heads", "2"}, {"d_ff", "16"},
-                       {"vocabulary", "12"}, {"sequence", "4"}, {"batch", "2"}};
+  OptionMap options = {{"layers", "2"}, {"d_model", "8"},     {"heads", "4"},    {"kv_heads", "2"},
+                       {"d_ff", "16"},  {"vocabulary", "12"}, {"sequence", "4"}, {"batch", "2"}};
   for (const auto& [key, value] : more) options[key] = value;
   return datasets::MakeModel("llama", options);
 }
@@ -84,7 +84,8 @@ TEST(TransformerGraphTest, ModulesAreNamedAsHuggingFaceDoes) {
   for (const char* const name :
        {"model.embed_tokens", "model.layers.0.input_layernorm", "model.layers.0.self_attn",
         "model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.o_proj", "model.layers.1.post_attention_layernorm",
-        "model.layers.1.mlp", "model.layers.1.mlp.gate_proj", "model.layers.1.mlp.down_proj", "model.norm", "lm_head"}) {
+        "model.layers.1.mlp", "model.layers.1.mlp.gate_proj", "model.layers.1.mlp.down_proj", "model.norm",
+        "lm_head"}) {
     EXPECT_TRUE(layers.contains(name)) << name;
   }
 }
@@ -118,11 +119,8 @@ TEST(TransformerGraphTest, FusedAttentionKeepsNoScores) {
 }
 
 TEST(TransformerGraphTest, ExpertsTakeTheTokensThatChooseThem) {
-  const Graph graph = TinyLlama({{"experts", "4"},
-                                 {"top_k", "2"},
-                                 {"d_expert", "6"},
-                                 {"shared_experts", "1"},
-                                 {"dense_first_layers", "1"}});
+  const Graph graph = TinyLlama(
+      {{"experts", "4"}, {"top_k", "2"}, {"d_expert", "6"}, {"shared_experts", "1"}, {"dense_first_layers", "1"}});
   CheckTrainingGraph(graph);
   EXPECT_TRUE(graph.FindOp("model.layers.0.mlp.up_proj/weight"));
   EXPECT_EQ(ShapeOf(graph, "model.layers.1.mlp/dispatch/embedding"), (Dims{4, 4, 8}));  // 2 * 8 tokens, 4 experts

@@ -105,8 +105,9 @@ Graph NetworkBuilder::Build() const {
   GraphBuilder builder(name_);
   for (std::size_t position = 0; position < specs.size(); ++position) {
     const OpId id = graph.file_order()[position];
-    specs[position].flop = IsForeignKind(specs[position].kind) ? nodes_[position].flop
-                                                               : FindOpKind(specs[position].kind)->work(graph, id).flop;
+    specs[position].flop = IsForeignKind(specs[position].kind)
+                               ? nodes_[position].flop
+                               : CountedFlop(*FindOpKind(specs[position].kind), graph, id);
     builder.Add(specs[position]);
   }
   return builder.Build();

@@ -102,7 +102,52 @@ void Gather(Backward& b) {
   b.gradients[0] = b.Sparse("gather_grad", {b.dy(0), b.x(1)}, count, b.ShapeOf(b.x(0))[1]);
 }
 
+// One op for the gradients of the first `count` inputs.
+void Together(Backward& b, std::string_view kind, std::vector<Value> inputs, std::size_t count) {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < count; ++i) shapes.push_back(b.ShapeOf(b.x(i)));
+  const std::vector<Value> outputs = b.Emit(kind, std::move(inputs), shapes);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (b.Wanted(i)) b.gradients[i].values = outputs[i];
+  }
+}
+
+void Attention(Backward& b) {
+  std::vector<Value> inputs = {b.dy(0), b.x(0), b.x(1), b.x(2), b.y(0), b.y(1)};
+  for (std::size_t i = 3; i < b.num_inputs(); ++i) inputs.push_back(b.x(i));
+  Together(b, "attention_grad", std::move(inputs), b.num_inputs());
+}
+
+// `kind` of dy and all inputs.
+void Gated(Backward& b, std::string_view kind) {
+  std::vector<Value> inputs = {b.dy(0)};
+  for (std::size_t i = 0; i < b.num_inputs(); ++i) inputs.push_back(b.x(i));
+  Together(b, kind, std::move(inputs), b.num_inputs());
+}
+
 constexpr GradientRule kRules[] = {
+    {"attention", Attention},
+    {"rms_norm",
+     [](Backward& b) {
+       Together(b, "rms_norm_grad", {b.dy(0), b.x(0), b.y(1), b.x(1)}, 2);
+     }},
+    {"rotary",
+     [](Backward& b) {
+       b.EmitFor(0, "rotary_grad", {b.dy(0), b.x(1)});
+     }},
+    {"silu",
+     [](Backward& b) {
+       b.EmitFor(0, "silu_grad", {b.dy(0), b.x(0)});
+     }},
+    {"swiglu", [](Backward& b) { Gated(b, "swiglu_grad"); }},
+    {"geglu", [](Backward& b) { Gated(b, "geglu_grad"); }},
+    {"reglu", [](Backward& b) { Gated(b, "reglu_grad"); }},
+    {"cast", [](Backward& b) { b.EmitFor(0, "cast_grad", {b.dy(0)}); }},
+    {"expand", [](Backward& b) { b.EmitFor(0, "broadcast_grad", {b.dy(0)}); }},
+    {"embedding",
+     [](Backward& b) {
+       b.EmitFor(0, "embedding_grad", {b.dy(0), b.x(1)});
+     }},
     {"conv2d", [](Backward& b) { Convolution(b, "conv2d_grad_input", "conv2d_grad_filter"); }},
     {"depthwise_conv2d",
      [](Backward& b) { Convolution(b, "depthwise_conv2d_grad_input", "depthwise_conv2d_grad_filter"); }},

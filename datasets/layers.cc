@@ -183,6 +183,20 @@ Value LayerNorm(NetworkBuilder& net, Value x, Value gamma, Value beta) {
       .front();
 }
 
+Value RmsNorm(NetworkBuilder& net, Value x, Value scale) {
+  Shape rows = net.shape(x);
+  EMPLACE_CHECK_EQ(net.shape(scale)[0], rows.back());
+  rows.pop_back();
+  return net
+      .Forward("rms_norm", "rms_norm", {x, scale},
+               {{.dtype = net.dtype(x), .shape = net.shape(x)}, {.shape = std::move(rows)}})
+      .front();
+}
+
+Value Cast(NetworkBuilder& net, Value x, DType dtype) {
+  return net.Forward("cast", "cast", {x}, {{.dtype = dtype, .shape = net.shape(x)}}).front();
+}
+
 Value Dropout(NetworkBuilder& net, Value x) {
   return net
       .Forward("dropout", "dropout", {x},
@@ -240,6 +254,17 @@ Value Transpose(NetworkBuilder& net, Value x, const std::vector<std::size_t>& or
   return One(net, name, "transpose", {x}, std::move(shape), fmt::format(R"({{"order":[{}]}})", fmt::join(order, ",")));
 }
 
+Value Permute(NetworkBuilder& net, Value x, const std::vector<std::size_t>& order, std::string_view name) {
+  EMPLACE_CHECK_EQ(order.size(), net.shape(x).size());
+  Shape shape;
+  for (const std::size_t axis : order) shape.push_back(net.shape(x)[axis]);
+  return One(net, name, "reshape", {x}, std::move(shape), fmt::format(R"({{"order":[{}]}})", fmt::join(order, ",")));
+}
+
+Value Expand(NetworkBuilder& net, Value x, Shape shape, std::string_view name) {
+  return One(net, name, "expand", {x}, std::move(shape));
+}
+
 Value Reshape(NetworkBuilder& net, Value x, Shape shape, std::string_view name) {
   return One(net, name, "reshape", {x}, std::move(shape));
 }
@@ -254,6 +279,12 @@ Value Gather(NetworkBuilder& net, Value table, Value ids) {
   Shape shape = net.shape(ids);
   shape.push_back(net.shape(table)[1]);
   return One(net, {}, "gather", {table, ids}, std::move(shape));
+}
+
+Value EmbeddingRows(NetworkBuilder& net, Value table, Value ids) {
+  Shape shape = net.shape(ids);
+  shape.push_back(net.shape(table)[1]);
+  return One(net, {}, "embedding", {table, ids}, std::move(shape));
 }
 
 Value Embedding(NetworkBuilder& net, Value ids, std::int64_t rows, std::int64_t width) {

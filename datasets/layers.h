@@ -60,7 +60,11 @@ Value BatchNorm(NetworkBuilder& net, Value x, const BatchNormOptions& options);
 Value LayerNorm(NetworkBuilder& net, Value x);
 // The same with variables that are read elsewhere too.
 Value LayerNorm(NetworkBuilder& net, Value x, Value gamma, Value beta);
+// x / root of the mean of its squares along the last dimension, times `scale`; one f32 number a row is kept. Source:
+// Zhang and Sennrich 2019, equation 4.
+Value RmsNorm(NetworkBuilder& net, Value x, Value scale);
 Value Dropout(NetworkBuilder& net, Value x);
+Value Cast(NetworkBuilder& net, Value x, DType dtype);
 
 Value Concat(NetworkBuilder& net, const std::vector<Value>& parts, std::size_t axis, std::string_view name = {});
 // `count` equal parts.
@@ -74,13 +78,19 @@ Value Slice(NetworkBuilder& net, Value x, const Shape& begin, Shape shape, std::
 Value Pad(NetworkBuilder& net, Value x, const Shape& before, const Shape& after, std::string_view name = {});
 Value Transpose(NetworkBuilder& net, Value x, const std::vector<std::size_t>& order, std::string_view name = {});
 Value Reshape(NetworkBuilder& net, Value x, Shape shape, std::string_view name = {});
+// Transpose() as a view, which takes no time, for readers that take any strides.
+Value Permute(NetworkBuilder& net, Value x, const std::vector<std::size_t>& order, std::string_view name = {});
+// x with sizes of 1 repeated up to `shape`, as a view.
+Value Expand(NetworkBuilder& net, Value x, Shape shape, std::string_view name = {});
 // A constant.
 Value Fill(NetworkBuilder& net, Shape shape, std::string_view name);
 // x itself, a constant to the backward pass.
 Value StopGradient(NetworkBuilder& net, Value x);
 // Rows of `table` [rows, width] by number: shape of `ids`, then width.
 Value Gather(NetworkBuilder& net, Value table, Value ids);
-// The same with a variable "table" of its own.
+// The same with a gradient that is as large as the table.
+Value EmbeddingRows(NetworkBuilder& net, Value table, Value ids);
+// Gather() with a variable "table" of its own.
 Value Embedding(NetworkBuilder& net, Value ids, std::int64_t rows, std::int64_t width);
 
 // Sums and means over `axes`, which disappear.

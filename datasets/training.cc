@@ -110,8 +110,8 @@ const std::vector<std::string_view>& OptimizerNames() {
   return names;
 }
 
-DType ReadPrecision(OptionReader& reader) {
-  std::string name = "f32";
+DType ReadPrecision(OptionReader& reader, DType precision) {
+  std::string name(Name(precision));
   reader.Read("precision", &name, {"f32", "f16", "bf16"}, "type of weights and activations; updates keep f32 copies");
   return *DTypeFromName(name);
 }

@@ -26,8 +26,9 @@ struct TrainingOptions {
 };
 // sgd, momentum, rmsprop, adam: kinds of the op catalogue, whose rows say the formulas.
 const std::vector<std::string_view>& OptimizerNames();
-// Declares "precision": f32, f16 or bf16. Those that are not f32 need TrainingOptions::f32_masters.
-DType ReadPrecision(OptionReader& reader);
+// Declares "precision": f32, f16 or bf16, by default `precision`. Those that are not f32 need
+// TrainingOptions::f32_masters.
+DType ReadPrecision(OptionReader& reader, DType precision = DType::kF32);
 // Declares "optimizer", and "clip_gradients" and "average_variables" for networks whose defaults in *options have them.
 void ReadTrainingOptions(OptionReader& reader, TrainingOptions* options);
 

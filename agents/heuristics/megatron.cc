@@ -42,12 +42,15 @@ std::int64_t TakeRank(char letter, std::string_view* name) {
   return *rank;
 }
 
+// "block3", and "model.layers.3" with the modules in it.
 std::optional<std::int64_t> BlockOf(std::string_view layer) {
   constexpr std::string_view kBlock = "block";
-  if (!layer.starts_with(kBlock)) return std::nullopt;
-  layer.remove_prefix(kBlock.size());
+  constexpr std::string_view kLayer = "model.layers.";
+  const bool is_path = layer.starts_with(kLayer);
+  if (!is_path && !layer.starts_with(kBlock)) return std::nullopt;
+  layer.remove_prefix(is_path ? kLayer.size() : kBlock.size());
   const auto block = TakeNumber(&layer);
-  return layer.empty() ? block : std::nullopt;
+  return layer.empty() || (is_path && layer.starts_with('.')) ? block : std::nullopt;
 }
 
 struct Ranks {

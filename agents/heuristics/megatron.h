@@ -14,13 +14,13 @@ struct MegatronOptions {
   bool fold = false;          // every second pass over the devices goes back
 };
 
-// The layers "block<k>" in equal runs, one for each stage; layers that come before the first block with the first
-// stage, all others with the last. Ranks are those of the graph's metadata ("parallel"), as `emplace transform` writes
-// them: tensor or expert parts on neighbouring accelerators, then replicas, then stages. A graph without such layers is
-// placed by PlaceInBlocks. Throws InputError, its place "megatron", if there are not as many accelerators as ranks, or
-// fewer blocks than stages.
-// Source: Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters using Megatron-LM",
-// section 2, and Megatron-LM's order of ranks, which puts tensor parallelism within a node.
+// The layers "block<k>", or "model.layers.<k>" with the modules in them, in equal runs, one for each stage; layers that
+// come before the first block with the first stage, all others with the last. Ranks are those of the graph's metadata
+// ("parallel"), as `emplace transform` writes them: tensor or expert parts on neighbouring accelerators, then replicas,
+// then stages. A graph without such layers is placed by PlaceInBlocks. Throws InputError, its place "megatron", if
+// there are not as many accelerators as ranks, or fewer blocks than stages. Source: Narayanan et al. 2021, "Efficient
+// large-scale language model training on GPU clusters using Megatron-LM", section 2, and Megatron-LM's order of ranks,
+// which puts tensor parallelism within a node.
 Placement PlaceLikeMegatron(const Environment& env, const MegatronOptions& options);
 
 // PlaceLikeMegatron with options of these names.

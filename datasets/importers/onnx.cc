@@ -387,7 +387,7 @@ OnnxWork WorkOf(const Graph& graph, const std::vector<std::size_t>& node_of) {
     const OpKind* const kind = FindOpKind(graph.op(id).kind);
     bool has_flop = kind != nullptr && AllTyped(graph, id);
     try {
-      if (has_flop) work.flop[position] = kind->work(graph, id).flop;
+      if (has_flop) work.flop[position] = CountedFlop(*kind, graph, id);
     } catch (const InputError& error) {
       has_flop = false;
       if (node != kInvalidNode) {

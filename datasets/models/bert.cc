@@ -23,6 +23,7 @@ struct BertOptions {
   std::int64_t predictions = 20;
   std::int64_t batch = 32;
   std::int64_t vocabulary = 30522;
+  bool fused_attention = false;  // then padding is taken to be left out of the tensors
 };
 
 Value AddNorm(NetworkBuilder& net, std::string_view name, Value x, Value y) {
@@ -31,7 +32,9 @@ Value AddNorm(NetworkBuilder& net, std::string_view name, Value x, Value y) {
 }
 
 Value Block(NetworkBuilder& net, Value x, const BertOptions& options, Value mask) {
-  x = AddNorm(net, "residual1", x, SelfAttention(net, x, options.heads, mask));
+  const Value attended = options.fused_attention ? SelfAttention(net, x, options.heads, /*causal=*/false)
+                                                 : SelfAttention(net, x, options.heads, mask);
+  x = AddNorm(net, "residual1", x, attended);
   return AddNorm(net, "residual2", x, FeedForward(net, x, 4 * options.d_model, "gelu", false));
 }
 
@@ -97,6 +100,7 @@ Graph MakeBert(OptionReader& reader) {
   reader.Read("predictions", &options.predictions, 1, 65536, "masked words of a pair");
   reader.Read("batch", &options.batch, 1, 65536, "pairs of sentences in a step");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "number of word pieces");
+  options.fused_attention = ReadFusedAttention(reader, options.fused_attention);
   const DType precision = ReadPrecision(reader);
   training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
@@ -113,7 +117,9 @@ Graph MakeBert(OptionReader& reader) {
   Value x;
   {
     const auto scope = net.Layer("embedding");
-    mask = net.Input("padding_mask", precision, {options.batch, 1, 1, options.sequence});
+    if (!options.fused_attention) {
+      mask = net.Input("padding_mask", precision, {options.batch, 1, 1, options.sequence});
+    }
     table = net.Variable("table", {options.vocabulary, options.d_model});
     x = Embed(net, table, options);
   }

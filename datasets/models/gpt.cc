@@ -19,6 +19,7 @@ struct GptOptions {
   std::int64_t sequence = 1024;
   std::int64_t batch = 8;
   std::int64_t vocabulary = 50257;
+  bool fused_attention = false;
   ExpertOptions mixture;  // without experts: one MLP
 };
 
@@ -29,7 +30,9 @@ Value Normalize(NetworkBuilder& net, std::string_view name, Value x) {
 
 // x + dropout(attention(norm(x))), then the same with the feed-forward part.
 Value Block(NetworkBuilder& net, Value x, const GptOptions& options, Value mask) {
-  const Value attended = SelfAttention(net, Normalize(net, "norm1", x), options.heads, mask);
+  const Value normal = Normalize(net, "norm1", x);
+  const Value attended = options.fused_attention ? SelfAttention(net, normal, options.heads, /*causal=*/true)
+                                                 : SelfAttention(net, normal, options.heads, mask);
   {
     const auto scope = net.Within("residual1");
     x = Binary(net, "add", x, Dropout(net, attended));
@@ -58,6 +61,7 @@ Graph MakeGpt(OptionReader& reader) {
   reader.Read("top_k", &mixture.top_k, 1, 2, "experts per token");
   reader.Read("capacity_factor", &mixture.capacity_factor, 0.01, 1000,
               "capacity of an expert relative to its average number of tokens");
+  options.fused_attention = ReadFusedAttention(reader, options.fused_attention);
   const DType precision = ReadPrecision(reader);
   training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
@@ -76,7 +80,7 @@ Graph MakeGpt(OptionReader& reader) {
   {
     const auto scope = net.Layer("embedding");
     const Value tokens = net.Input("tokens", DType::kI32, {options.batch, options.sequence});
-    mask = net.Input("causal_mask", precision, {options.sequence, options.sequence});
+    if (!options.fused_attention) mask = net.Input("causal_mask", precision, {options.sequence, options.sequence});
     table = net.Variable("table", {options.vocabulary, options.d_model});
     const Value positions = net.Variable("positions", {options.sequence, options.d_model});
     x = Dropout(net, Binary(net, "add", Gather(net, table, tokens), positions, "with_positions"));

@@ -74,6 +74,10 @@ Graph MakeGpt(OptionReader& reader);
 // as in its authors' published code.
 Graph MakeBert(OptionReader& reader);
 
+// A Transformer of today (transformer_graph.h): Llama 3 8B with other sizes and parts as the options say.
+// Sources: Touvron et al. 2023, "LLaMA", section 2.2; Grattafiori et al. 2024, "The Llama 3 herd of models", table 3.
+Graph MakeLlama(OptionReader& reader);
+
 }  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_MODELS_MODELS_H_

@@ -1,6 +1,11 @@
 #include "datasets/models/registry.h"
 
+#include <fmt/format.h>
+
+#include "datasets/models/hugging_face_config.h"
 #include "datasets/models/models.h"
+#include "datasets/models/transformer_graph.h"
+#include "sim/base/file_io.h"
 #include "sim/base/registry.h"
 
 namespace emplace::datasets {
@@ -24,7 +29,20 @@ constexpr ModelEntry kModels[] = {
     {"wavenet", "stacks of dilated convolutions over raw audio", "van den Oord et al. 2016, WaveNet", MakeWavenet},
     {"gpt", "a Transformer decoder in the style of GPT-2", "Radford et al. 2019, Language models", MakeGpt},
     {"bert", "a Transformer encoder with the losses of BERT's pre-training", "Devlin et al. 2019, BERT", MakeBert},
+    {"llama", "a Transformer of today: RMS norms, rotary embeddings, gated MLPs or experts; Llama 3 8B by default",
+     "Touvron et al. 2023, LLaMA; Grattafiori et al. 2024, The Llama 3 herd of models", MakeLlama},
 };
+
+bool IsConfig(std::string_view name) { return name.ends_with(".json"); }
+
+// "8.03 B parameters: layers=32 d_model=4096 heads=32 kv_heads=8 d_ff=14336"
+std::string SummaryOf(const TransformerNetwork& network) {
+  const ParameterCount count = Parameters(network);
+  std::string text = fmt::format("{:.3g} B parameters", static_cast<double>(count.total) / 1e9);
+  if (count.active < count.total) text += fmt::format(" ({:.3g} B active)", static_cast<double>(count.active) / 1e9);
+  return fmt::format("{}: layers={} d_model={} heads={} kv_heads={} d_ff={}", text, network.layers, network.d_model,
+                     network.heads, network.kv_heads, network.d_ff);
+}
 
 }  // namespace
 
@@ -32,7 +50,41 @@ std::span<const ModelEntry> AllModels() { return kModels; }
 
 const ModelEntry& FindModel(std::string_view name) { return FindByName(kModels, name, "model"); }
 
+std::vector<ModelName> AllModelNames() {
+  std::vector<ModelName> names;
+  for (const ModelEntry& model : kModels) {
+    names.push_back({std::string(model.name), std::string(model.summary), std::string(model.source)});
+  }
+  for (const TransformerNetwork& network : TransformerPresets()) {
+    names.push_back({network.name, SummaryOf(network), network.source});
+  }
+  return names;
+}
+
+ModelName FindModelName(std::string_view name) {
+  if (IsConfig(name)) return {std::string(name), "", ""};
+  const std::vector<ModelName> names = AllModelNames();
+  for (const ModelName& known : names) {
+    if (known.name == name) return known;
+  }
+  throw InputError("", fmt::format("unknown model {} ({}, a network of `emplace list models` or a config.json){}",
+                                   Quoted(name), Listed(AllModels()), DidYouMean(name, NamesOf(names))));
+}
+
+std::optional<TransformerNetwork> FindNetwork(std::string_view name) {
+  if (IsConfig(name)) return ReadHuggingFaceConfig(ReadWholeFile(std::string(name)), std::string(name));
+  const TransformerNetwork* const preset = FindTransformer(name == "llama" ? "llama-3-8b" : name);
+  return preset != nullptr ? std::optional(*preset) : std::nullopt;
+}
+
 Graph MakeModel(std::string_view name, const OptionMap& options) {
+  if (name != "llama") {
+    if (const std::optional<TransformerNetwork> network = FindNetwork(name)) {
+      OptionReader reader(options, network->name);
+      return MakeTransformer(*network, reader);
+    }
+  }
+  FindModelName(name);
   const ModelEntry& model = FindModel(name);
   OptionReader reader(options, std::string(name));
   return model.make(reader);

@@ -1,9 +1,13 @@
 #ifndef EMPLACE_DATASETS_MODELS_REGISTRY_H_
 #define EMPLACE_DATASETS_MODELS_REGISTRY_H_
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "datasets/models/transformer.h"
 #include "sim/base/options.h"
 #include "sim/graph.h"
 
@@ -21,9 +25,22 @@ struct ModelEntry {
 std::span<const ModelEntry> AllModels();
 // Throws InputError that lists the known names.
 const ModelEntry& FindModel(std::string_view name);
-// The model's graph with these options, such as MakeModel("nmt", {{"layers", "4"}}). Throws InputError on an unknown
-// name or a bad option.
+// What MakeModel() takes besides files: the models, and the networks of TransformerPresets(), which take the options of
+// `llama`.
+struct ModelName {
+  std::string name;
+  std::string summary;
+  std::string source;
+};
+std::vector<ModelName> AllModelNames();
+// `name` itself. Throws InputError, with a suggestion, if it is none of AllModelNames() and no file of a name that ends
+// in .json.
+ModelName FindModelName(std::string_view name);
+// The graph of a model or preset with these options, such as MakeModel("nmt", {{"layers", "4"}}), or that of the
+// network of a `config.json` (hugging_face_config.h). Throws InputError on an unknown name or a bad option.
 Graph MakeModel(std::string_view name, const OptionMap& options = {});
+// The network of a preset, of `llama`, or of a `config.json`; nullopt if `name` is another model. Throws as MakeModel.
+std::optional<TransformerNetwork> FindNetwork(std::string_view name);
 
 }  // namespace emplace::datasets
 

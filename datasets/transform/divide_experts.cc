@@ -14,9 +14,6 @@
 namespace emplace::datasets {
 namespace {
 
-// The parts of experts: ops in a scope of that name, their gradients and updates.
-bool IsOfExperts(const RankOp& op) { return op.name.find("/experts/") != std::string::npos; }
-
 // As large as weights, and not as tokens.
 bool HoldsWeights(const RankOp& op) {
   return op.pass == Pass::kUpdate || op.kind == "variable" || op.kind == "batch_matmul_grad_b" ||
@@ -47,12 +44,12 @@ class Divider {
       if (experts % parts_ == 0) continue;
       throw InputError("", fmt::format("{} does not divide experts, of which there are {}", parts_, experts));
     }
-    if (!any) throw InputError("", "the graph has no experts (model gpt with experts=N)");
+    if (!any) throw InputError("", "the graph has no experts (models gpt and llama with experts=N)");
   }
 
   [[noreturn]] static void Refuse(const RankOp& op) {
-    throw InputError(
-        "", fmt::format("op {} of kind {} cannot be divided (graphs of the model gpt)", Quoted(op.name), op.kind));
+    throw InputError("", fmt::format("op {} of kind {} cannot be divided (graphs of the models gpt and llama)",
+                                     Quoted(op.name), op.kind));
   }
 
   // [experts, capacity, ..] to a part of the experts, with the tokens of all ranks.
@@ -113,6 +110,10 @@ class Divider {
 };
 
 }  // namespace
+
+bool IsOfExperts(const RankOp& op) {
+  return op.name.find("/experts/") != std::string::npos || op.name.find(".experts/") != std::string::npos;
+}
 
 void DivideExperts(std::int64_t parts, RankPlan* plan) { Divider(parts, plan).Run(); }
 

@@ -30,6 +30,9 @@ void ReduceGradients(const Ranks& ranks, const ReductionOptions& options, RankPl
 // clipping. `suffix` is of the new ops' names.
 void SumNormsOver(Members members, const std::string& suffix, RankPlan* plan);
 
+// Whether the op is of a mixture's experts: in a scope or module of that name, their gradients and updates.
+bool IsOfExperts(const RankOp& op);
+
 }  // namespace emplace::datasets
 
 #endif  // EMPLACE_DATASETS_TRANSFORM_PASSES_H_

@@ -242,7 +242,7 @@ void RankPlan::SetFlop() {
     if (!ops[i].resized) continue;
     const OpKind* const kind = FindOpKind(ops[i].kind);
     EMPLACE_CHECK(kind != nullptr);
-    ops[i].flop = kind->work(rank, rank.file_order()[i]).flop;
+    ops[i].flop = CountedFlop(*kind, rank, rank.file_order()[i]);
   }
 }
 

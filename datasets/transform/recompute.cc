@@ -25,14 +25,34 @@ constexpr std::string_view kGradients = "gradients/";
 constexpr std::string_view kRecompute = "recompute/";
 
 // The part of attention that selective recomputation runs again: Korthikanti et al. 2022, section 5.
-constexpr std::array<std::string_view, 6> kAttentionCore = {"/attention/scores",        "/attention/scaled_scores",
-                                                            "/attention/masked_scores", "/attention/weights",
-                                                            "/attention/dropout",       "/attention/context"};
+constexpr std::array<std::string_view, 6> kAttentionCore = {"scores",  "scaled_scores", "masked_scores",
+                                                            "weights", "dropout",       "context"};
+
+bool IsOfAttentionCore(const RankOp& op) {
+  if (op.kind == "attention") return true;
+  const std::string_view name = op.name;
+  const std::size_t cut = name.rfind('/');
+  if (cut == std::string_view::npos) return false;
+  const std::string_view scope = name.substr(0, cut);
+  return (scope.ends_with("/attention") || scope.ends_with("_attn")) &&
+         std::find(kAttentionCore.begin(), kAttentionCore.end(), name.substr(cut + 1)) != kAttentionCore.end();
+}
 
 bool IsBlock(std::string_view layer) {
   constexpr std::string_view kBlock = "block";
   return layer.starts_with(kBlock) && layer.size() > kBlock.size() &&
          layer.find_first_not_of("0123456789", kBlock.size()) == std::string_view::npos;
+}
+
+// The block around a layer: "block3", or "model.layers.3" of any module in it; "": none.
+std::string_view BlockOf(std::string_view layer) {
+  constexpr std::string_view kLayers = ".layers.";
+  if (IsBlock(layer)) return layer;
+  const std::size_t found = layer.find(kLayers);
+  if (found == std::string_view::npos) return {};
+  const std::size_t begin = found + kLayers.size();
+  const std::size_t end = std::min(layer.find_first_not_of("0123456789", begin), layer.size());
+  return end > begin && (end == layer.size() || layer[end] == '.') ? layer.substr(0, end) : std::string_view();
 }
 
 class Recomputer {
@@ -73,21 +93,21 @@ class Recomputer {
       const RankOp& op = plan_.ops[i];
       if (op.name.starts_with(kRecompute)) throw InputError("", "the graph has ops that are run again already");
       if (!MayRunAgain(op)) continue;
-      const bool chosen =
-          full        ? IsBlock(op.layer)
-          : selective ? IsBlock(op.layer) && std::any_of(kAttentionCore.begin(), kAttentionCore.end(),
-                                                         [&op](std::string_view end) { return op.name.ends_with(end); })
-                      : layers.contains(op.layer);
+      const std::string_view block = BlockOf(op.layer);
+      const bool by_name = !full && !selective;
+      const std::string_view group = by_name && layers.contains(op.layer) ? std::string_view(op.layer) : block;
+      const bool chosen = by_name ? layers.contains(group) : !block.empty() && (full || IsOfAttentionCore(op));
       if (!chosen) continue;
-      groups_[i] = op.layer;
-      missing.erase(op.layer);
+      groups_[i] = group;
+      const auto named = missing.find(group);
+      if (named != missing.end()) missing.erase(named);
       any = true;
     }
     if (!missing.empty()) {
       throw InputError("", fmt::format("no forward op is of layer {} (full, selective, or layers of the graph)",
                                        Quoted(*missing.begin())));
     }
-    if (!any) throw InputError("", fmt::format("{} finds no blocks to recompute (models gpt and bert)", which_));
+    if (!any) throw InputError("", fmt::format("{} finds no blocks to recompute (models gpt, bert and llama)", which_));
   }
 
   // For a gradient op, the group of the op that it belongs to: "gradients/NAME/KIND" belongs to NAME.

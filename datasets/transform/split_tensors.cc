@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -36,14 +38,30 @@ struct SplitVariable {
   std::string_view end;
   std::size_t axis;
 };
-constexpr std::array<SplitVariable, 8> kSplitVariables = {{{"/attention/qkv/weights", 1},
-                                                           {"/attention/qkv/bias", 0},
-                                                           {"/attention/output/weights", 0},
-                                                           {"/feed_forward/inner/weights", 1},
-                                                           {"/feed_forward/inner/bias", 0},
-                                                           {"/feed_forward/outer/weights", 0},
-                                                           {"embedding/table", 0},
-                                                           {"masked_words/output_bias", 0}}};
+constexpr std::array<SplitVariable, 23> kSplitVariables = {{{"/attention/qkv/weights", 1},
+                                                            {"/attention/qkv/bias", 0},
+                                                            {"/attention/output/weights", 0},
+                                                            {"/feed_forward/inner/weights", 1},
+                                                            {"/feed_forward/inner/bias", 0},
+                                                            {"/feed_forward/outer/weights", 0},
+                                                            {"embedding/table", 0},
+                                                            {"masked_words/output_bias", 0},
+                                                            // of the model llama
+                                                            {".q_proj/weight", 0},
+                                                            {".q_proj/bias", 0},
+                                                            {".k_proj/weight", 0},
+                                                            {".k_proj/bias", 0},
+                                                            {".v_proj/weight", 0},
+                                                            {".v_proj/bias", 0},
+                                                            {".o_proj/weight", 1},
+                                                            {".self_attn/sinks", 0},
+                                                            {".gate_proj/weight", 0},
+                                                            {".gate_proj/bias", 0},
+                                                            {".up_proj/weight", 0},
+                                                            {".up_proj/bias", 0},
+                                                            {".down_proj/weight", 1},
+                                                            {"model.embed_tokens/weight", 0},
+                                                            {"lm_head/weight", 0}}};
 constexpr std::string_view kTable = "embedding/table";
 
 bool IsOneOf(std::string_view kind, std::initializer_list<std::string_view> kinds) {
@@ -94,21 +112,25 @@ class Splitter {
   const Shape& out_shape(std::size_t i = 0) { return whole_[at_][i].shape; }
 
   [[noreturn]] void Refuse() {
-    throw InputError("", fmt::format("op {} of kind {} cannot be split (graphs of the models gpt and bert)",
+    throw InputError("", fmt::format("op {} of kind {} cannot be split (graphs of the models gpt, bert and llama)",
                                      Quoted(op().name), op().kind));
   }
 
   // Properties of the first block, which all blocks share.
   void CheckNetwork() {
-    const auto qkv = plan_.Find("block0/attention/qkv/weights");
-    const auto inner = plan_.Find("block0/feed_forward/inner/weights");
-    const auto heads = plan_.Find("block0/attention/queries/transpose");
     for (const RankOp& op : plan_.ops) {
-      if (op.name.find("/experts/") == std::string::npos) continue;
-      throw InputError("", "a mixture of experts is not split (divide its experts instead)");
+      if (IsOfExperts(op)) throw InputError("", "a mixture of experts is not split (divide its experts instead)");
     }
-    if (!qkv || !inner || !heads) throw InputError("", "the graph is not one of the models gpt and bert");
+    if (plan_.Find("model.layers.0.self_attn.kv_b_proj/weight")) throw InputError("", "latent attention is not split");
+    const bool is_llama = plan_.Find("model.layers.0.self_attn.q_proj/weight").has_value();
+    const auto qkv = plan_.Find(is_llama ? "model.layers.0.self_attn.q_proj/weight" : "block0/attention/qkv/weights");
+    const auto inner =
+        plan_.Find(is_llama ? "model.layers.0.mlp.down_proj/weight" : "block0/feed_forward/inner/weights");
+    const auto heads =
+        plan_.Find(is_llama ? "model.layers.0.self_attn/queries/permute" : "block0/attention/queries/transpose");
+    if (!qkv || !inner || !heads) throw InputError("", "the graph is not one of the models gpt, bert and llama");
     CheckDivides("heads", *heads);
+    if (const auto keys = plan_.Find("model.layers.0.self_attn/keys/permute")) CheckDivides("heads of keys", *keys);
     CheckDivides("the inner width of the MLP", *inner);
   }
   // The size along axis 1.
@@ -133,19 +155,20 @@ class Splitter {
   void SplitAll(std::size_t axis) {
     for (std::size_t i = 0; i < op().outputs.size(); ++i) Split(i, axis);
   }
-  // Every rank has a summand of output 0, which is added up.
-  void AddUp() {
-    if (op().outputs.size() != 1) Refuse();
+  // Every rank has a summand of an output, which is added up.
+  void AddUp(std::uint32_t output = 0) {
+    if (output >= op().outputs.size()) Refuse();
     op().resized = true;
-    layouts_[at_][0] = kSummand;
+    layouts_[at_][output] = kSummand;
     const std::uint32_t sum = plan_.AddCollective(at_, op().name + "/all_reduce", "all_reduce", Members::kParts,
-                                                  {{.op = at_, .output = 0}}, {op().outputs[0]});
-    moved_[at_][0] = OutputPosition{.op = sum, .output = 0};
+                                                  {{.op = at_, .output = output}}, {op().outputs[output]});
+    moved_[at_][output] = OutputPosition{.op = sum, .output = 0};
   }
 
   void SplitOp(std::uint32_t at) {
     at_ = at;
     if (op().kind == "variable") return SplitVariableOp();
+    if (op().kind == "embedding_grad" && split_tables_.contains(ForwardOf(op().name))) return Split(0, 0);
     const bool is_split = std::any_of(op().inputs.begin(), op().inputs.end(),
                                       [this](OutputPosition input) { return LayoutOf(input).is_split(); });
     if (!is_split) {
@@ -159,9 +182,13 @@ class Splitter {
     if (kind == "matmul_grad_a") return ProductGradA();
     if (kind == "matmul_grad_b") return ProductGradB();
     if (IsOneOf(kind, {"bias_add", "split", "split_grad", "bias_add_grad"})) return Columns();
-    if (IsOneOf(kind, {"reshape", "reshape_grad"})) return Reshape();
+    if (IsOneOf(kind, {"reshape", "reshape_grad"})) {
+      return op().attrs.find(R"("order":)") == std::string::npos ? Reshape() : Transpose();
+    }
+    if (IsOneOf(kind, {"attention", "attention_grad"})) return Heads();
+    if (IsOneOf(kind, {"rms_norm", "rms_norm_grad"})) return RmsNorm();
     if (kind == "transpose" || kind == "transpose_grad") return Transpose();
-    if (kind == "gather") return Gather();
+    if (IsOneOf(kind, {"gather", "embedding"})) return Gather();
     if (kind == "softmax_cross_entropy") return CrossEntropy();
     if (IsOneOf(kind, {"sgd", "momentum", "rmsprop", "adam"})) return Update();
     if (kind == "l2_loss") {
@@ -172,9 +199,36 @@ class Splitter {
       if (in(kind == "scatter_add" ? 0 : 1) != SplitAlong(kind == "scatter_add" ? 0 : 1)) Refuse();
       return Split(0, kind == "scatter_add" ? 0 : 1);
     }
-    if (IsOneOf(kind, {"add", "add_n", "mul", "scale", "scale_grad", "gelu", "gelu_grad", "relu", "relu_grad", "tanh",
-                       "tanh_grad", "dropout", "dropout_grad", "softmax", "softmax_grad", "batch_matmul",
-                       "batch_matmul_grad_a", "batch_matmul_grad_b"})) {
+    if (IsOneOf(kind, {"add",
+                       "add_n",
+                       "mul",
+                       "scale",
+                       "scale_grad",
+                       "gelu",
+                       "gelu_grad",
+                       "relu",
+                       "relu_grad",
+                       "tanh",
+                       "tanh_grad",
+                       "silu",
+                       "silu_grad",
+                       "swiglu",
+                       "swiglu_grad",
+                       "geglu",
+                       "geglu_grad",
+                       "reglu",
+                       "reglu_grad",
+                       "rotary",
+                       "rotary_grad",
+                       "cast",
+                       "cast_grad",
+                       "dropout",
+                       "dropout_grad",
+                       "softmax",
+                       "softmax_grad",
+                       "batch_matmul",
+                       "batch_matmul_grad_a",
+                       "batch_matmul_grad_b"})) {
       return AlongOneAxis();
     }
     Refuse();
@@ -250,7 +304,7 @@ class Splitter {
     const JsonValue attrs = ParseJson(op().attrs.empty() ? "{}" : std::string_view(op().attrs));
     const JsonValue* const order = FindMember(attrs, "order");
     if (order == nullptr || order->As<JsonList>() == nullptr) Refuse();
-    const bool is_gradient = op().kind == "transpose_grad";
+    const bool is_gradient = op().kind.ends_with("_grad");
     const JsonList& axes = *order->As<JsonList>();
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const auto* const number = axes[i].As<std::int64_t>();
@@ -264,7 +318,41 @@ class Splitter {
   // Each rank looks up the rows that it has; the others are 0 there.
   void Gather() {
     if (in(0) != SplitAlong(0)) Refuse();
+    if (op().kind == "embedding") split_tables_.insert(op().name);
     AddUp();
+  }
+
+  // "gradients/NAME/KIND" is of NAME.
+  static std::string ForwardOf(std::string_view name) {
+    constexpr std::string_view kGradients = "gradients/";
+    if (!name.starts_with(kGradients)) return "";
+    name.remove_prefix(kGradients.size());
+    return std::string(name.substr(0, name.rfind('/')));
+  }
+
+  // Each rank has some of the heads: axis 1 behind the batch; sinks have no other axis.
+  void Heads() {
+    const auto axis = [](const Shape& shape) { return std::size_t{shape.size() > 1 ? 1U : 0U}; };
+    for (std::size_t i = 0; i < op().inputs.size(); ++i) {
+      if (in(i) != SplitAlong(axis(in_shape(i)))) Refuse();
+    }
+    for (std::size_t i = 0; i < op().outputs.size(); ++i) Split(i, axis(out_shape(i)));
+  }
+
+  // Of the rows that a rank has, with the scale of all.
+  void RmsNorm() {
+    const bool is_gradient = op().kind == "rms_norm_grad";
+    const std::size_t scale = is_gradient ? 3 : 1;
+    if (op().inputs.size() != scale + 1 || op().outputs.size() != 2 || !in(0).is_split() || in(0).axis >= last(0)) {
+      Refuse();
+    }
+    for (std::size_t i = 0; i < scale; ++i) {
+      if (in(i) != in(0)) Refuse();
+    }
+    if (in(scale) != kWhole) Refuse();
+    const std::size_t axis = in(0).axis;
+    Split(0, axis);
+    is_gradient ? AddUp(1) : Split(1, axis);
   }
 
   // Every input is split along that axis, or is broadcast along it.
@@ -318,6 +406,7 @@ class Splitter {
   std::vector<std::vector<OutputSpec>> whole_;  // outputs as they were
   std::vector<std::vector<Layout>> layouts_;
   std::vector<std::vector<std::optional<OutputPosition>>> moved_;  // replacements of tensors that ops read
+  std::set<std::string, std::less<>> split_tables_;                // lookups in a table that is split
   std::uint32_t at_ = 0;                                           // the op that is split
 };
 

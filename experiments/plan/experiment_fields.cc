@@ -123,7 +123,7 @@ void CheckSource(const JsonFields& fields, const JsonNode& node) {
 
 GraphSource ReadModel(const JsonNode& node) {
   const JsonFields fields(node, {"model", "set"});
-  GraphSource source{.model = ReadNameOf(fields.Get("model", "a model"), datasets::FindModel)};
+  GraphSource source{.model = ReadNameOf(fields.Get("model", "a model"), datasets::FindModelName)};
   if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
   return source;
 }
@@ -154,7 +154,7 @@ GraphChoice ReadGraphs(const JsonNode& node, bool complete) {
   GraphSource source;
   if (const auto field = fields.Find("set")) source.set = OptionsFromFields(field->value(), field->Place());
   if (const auto field = fields.Find("model")) {
-    source.model = ReadNameOf(*field, datasets::FindModel);
+    source.model = ReadNameOf(*field, datasets::FindModelName);
     choice.models = {std::move(source)};
   }
   if (const auto field = fields.Find("models")) {

@@ -144,7 +144,7 @@ py::list Rows(const Entries& entries) {
 
 py::list ListTopic(const std::string& topic) {
   if (topic == "agents") return Rows(agents::AllAgents());
-  if (topic == "models") return Rows(datasets::AllModels());
+  if (topic == "models") return Rows(datasets::AllModelNames());
   if (topic == "datasets") return Rows(datasets::AllFamilies());
   if (topic == "engines") return Rows(AllEngines());
   if (topic == "rewards") return Rows(agents::AllRewards());

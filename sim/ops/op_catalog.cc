@@ -32,8 +32,14 @@ std::span<const OpKind> AllOpKinds() {
 const OpKind* FindOpKind(std::string_view kind) {
   if (kind.starts_with("onnx::") || kind.starts_with("com.microsoft::") || kind.starts_with("ai.onnx."))
     return FindIn(OnnxKinds(), kind);
-  const OpKind* const found = FindIn(AllOpKinds(), kind);
-  return found != nullptr ? found : FindIn(ParallelKinds(), kind);
+  for (const auto kinds : {AllOpKinds(), TransformerKinds(), ParallelKinds()}) {
+    if (const OpKind* const found = FindIn(kinds, kind)) return found;
+  }
+  return nullptr;
+}
+
+double CountedFlop(const OpKind& kind, const Graph& graph, OpId op) {
+  return kind.counted_flop != nullptr ? kind.counted_flop(graph, op) : kind.work(graph, op).flop;
 }
 
 }  // namespace emplace

@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-// The work of one op: what the roofline cost model divides by a device's rates.
+// The work that one op executes: what the roofline cost model divides by a device's rates.
 struct OpWork {
   OpClass op_class = OpClass::kNone;
   double flop = 0;  // a multiply-add is 2
@@ -24,9 +24,14 @@ struct OpKind {
   std::string_view formula;  // FLOP and bytes in words, with the derivation; printed for users
   // From the shapes of inputs and outputs and from the attrs. Throws InputError(op name) if they do not fit the kind.
   OpWork (*work)(const Graph& graph, OpId op);
+  // FLOP as PyTorch's counter has them, where they are not those that a device executes: attention counts the pairs
+  // that its mask leaves out, and products alone. Null: those of `work`.
+  double (*counted_flop)(const Graph& graph, OpId op) = nullptr;
 };
+// The FLOP of an op of that kind in a graph.
+double CountedFlop(const OpKind& kind, const Graph& graph, OpId op);
 std::span<const OpKind> AllOpKinds();
-// Null if the catalogue does not know the kind. Knows operators of ONNX too, and ParallelKinds()
+// Null if the catalogue does not know the kind. Knows operators of ONNX too, and TransformerKinds() and ParallelKinds()
 // (op_catalog_parts.h), which AllOpKinds() does not list.
 const OpKind* FindOpKind(std::string_view kind);
 

@@ -22,6 +22,11 @@ std::span<const OpKind> ReductionKinds();    // sums, norms, softmax, pooling
 std::span<const OpKind> DataKinds();         // inputs, variables, and what only moves data
 std::span<const OpKind> UpdateKinds();       // kinds that update variables
 
+// Kinds of the Transformers of today, in alphabetical order: fused attention, RMS norms, rotary embeddings, gated
+// activations, embeddings with dense gradients, casts. They are in no part of AllOpKinds(), so that agents that tell
+// kinds apart are what they were; FindOpKind() knows them.
+std::span<const OpKind> TransformerKinds();
+
 // Additional kinds of graphs of several ranks and mixtures of experts, in alphabetical order: collectives, which take
 // the time of links and not of a device, parts of tensors, and routing. They are in no part of AllOpKinds(), so that
 // agents that tell kinds apart are what they were; FindOpKind() knows them.

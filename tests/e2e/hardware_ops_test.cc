@@ -107,6 +107,8 @@ TEST(HardwareOpsTest, EveryDistinctOpOfTheShippedNetworksRunsOnACpuCoreLengthy) 
         {"optimizer", "momentum"}}}};
   std::set<std::string> kinds;
   for (const datasets::ModelEntry& model : datasets::AllModels()) {
+    // Its own kinds run on devices as what PyTorch captures of such a network, not as kinds of the catalogue.
+    if (model.name == "llama") continue;
     const auto options = small.find(std::string(model.name));
     ASSERT_NE(options, small.end()) << "say how " << model.name << " is small";
     for (const auto& [signature, op] : DistinctOps(datasets::MakeModel(model.name, options->second), Signature)) {

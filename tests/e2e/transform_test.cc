@@ -61,7 +61,7 @@ TEST_F(TransformCommandTest, WhatCannotBeDoneIsRefusedInOneLine) {
   ExpectRefused(Emplace("transform gpt.json --tensor-parallel 4 -o o.json"),
                 "gpt.json: --tensor-parallel: 4 does not divide heads, of which there are 2");
   ExpectRefused(Emplace("transform g.json --tensor-parallel 2 -o o.json"),
-                "g.json: --tensor-parallel: the graph is not one of the models gpt and bert");
+                "g.json: --tensor-parallel: the graph is not one of the models gpt, bert and llama");
   ExpectRefused(Emplace("transform gpt.json --shard-optimizer -o o.json"),
                 "gpt.json: --shard-optimizer: needs replicas (at least 2)");
   EXPECT_EQ(Emplace("transform gpt.json --data-parallel 0 -o o.json").status, 2);

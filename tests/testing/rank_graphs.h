@@ -63,7 +63,7 @@ inline OpPredicate Both(OpPredicate a, OpPredicate b) {
 }
 inline bool IsProduct(const Op& op) {
   const OpKind* const kind = FindOpKind(op.kind);
-  return kind != nullptr && kind->op_class == OpClass::kMatrixProduct;
+  return kind != nullptr && (kind->op_class == OpClass::kMatrixProduct || kind->op_class == OpClass::kAttention);
 }
 
 inline double SumFlop(const Graph& graph, const OpPredicate& wanted) {
@@ -144,7 +144,7 @@ inline void CheckRanks(const Graph& graph, std::size_t num_ranks) {
     const Op& op = graph.op(id);
     const OpKind* const kind = FindOpKind(op.kind);
     ASSERT_NE(kind, nullptr) << op.kind;
-    EXPECT_EQ(op.flop, kind->work(graph, id).flop) << op.name;
+    EXPECT_EQ(op.flop, CountedFlop(*kind, graph, id)) << op.name;
     ranks.insert(rank_of(op.name));
     for (const TensorId input : graph.inputs(id)) {
       EXPECT_EQ(rank_of(graph.op(graph.tensor(input).producer).name), rank_of(op.name)) << op.name;

@@ -19,7 +19,7 @@ namespace emplace::testing {
 // Totals of a training graph.
 struct GraphTotals {
   std::map<std::string, std::size_t, std::less<>> kinds;  // ops of each kind
-  double forward_product_flop = 0;                        // convolutions and matrix products
+  double forward_product_flop = 0;                        // convolutions, matrix products and attention
   double backward_product_flop = 0;
   double parameters = 0;  // elements of the variables that an optimiser updates
   std::set<std::string, std::less<>> layers;
@@ -33,13 +33,14 @@ inline GraphTotals TotalsOf(const Graph& graph) {
     ++totals.kinds[std::string(op.kind)];
     totals.layers.emplace(op.layer);
     const OpClass op_class = FindOpKind(op.kind)->op_class;
-    if (op_class == OpClass::kConvolution || op_class == OpClass::kMatrixProduct) {
+    if (op_class == OpClass::kConvolution || op_class == OpClass::kMatrixProduct || op_class == OpClass::kAttention) {
       (op.pass == Pass::kForward ? totals.forward_product_flop : totals.backward_product_flop) += op.flop;
     }
     const std::set<std::string_view> optimizers = {"sgd",        "momentum",        "rmsprop",        "adam",
                                                    "sparse_sgd", "sparse_momentum", "sparse_rmsprop", "sparse_adam"};
     if (optimizers.contains(op.kind)) {
-      totals.parameters += static_cast<double>(graph.tensor(graph.inputs(id)[0]).size.count) / 4;
+      const Tensor& weights = graph.tensor(graph.inputs(id)[0]);
+      totals.parameters += static_cast<double>(weights.size.count / ElementBytes(weights.dtype));
     }
   }
   return totals;
@@ -53,7 +54,7 @@ inline void CheckTrainingGraph(const Graph& graph) {
     const Op& op = graph.op(id);
     const OpKind* kind = FindOpKind(op.kind);
     ASSERT_NE(kind, nullptr) << op.kind;
-    EXPECT_EQ(op.flop, kind->work(graph, id).flop) << op.name;
+    EXPECT_EQ(op.flop, CountedFlop(*kind, graph, id)) << op.name;
     EXPECT_NE(op.pass, Pass::kNone) << op.name;
     EXPECT_FALSE(op.layer.empty()) << op.name;
     EXPECT_EQ(op.name.starts_with("gradients/"), op.pass == Pass::kBackward) << op.name;

@@ -40,7 +40,7 @@ Names ValuesOf(const std::string& command, const std::string& option) {
     names["--cluster"] = NamesOf(datasets::AllShippedClusters());
     names["--agents"] = names["--agent"];
     names["--costs"] = {"curves", "measured", "roofline"};
-    names["generate model"] = NamesOf(datasets::AllModels());
+    names["generate model"] = NamesOf(datasets::AllModelNames());
     names["dataset family"] = NamesOf(datasets::AllFamilies());
     names["import --from"] = NamesOf(datasets::AllImporters());
     names["score agent"] = names["--agent"];

@@ -28,7 +28,7 @@ struct GenerateOptions {
 int Run(const GenerateOptions& options) {
   const BusyLine busy("generate");
   CheckFiles({}, {options.output});
-  datasets::FindModel(options.model);  // reports an unknown name before a bad setting
+  datasets::FindModelName(options.model);  // reports an unknown name before a bad setting
   const Graph graph = datasets::MakeModel(options.model, ParseSettings(options.settings));
   WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
   PrintMessage(fmt::format("{}: {} ops, {} tensors", graph.name(), graph.num_ops(), graph.num_tensors()));
@@ -40,7 +40,11 @@ int Run(const GenerateOptions& options) {
 Command AddGenerate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand("generate", "Write the training graph of a model");
   auto options = std::make_shared<GenerateOptions>();
-  command->add_option("model", options->model, "Model of `emplace list models`")->required()->type_name("MODEL");
+  command
+      ->add_option("model", options->model,
+                   "Model or network of `emplace list models`, or a config.json of Hugging Face's")
+      ->required()
+      ->type_name("MODEL");
   AddSetOption(*command, &options->settings);
   command->add_option("-o,--output", options->output, "graph.json to write")->required()->type_name("FILE");
   return {command, [options] { return Run(*options); }};

@@ -79,8 +79,12 @@ Rows ListAgents() {
   return rows;
 }
 
+// The networks by published names follow the models; their options are those of `llama`.
 Rows ListModels() {
-  return WithOptions(datasets::AllModels(), [](const auto& entry, OptionReader& reader) { entry.make(reader); });
+  Rows rows = WithOptions(datasets::AllModels(), [](const auto& entry, OptionReader& reader) { entry.make(reader); });
+  const Rows named = FromRegistry(datasets::AllModelNames());
+  rows.insert(rows.end(), named.begin() + static_cast<std::ptrdiff_t>(rows.size()), named.end());
+  return rows;
 }
 
 Rows ListObjectives() {

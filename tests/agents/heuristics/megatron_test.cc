@@ -50,6 +50,24 @@ Placed Place(const Graph& graph, std::size_t devices, const OptionMap& options =
   return {graph, testing::FirstProposal(MakeMegatronAgent, options, graph, testing::MakeCluster(devices))};
 }
 
+TEST(MegatronTest, ModulesAreInTheStageOfTheirLayer) {
+  GraphBuilder builder("modules");
+  std::string before;
+  for (const std::string layer :
+       {"model.embed_tokens", "model.layers.0.self_attn.q_proj", "model.layers.1.mlp", "model.layers.1", "lm_head"}) {
+    OpSpec spec = MakeOp(layer, 1, before.empty() ? std::vector<std::string>{} : std::vector{before}, {1});
+    spec.layer = layer;
+    builder.Add(spec);
+    before = layer;
+  }
+  const Placed placed = Place(builder.Build(), 2);
+  EXPECT_EQ(placed.Of("model.embed_tokens"), 0U);
+  EXPECT_EQ(placed.Of("model.layers.0.self_attn.q_proj"), 0U);
+  EXPECT_EQ(placed.Of("model.layers.1.mlp"), 1U);
+  EXPECT_EQ(placed.Of("model.layers.1"), 1U);
+  EXPECT_EQ(placed.Of("lm_head"), 1U);
+}
+
 TEST(MegatronTest, PartsAreNeighboursThenReplicasThenStages) {
   const Placed placed = Place(MakeRanks(4), 8);
   EXPECT_EQ(placed.Of("r0/t0/embedding"), 0U);

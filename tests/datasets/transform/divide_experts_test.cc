@@ -75,7 +75,7 @@ TEST(DivideExpertsTest, WhatCannotBeDividedIsRefused) {
   EXPECT_EQ(TransformRefusal(WithExperts(), {.expert_parallel = 3}),
             "expert_parallel: 3 does not divide experts, of which there are 4");
   EXPECT_EQ(TransformRefusal(TinyGpt(), {.expert_parallel = 2}),
-            "expert_parallel: the graph has no experts (model gpt with experts=N)");
+            "expert_parallel: the graph has no experts (models gpt and llama with experts=N)");
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST(SplitTensorsTest, WhatCannotBeSplitIsRefused) {
   EXPECT_EQ(TransformRefusal(TinyGpt(), {.tensor_parallel = 4}),
             "tensor_parallel: 4 does not divide heads, of which there are 2");
   EXPECT_THAT(TransformRefusal(datasets::MakeModel("rnnlm", {{"layers", "1"}, {"steps", "2"}}), {.tensor_parallel = 2}),
-              HasSubstr("the graph is not one of the models gpt and bert"));
+              HasSubstr("the graph is not one of the models gpt, bert and llama"));
   EXPECT_THAT(TransformRefusal(TinyGpt({{"experts", "2"}}), {.tensor_parallel = 2}), HasSubstr("mixture of experts"));
 }
 

@@ -149,7 +149,7 @@ TEST(ProblemTest, AGraphIsTransformed) {
   EXPECT_GT(graph.num_ops(), 2 * experiments::KeptGraph(source).num_ops());
   replicas.transform = {.tensor_parallel = 2};
   EXPECT_EQ(ErrorOf([&] { experiments::KeptGraph(replicas); }),
-            "transform: tensor_parallel: the graph is not one of the models gpt and bert");
+            "transform: tensor_parallel: the graph is not one of the models gpt, bert and llama");
 }
 
 TEST(ProblemTest, OfAClusterThatMuchIsKeptAsIsChosen) {

@@ -55,7 +55,7 @@ TEST(TrialPlanTest, ASpecSaysWhatIsMadeOfAGraph) {
             R"({"data_parallel":2,"shard_optimizer":true})");
   EXPECT_EQ(plan("{data_parallel: 1}").trials.at(0).id, PlanText(kExperiment).trials.at(0).id);
   EXPECT_EQ(ErrorOf([&] { plan("{tensor_parallel: 2}"); }),
-            "x.yaml: graphs: transform: tensor_parallel: the graph is not one of the models gpt and bert");
+            "x.yaml: graphs: transform: tensor_parallel: the graph is not one of the models gpt, bert and llama");
   EXPECT_EQ(ErrorOf([&] { plan("{replicas: 2}"); }).rfind("x.yaml: graphs.transform.replicas: ", 0), 0U);
   const experiments::TrialPlan swept = PlanText(WithLine("sweep: {graphs.transform.data_parallel: [1, 2, 4]}",
                                                          WithLine("graphs: {model: rnnlm, set: {steps: 2}}")));

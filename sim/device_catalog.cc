@@ -251,17 +251,17 @@ std::vector<DeviceKind> MakeDeviceKinds() {
       WithInt8(Rated(Kind("mi100", "AMD Instinct MI100", 46.1, 1229, 32, 4, kAmpere,
                           "AMD Instinct MI100 data sheet: 46.1 TFLOP/s f32 in matrices, 92.3 bf16, 184.6 f16, 184.6 TOPS "
                           "in 8 bits, 1.23 TB/s, 32 GB"),
-                     46.1, 92.3, 184.6, kMi300Half),
+                     0, 92.3, 184.6, kMi300Half),
                184.6, kMi300Half),
       WithInt8(Rated(Kind("mi210", "AMD Instinct MI210", 45.3, 1638, 64, 4, kAmpere,
                           "AMD Instinct MI210 data sheet: 45.3 TFLOP/s f32 in matrices, 181 bf16 and f16, 181 TOPS in 8 "
                           "bits, 1.6 TB/s, 64 GB"),
-                     45.3, 181, 181, kMi300Half),
+                     0, 181, 181, kMi300Half),
                181, kMi300Half),
       WithInt8(Rated(Kind("mi250", "one of the two dies of an AMD Instinct MI250", 45.3, 1638, 64, 4, kAmpere,
                           "AMD Instinct MI250 data sheet, half of each: 90.5 TFLOP/s f32 in matrices, 362.1 bf16 and "
                           "f16, 362.1 TOPS in 8 bits, 3.2 TB/s, 128 GB"),
-                     45.3, 181, 181, kMi300Half),
+                     0, 181, 181, kMi300Half),
                181, kMi300Half),
       WithInt8(Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
                           "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, "

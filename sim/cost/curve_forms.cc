@@ -12,7 +12,8 @@ namespace emplace {
 namespace {
 
 // The knots of each axis, as in tools/fit_devices.
-enum class Axis : std::uint8_t { kBatch, kM, kN, kK, kLength, kKeys, kHeads, kGroup, kHeadDim, kWindow, kColumns, kBytes };
+enum class Axis : std::uint8_t { kBatch, kM, kN, kK, kLength, kKeys, kHeads, kGroup, kHeadDim, kWindow, kColumns, kBytes,
+                                kOperation, kRanks, kSize };
 
 std::span<const double> Knots(Axis axis) {
   static constexpr double kBatch[] = {1, 8, 64, 512, 4096};
@@ -26,6 +27,10 @@ std::span<const double> Knots(Axis axis) {
   static constexpr double kWindow[] = {1, 2, 8, 128};
   static constexpr double kColumns[] = {256, 1024, 1025, 2048, 4096, 8192, 16384};
   static constexpr double kBytes[] = {0x1p14, 0x1p18, 0x1p22, 0x1p26, 0x1p30};
+  static constexpr double kOperation[] = {1, 2, 4, 8};
+  static constexpr double kRanks[] = {2, 4, 8};
+  static constexpr double kSize[] = {512,    8192,   0x1p15, 0x1p16, 0x1p17, 0x1p18, 0x1p19,
+                                     0x1p20, 0x1p21, 0x1p22, 0x1p24, 0x1p27, 0x1p30};
   switch (axis) {
     case Axis::kBatch: return kBatch;
     case Axis::kM: return kM;
@@ -39,6 +44,9 @@ std::span<const double> Knots(Axis axis) {
     case Axis::kWindow: return kWindow;
     case Axis::kColumns: return kColumns;
     case Axis::kBytes: return kBytes;
+    case Axis::kOperation: return kOperation;
+    case Axis::kRanks: return kRanks;
+    case Axis::kSize: return kSize;
   }
   return {};
 }
@@ -50,7 +58,7 @@ struct Coordinate {
 
 // The value of a table at a point: linear in the logarithm of each axis, constant beyond the outermost knots.
 double Interpolate(const std::vector<double>& table, std::span<const Coordinate> at) {
-  constexpr std::size_t kMostCorners = 4;
+  constexpr std::size_t kMostCorners = 8;
   std::array<std::size_t, kMostCorners> index{};
   std::array<double, kMostCorners> weight{1};
   std::size_t corners = 1;
@@ -274,7 +282,8 @@ CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, cons
   const double least_chunk = form.chunk * (shape.heads == shape.key_heads ? form.single_chunk : 1);
   const double chunk =
       std::min(seen, std::max(least_chunk, seen * shape.batch * shape.key_heads / (2 * device.multiprocessors)));
-  const double waves = shape.batch * shape.key_heads * std::ceil(seen / chunk) / device.multiprocessors;
+  constexpr double kRounding = 1e-9;  // of a quotient that is a whole number
+  const double waves = shape.batch * shape.key_heads * std::ceil(seen / chunk - kRounding) / device.multiprocessors;
   const double group = shape.heads / shape.key_heads;
   const double part = chunk * form.key_us * shape.head_dim / 128 * (1 + form.head_us * group) + form.tile_us;
   const double compute = PartlyWhole(waves, form.partial_wave) * part;
@@ -296,6 +305,28 @@ CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, cons
   return Whole(micros, std::max(work, LeastBytesMicros(device, bytes)), std::max(work, bytes / device.bytes_per_us),
                {.launch = form.launch_us, .compute = compute, .memory = memory, .latency = waves * form.tile_us},
                IsOutside(curve.fit, row));
+}
+
+double Time(const Curve<CollectiveForm>& curve, double link_gb_per_s, CollectiveKind kind, double ranks, double bytes) {
+  const CollectiveForm& form = curve.form;
+  const double operation = kind == CollectiveKind::kAllGather       ? 1
+                           : kind == CollectiveKind::kAllReduce     ? 2
+                           : kind == CollectiveKind::kReduceScatter ? 4
+                                                                    : 8;
+  const double passes = kind == CollectiveKind::kAllReduce ? 2 : 1;
+  const double once = (ranks - 1) / ranks * bytes;
+  const double wire = passes * once;
+  const double link = link_gb_per_s * 1e3;  // bytes per us
+  const double low = wire / (link * form.low_bandwidth);
+  const double full =
+      form.simple_us + wire / (link * form.bandwidth) + form.ramp_bytes / link * wire / (wire + form.ramp_bytes);
+  const double least = std::min(low, full);
+  const double fastest =
+      least * std::pow(std::pow(least / low, form.pipe) + std::pow(least / full, form.pipe), -1 / form.pipe);
+  const double micros = form.launch_us + form.step_us * passes * (ranks - 1) + fastest;
+  const std::array at = {Coordinate{Axis::kOperation, operation}, Coordinate{Axis::kRanks, ranks},
+                         Coordinate{Axis::kSize, bytes}};
+  return std::max(micros * Correction(curve, {at}), once / link);
 }
 
 CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, double bytes, double columns) {

@@ -187,9 +187,9 @@ struct TimedOp {
   std::string kind;
   std::string device_kind;
   double micros = 0;
-  std::string source;             // the form of a curve and whose it is, or the name of the costs
-  double roofline_percent = 0;    // what the data sheet's rates would take, of this; 0: not known
-  std::string limit;              // compute, memory, launch or latency; "" where no curve says it
+  std::string source;           // the form of a curve and whose it is, or the name of the costs
+  double roofline_percent = 0;  // what the data sheet's rates would take, of this; 0: not known
+  std::string limit = {};       // compute, memory, launch or latency; "" where no curve says it
   bool is_extrapolated = false;
 };
 
@@ -208,8 +208,8 @@ std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph
       auto micros = models.model->OpMicros(graph, id, cluster, device_kind);
       if (!micros && models.fallback != nullptr) micros = models.fallback->OpMicros(graph, id, cluster, device_kind);
       if (micros.value_or(0) <= 0) continue;
-      TimedOp op{.name = graph.op(id).name,
-                 .kind = graph.op(id).kind,
+      TimedOp op{.name = std::string(graph.op(id).name),
+                 .kind = std::string(graph.op(id).kind),
                  .device_kind = device_kind,
                  .micros = *micros,
                  .source = choice.model == "curves" ? "roofline" : experiments::CostsText(choice)};

@@ -135,6 +135,26 @@ struct StreamForm {
   }
 };
 
+// A collective within a node. docs/model.md, K14.
+struct CollectiveForm {
+  double launch_us = 0;
+  double step_us = 0;
+  double bandwidth = 0;  // share of the link's
+  double low_bandwidth = 0;
+  double simple_us = 0;
+  double ramp_bytes = 0;
+  double pipe = 0;
+  static void Fields(auto& visit, auto& self) {
+    visit("launch_us", self.launch_us);
+    visit("step_us", self.step_us);
+    visit("bandwidth", self.bandwidth);
+    visit("low_bandwidth", self.low_bandwidth);
+    visit("simple_us", self.simple_us);
+    visit("ramp_bytes", self.ramp_bytes);
+    visit("pipe", self.pipe);
+  }
+};
+
 // What limits an op: what its time would be without the others is shorter.
 enum class CurveLimit : std::uint8_t { kCompute, kMemory, kLaunch, kLatency };
 std::string_view Name(CurveLimit limit);
@@ -180,7 +200,9 @@ struct Curve {
 CurveTime Time(const Curve<ProductForm>& curve, const CurveDevice& device, const ProductShape& shape);
 CurveTime Time(const Curve<AttentionForm>& curve, const CurveDevice& device, const AttentionShape& shape);
 CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, const AttentionShape& shape);
-// Tables over the columns of a row and the bytes; of the bytes alone where `columns` is 0.
+// The time in us of a collective of this kind, not kBroadcast or kSendReceive, whose whole message has this size.
+double Time(const Curve<CollectiveForm>& curve, double link_gb_per_s, CollectiveKind kind, double ranks, double bytes);
+// Tables over the columns of a row and the bytes, or over the bytes alone.
 CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, double bytes, double columns);
 
 }  // namespace emplace

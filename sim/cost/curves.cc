@@ -229,6 +229,25 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
   return whole;
 }
 
+std::optional<double> CollectiveMicros(std::string_view device_kind, double link_gb_per_s, CollectiveKind kind,
+                                       std::size_t ranks, double bytes) {
+  constexpr std::size_t kMostRanks = 8;
+  // Cluster files give the part of a link's bandwidth that can be used, about 0.8 of it.
+  constexpr double kLeastShare = 0.5;
+  constexpr double kMostShare = 1.1;
+  const DeviceCurves* const curves = FindDeviceCurves(device_kind);
+  if (curves == nullptr || ranks < 2 || ranks > kMostRanks || bytes <= 0 || kind == CollectiveKind::kBroadcast ||
+      kind == CollectiveKind::kSendReceive) {
+    return std::nullopt;
+  }
+  const double share = curves->link_gb_per_s > 0 ? link_gb_per_s / curves->link_gb_per_s : 0;
+  if (share < kLeastShare || share > kMostShare) return std::nullopt;
+  std::string owner;
+  const Curve<CollectiveForm>* const curve = FindCurve(*curves, &DeviceCurves::collective, "half", &owner);
+  if (curve == nullptr || owner == kCommon) return std::nullopt;
+  return Time(*curve, curves->link_gb_per_s, kind, static_cast<double>(ranks), bytes);
+}
+
 namespace {
 
 class CurvesCostModel : public CostModel {

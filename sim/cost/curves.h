@@ -25,23 +25,27 @@ struct DeviceCurves {
   std::string like;
   double multiprocessors = 0;
   double l2_mib = 0;
+  double link_gb_per_s = 0;  // that a device sends at most to the others of its node
   std::vector<Curve<ProductForm>> product;
   std::vector<Curve<AttentionForm>> attention;
   std::vector<Curve<DecodingForm>> decoding;
   std::vector<Curve<StreamForm>> normalisation;
   std::vector<Curve<StreamForm>> softmax;
   std::vector<Curve<StreamForm>> elementwise;
+  std::vector<Curve<CollectiveForm>> collective;
   static void Fields(auto& visit, auto& self) {
     visit("kind", self.kind);
     visit("like", self.like);
     visit("multiprocessors", self.multiprocessors);
     visit("l2_mib", self.l2_mib);
+    visit("link_gb_per_s", self.link_gb_per_s);
     visit("product", self.product, {.optional = true});
     visit("attention", self.attention, {.optional = true});
     visit("decoding", self.decoding, {.optional = true});
     visit("normalisation", self.normalisation, {.optional = true});
     visit("softmax", self.softmax, {.optional = true});
     visit("elementwise", self.elementwise, {.optional = true});
+    visit("collective", self.collective, {.optional = true});
   }
 };
 
@@ -69,6 +73,12 @@ std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precis
 // Nullopt if no curve answers for the op: the roofline does.
 std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster& cluster, std::string_view device_kind,
                                       const RooflineOptions& options);
+
+// The time of a collective, in us, over links of this bandwidth that join devices of one node. Nullopt if the kind and
+// those that it is like have none, for other links than theirs, for more ranks than 8, and for broadcasts, sends and
+// receives.
+std::optional<double> CollectiveMicros(std::string_view device_kind, double link_gb_per_s, CollectiveKind kind,
+                                       std::size_t ranks, double bytes);
 
 // Times of ops as curves of their shape, type and device (docs/curves.md); those of ops and devices without a curve are
 // the roofline's. Never below the data sheet's rates, but for bytes that fit into the device's cache.

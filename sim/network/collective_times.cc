@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/cost/curves.h"
 
 namespace emplace {
 namespace {
@@ -187,7 +188,26 @@ double CollectiveTimes::Micros(CollectiveKind kind, Bytes size, std::span<const 
   return fastest(kRingSimple, kRingLl, latency, Payload(around, part * bytes));
 }
 
+// By the curve of devices of one kind that are joined alike, none of them over a network.
+std::optional<double> CollectiveTimes::CurveOf(CollectiveKind kind, Bytes size,
+                                               std::span<const DeviceId> devices) const {
+  if (!cluster_.collective_costs().curves || devices.size() < 2) return std::nullopt;
+  const Device& first = cluster_.device(devices[0]);
+  const double bandwidth = cluster_.link(devices[0], devices[1]).bandwidth_gb_per_s;
+  for (const auto& [from, to] : RingPairs(devices)) {
+    if (cluster_.device(from).kind != first.kind || HopOf(from, to) == Hop::kNetwork ||
+        cluster_.link(from, to).bandwidth_gb_per_s != bandwidth) {
+      return std::nullopt;
+    }
+  }
+  return CollectiveMicros(first.kind, bandwidth, kind, devices.size(), static_cast<double>(size.count));
+}
+
 CollectiveTimes::Time CollectiveTimes::Of(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices) const {
+  if (const auto micros = CurveOf(kind, size, devices)) {
+    const bool is_direct = kind == CollectiveKind::kAllToAll;
+    return {DurationFromMicros(*micros), is_direct ? CollectiveAlgorithm::kDirect : CollectiveAlgorithm::kRing};
+  }
   const auto time = [&](CollectiveAlgorithm algorithm) {
     return Time{DurationFromMicros(Micros(kind, size, devices, algorithm)), algorithm};
   };

@@ -53,6 +53,7 @@ class CollectiveTimes {
  private:
   enum class Hop : std::uint8_t { kNvlink, kPci, kNetwork };
   Hop HopOf(DeviceId from, DeviceId to) const;
+  std::optional<double> CurveOf(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices) const;
   double Payload(std::span<const std::pair<DeviceId, DeviceId>> pairs, double bytes) const;
 
   Cluster cluster_;

@@ -49,6 +49,19 @@ int Run() {
     in >> kind >> precision >> form;
     std::vector<double> x;
     for (double value = 0; in >> value;) x.push_back(value);
+    if (form == "collective") {  // operation, ranks, bytes
+      const CollectiveKind operation = x.at(0) == 1   ? CollectiveKind::kAllGather
+                                       : x.at(0) == 2 ? CollectiveKind::kAllReduce
+                                       : x.at(0) == 4 ? CollectiveKind::kReduceScatter
+                                                      : CollectiveKind::kAllToAll;
+      const DeviceCurves* const curves = FindDeviceCurves(kind);
+      const auto micros = curves == nullptr ? std::nullopt
+                                            : CollectiveMicros(kind, curves->link_gb_per_s, operation,
+                                                               static_cast<std::size_t>(x.at(1)), x.at(2));
+      if (!micros) throw InputError(kind, "has no curve for collectives");
+      std::cout << fmt::format("{:.17g}\n", *micros);
+      continue;
+    }
     const DeviceKind* const device = FindDeviceKind(kind);
     if (device == nullptr) throw InputError(kind, "is no device kind");
     const auto found = CurveMicros(*device, precision == "f32" ? Precision::kF32 : Precision::kBf16, ShapeOf(form, x),

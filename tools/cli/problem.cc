@@ -117,7 +117,11 @@ std::vector<std::string> InputFiles(const ProblemOptions& options) {
 }
 
 Cluster LoadCluster(const ProblemOptions& options) {
-  return experiments::KeepChosen(experiments::LoadWholeCluster(options.cluster), options.cluster, "--");
+  Cluster cluster = experiments::KeepChosen(experiments::LoadWholeCluster(options.cluster), options.cluster, "--");
+  if (options.costs.model != "curves") return cluster;
+  CollectiveCosts costs = cluster.collective_costs();
+  costs.curves = true;
+  return cluster.WithCollectiveCosts(costs);
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) {

@@ -526,19 +526,17 @@ Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
                .inputs = {input},
                .saved = {input},
                .backward_bytes = {gathered, gathered},
-               .weight_gradient_bytes = WeightGradientBytes(network_.hidden * columns)});
+               .weight_gradient_bytes = number_ * network_.hidden * columns});
   const Tape::Tensor loss = tape.New("losses of positions", kFloat * rows_);
-  // Logits in f32 are changed in place.
+  // Logits in f32 are changed in place, and those that Transformer Engine's kernel turns into gradients at once.
+  const bool is_in_place = number_ == kFloat || setup_.cross_entropy == CrossEntropyKind::kKernel;
   const Tape::Tensor softmax =
-      number_ == kFloat ? tape.Alias(logits) : tape.New("logits in f32", kFloat * numbers, MemoryClass::kLogits);
+      is_in_place ? tape.Alias(logits) : tape.New("logits in f32", kFloat * numbers, MemoryClass::kLogits);
   if (setup_.cross_entropy == CrossEntropyKind::kFusedByCompiler) {
     tape.program().Touch("logits in f32", kFloat * numbers, MemoryClass::kLogits);
   }
-  tape.Record({.label = "cross entropy",
-               .output = loss,
-               .inputs = {logits},
-               .saved = {softmax},
-               .reuses_saved = number_ == kFloat});
+  tape.Record(
+      {.label = "cross entropy", .output = loss, .inputs = {logits}, .saved = {softmax}, .reuses_saved = is_in_place});
   tape.Drop(softmax);
   tape.Drop(logits);
   return loss;

@@ -1,7 +1,8 @@
 #include "datasets/memory/rank_state.h"
 
 #include <algorithm>
-#include <numeric>
+#include <set>
+#include <utility>
 
 namespace emplace::datasets {
 namespace {
@@ -249,6 +250,16 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   if (setup.transformer_engine) {
     for (int i = 0; i < (setup.grouped_experts ? 5 : 1); ++i) {
       program->Allocate("workspaces of Transformer Engine", engine_workspace, MemoryClass::kTemporary);
+    }
+  }
+  // Gradients that are added to the buffer at once still need a tensor that autograd passes on: one of each shape.
+  if (setup.transformer_engine && setup.fuses_weight_gradients) {
+    std::set<std::int64_t> sizes;
+    for (const RankParameter& parameter : parameters) {
+      if (parameter.is_matrix) sizes.insert(parameter.elements);
+    }
+    for (const std::int64_t elements : sizes) {
+      program->Allocate("stand-ins for gradients of weights", setup.number_bytes * elements, MemoryClass::kTemporary);
     }
   }
   if (setup.overlaps_tensor_parallel) {

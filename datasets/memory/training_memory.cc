@@ -234,4 +234,50 @@ std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup) {
   return peaks;
 }
 
+std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes) {
+  TrainingSetup changed = setup;
+  std::string text;
+  const auto fits = [&](const TrainingSetup& tried) -> std::optional<std::int64_t> {
+    std::int64_t most = 0;
+    for (const RankPeak& peak : PipelinePeaks(tried)) most = std::max(most, peak.reserved_bytes);
+    return most <= bytes ? std::optional(most) : std::nullopt;
+  };
+  // Tries the change alone, and then on top of those before it.
+  const auto attempt = [&](const std::string& name, auto change) -> std::optional<FittingChange> {
+    TrainingSetup alone = setup;
+    change(&alone);
+    if (const auto most = fits(alone)) return FittingChange{name, *most};
+    change(&changed);
+    text += (text.empty() ? "" : " and ") + name;
+    if (const auto most = fits(changed)) return FittingChange{text, *most};
+    return std::nullopt;
+  };
+  if (!setup.sequence_parallel && setup.tp > 1 && setup.network.sequence / setup.cp % setup.tp == 0) {
+    if (auto found = attempt("sequence parallelism", [](TrainingSetup* s) { s->sequence_parallel = true; }))
+      return found;
+  }
+  if (!setup.distributed_optimizer && setup.dp * setup.cp > 1) {
+    const auto change = [](TrainingSetup* s) { s->distributed_optimizer = true; };
+    if (auto found = attempt("a distributed optimizer (zero 1)", change)) return found;
+  }
+  if (setup.micro_batch > 1) {
+    const auto change = [](TrainingSetup* s) {
+      s->micro_batches *= s->micro_batch;
+      s->micro_batch = 1;
+    };
+    if (auto found = attempt("micro-batches of one sequence", change)) return found;
+  }
+  if (setup.recompute.kind != RecomputeKind::kFull) {
+    const auto change = [](TrainingSetup* s) { s->recompute = {.kind = RecomputeKind::kFull}; };
+    if (auto found = attempt("full recomputation", change)) return found;
+  }
+  if (!setup.shards_weights && setup.pp == 1 && setup.dp * setup.cp > 1) {
+    const auto change = [](TrainingSetup* s) {
+      s->distributed_optimizer = s->shards_gradients = s->shards_weights = true;
+    };
+    if (auto found = attempt("sharded weights (zero 3)", change)) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace emplace::datasets

@@ -84,7 +84,7 @@ struct Recompute {
   RecomputeKind kind = RecomputeKind::kNone;
   bool is_uniform = true;   // of kFull: all layers, in groups; else the first layers of each stage
   std::int64_t layers = 1;  // of kFull: the layers of a group, or the layers that are recomputed
-  // Of kSelective.
+  // The modules of kSelective.
   bool core_attention = false;
   bool expert_activation = false;
   bool norms = false;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,6 +59,20 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   return shape;
 }
 
+// The layer that a number or a module's path names, as of "model.layers.3.mlp"; none if it is no layer's.
+std::optional<std::int64_t> LayerNumber(const JsonValue& part) {
+  if (const auto* const number = part.As<std::int64_t>()) return *number;
+  const auto* const path = part.As<std::string>();
+  if (path == nullptr) return std::nullopt;
+  for (std::size_t i = 0; i + 1 < path->size(); ++i) {
+    if ((*path)[i] != '.') continue;
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(path->data() + i + 1, path->data() + path->size(), number);
+    if (error == std::errc() && (end == path->data() + path->size() || *end == '.')) return number;
+  }
+  return std::nullopt;
+}
+
 std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
   const auto count = static_cast<std::size_t>(plan.pp * plan.vpp);
   std::vector<StageShape> stages(count);
@@ -75,8 +91,9 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
   } else {
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = 0; j < plan.stages[i].size(); ++j) {
-        const auto* const layer = plan.stages[i][j].As<std::int64_t>();
-        if (layer == nullptr || *layer < 0 || *layer >= static_cast<std::int64_t>(layers)) {
+        const std::optional<std::int64_t> layer = LayerNumber(plan.stages[i][j]);
+        if (!layer) continue;
+        if (*layer < 0 || *layer >= static_cast<std::int64_t>(layers)) {
           throw InputError(fmt::format("stages[{}][{}]", i, j), fmt::format("is {} (the number of a layer, 0 to {})",
                                                                             JsonText(plan.stages[i][j]), layers - 1));
         }

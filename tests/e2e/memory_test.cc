@@ -44,13 +44,18 @@ TEST_F(MemoryTest, EveryRankHasItsPeakByClass) {
 }
 
 TEST_F(MemoryTest, APlanOfANetworkFitsOrDoesNot) {
+  Write("plan8.json", R"({"schema": "emplace.plan", "version": 1, "dp": 8, "zero": 3, "micro_batch": 2})");
   const Ran ran = Emplace("memory llama-3-8b --plan dp=2,tp=4,zero=1,recompute=full --cluster dgx-h100");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_NE(ran.out.find("llama-3-8b on 8 ranks"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("are left"), std::string::npos) << ran.out;
   const Ran large = Emplace("memory llama-3-70b --plan dp=8 --cluster dgx-h100");
   ASSERT_EQ(large.status, 0) << large.err;
-  EXPECT_NE(large.out.find("too few"), std::string::npos) << large.out;
+  EXPECT_NE(large.out.find("too few\nIt "), std::string::npos) << large.out;
+  ASSERT_EQ(Emplace("export --plan plan8.json --to torchtitan -o titan.json").status, 0);
+  const Ran titan = Emplace("memory llama-3-8b --from torchtitan titan.json --json");
+  ASSERT_EQ(titan.status, 0) << titan.err;
+  EXPECT_EQ(nlohmann::json::parse(titan.out).at("ranks").size(), 8U);
   Write("plan.json", R"({"schema": "emplace.plan", "version": 1, "network": "llama-3-8b", "dp": 2, "tp": 4})");
   const auto json = nlohmann::json::parse(Emplace("memory --plan plan.json --set layers=2 --json").out);
   EXPECT_EQ(json.at("ranks").size(), 8U);

@@ -41,7 +41,7 @@ REASONS = [
 
 
 def median_peak(rows):
-    """Of the rows of recent versions, where there are any."""
+    """The median of the rows of recent versions, where there are any, and the rows."""
     recent = [row for row in rows if row["file"].startswith("dev_") and row["mem_max"]]
     used = recent or [row for row in rows if row["mem_max"]]
     return (statistics.median(float(row["mem_max"]) for row in used), used) if used else (None, [])
@@ -154,7 +154,7 @@ class Program:
 
 
 def quantile(values, part):
-    """Of sorted values, between neighbours linearly."""
+    """Linear between neighbours."""
     values = sorted(values)
     place = part * (len(values) - 1)
     low = int(place)

@@ -8,8 +8,10 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "datasets/exporters/framework_plans.h"
 #include "datasets/memory/megatron_arguments.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
@@ -32,6 +34,8 @@ namespace {
 
 constexpr std::size_t kMostHolders = 10;
 constexpr std::int64_t kMostRanks = 65536;
+// What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
+constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
 
 struct MemoryOptions {
   std::string network;  // a preset; "" with --from
@@ -109,11 +113,9 @@ const datasets::TransformerNetwork& NeedNetwork(const std::string& name) {
   throw InputError(name, fmt::format("is no network ({})", fmt::join(names, ", ")));
 }
 
-MemoryRun ReadNetworkRun(const MemoryOptions& options) {
-  if (options.plan.empty()) throw InputError("--plan", "is missing (dp=8,tp=4 and the like, or a plan.json)");
-  datasets::ParallelPlan plan = LoadPlan(options.plan);
-  const std::string name = options.network.empty() ? plan.network : options.network;
-  if (name.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or --from)");
+// `place`: where the plan is from.
+MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, const datasets::ParallelPlan& plan,
+                         const std::string& place) {
   OptionMap settings = plan.set;
   for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
   const datasets::TransformerNetwork network = Changed(NeedNetwork(name), settings);
@@ -121,7 +123,29 @@ MemoryRun ReadNetworkRun(const MemoryOptions& options) {
   if (sequence == 0) sequence = network.max_positions > 0 ? std::min<std::int64_t>(network.max_positions, 4096) : 4096;
   MemoryRun run;
   run.title = name;
-  run.setup = WithLocation("--plan", [&] { return datasets::MakeTrainingSetup(network, plan, sequence); });
+  run.setup = WithLocation(place, [&] { return datasets::MakeTrainingSetup(network, plan, sequence); });
+  return run;
+}
+
+MemoryRun ReadNetworkRun(const MemoryOptions& options) {
+  if (options.plan.empty()) throw InputError("--plan", "is missing (dp=8,tp=4 and the like, or a plan.json)");
+  const datasets::ParallelPlan plan = LoadPlan(options.plan);
+  const std::string name = options.network.empty() ? plan.network : options.network;
+  if (name.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or --from)");
+  return MakeNetworkRun(options, name, plan, "--plan");
+}
+
+// A framework's file that decides the plan alone.
+MemoryRun ReadPlanOfFramework(const MemoryOptions& options) {
+  const std::string text = ReadWholeFile(options.file, InputKind::kPlacement);
+  const datasets::ParallelPlan plan =
+      datasets::ReadFrameworkPlan(options.framework, text, options.file, options.world_size);
+  const std::string& name = options.network.empty() ? plan.network : options.network;
+  if (name.empty()) {
+    throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.file));
+  }
+  MemoryRun run = MakeNetworkRun(options, name, plan, options.file);
+  run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.framework)};
   return run;
 }
 
@@ -152,6 +176,12 @@ std::int64_t ComputeCapability(const std::string& kind) {
   return 90;
 }
 
+// What the allocator may reserve of a device; none without a limit.
+std::optional<std::int64_t> UsableBytes(const std::optional<Device>& device) {
+  if (!device || !device->memory) return std::nullopt;
+  return std::max<std::int64_t>(0, device->memory->count - kOutsideBytes);
+}
+
 // The place of a rank in its pipeline.
 std::size_t PipelineRank(const datasets::TrainingSetup& setup, std::int64_t rank) {
   const std::int64_t inner = setup.tp * setup.cp;
@@ -163,6 +193,8 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
                const std::vector<datasets::RankPeak>& peaks) {
   nlohmann::ordered_json json = {{"schema", "emplace.memory"}, {"version", 1}, {"of", run.title}};
   if (device) json["device"] = device->kind;
+  const std::optional<std::int64_t> usable = UsableBytes(device);
+  if (usable) json["usable_bytes"] = *usable;
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
     const std::size_t place = PipelineRank(run.setup, rank);
@@ -176,7 +208,7 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
       row["classes"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = peak.classes[i];
     }
     row["moment"] = peak.moment;
-    if (device && device->memory) row["fits"] = peak.reserved_bytes <= device->memory->count;
+    if (usable) row["fits"] = peak.reserved_bytes <= *usable;
     json["ranks"].push_back(std::move(row));
   }
   json["holders"] = nlohmann::ordered_json::array();
@@ -207,7 +239,8 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
     header.emplace_back(datasets::Name(static_cast<datasets::MemoryClass>(i)));
   }
-  if (device && device->memory) header.emplace_back("fits");
+  const std::optional<std::int64_t> usable = UsableBytes(device);
+  if (usable) header.emplace_back("fits");
   Table table(header);
   std::size_t fullest = 0;
   for (std::size_t place = 0; place < peaks.size(); ++place) {
@@ -216,7 +249,7 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
     std::vector<std::string> row = {fmt::format("{}", place), fmt::format("{}", setup.ranks() / setup.pp),
                                     GiB(peak.allocated_bytes), GiB(peak.reserved_bytes)};
     for (const std::int64_t bytes : peak.classes) row.push_back(GiB(bytes));
-    if (device && device->memory) row.emplace_back(peak.reserved_bytes <= device->memory->count ? "yes" : "no");
+    if (usable) row.emplace_back(peak.reserved_bytes <= *usable ? "yes" : "no");
     table.Add(std::move(row));
   }
   table.PrintText(std::cout);
@@ -230,20 +263,34 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
                  GiB(holder.bytes)});
   }
   holders.PrintText(std::cout);
-  if (!device || !device->memory) return;
-  const std::int64_t free = device->memory->count - peak.reserved_bytes;
-  std::cout << fmt::format("\n{} has {}: {} {}\n", device->kind, HumanReadable(*device->memory),
+  if (!usable) return;
+  std::int64_t reserved = 0;
+  for (const datasets::RankPeak& of_rank : peaks) reserved = std::max(reserved, of_rank.reserved_bytes);
+  const std::int64_t free = *usable - reserved;
+  std::cout << fmt::format("\n{} has {}, of which the context and NCCL take about {}: {} {}\n", device->kind,
+                           HumanReadable(*device->memory), HumanReadable(Bytes{kOutsideBytes}),
                            HumanReadable(Bytes{free < 0 ? -free : free}), free < 0 ? "too few" : "are left");
+  if (free >= 0) return;
+  if (const auto change = datasets::FindFittingChange(setup, *usable)) {
+    std::cout << fmt::format("It fits with {}: {} reserved\n", change->text,
+                             HumanReadable(Bytes{change->reserved_bytes}));
+  } else {
+    std::cout
+        << "It does not fit with full recomputation and everything sharded: more ranks of tp, pp or cp are needed\n";
+  }
 }
 
 int RunMemory(const MemoryOptions& options) {
-  if (!options.framework.empty() && options.framework != "megatron") {
-    throw InputError("--from", fmt::format("is {} (megatron)", Quoted(options.framework)));
+  constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan"};
+  if (std::ranges::find(kFrameworks, options.framework) == std::end(kFrameworks)) {
+    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan)", Quoted(options.framework)));
   }
   if (!options.framework.empty() && options.file.empty()) {
     throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.framework, options.framework));
   }
-  MemoryRun run = options.framework.empty() ? ReadNetworkRun(options) : ReadMegatronRun(options);
+  MemoryRun run = options.framework.empty()         ? ReadNetworkRun(options)
+                  : options.framework == "megatron" ? ReadMegatronRun(options)
+                                                    : ReadPlanOfFramework(options);
   if (run.setup.ranks() > kMostRanks) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
@@ -277,7 +324,9 @@ Command AddMemory(CLI::App& app) {
   };
   command
       ->add_option_function<std::vector<std::string>>(
-          "--from", set_source, "Read a framework's own settings instead: megatron, a JSON object of its arguments")
+          "--from", set_source,
+          "Read a framework's own settings instead: megatron, a JSON object of its arguments; deepspeed or torchtitan, "
+          "what `emplace export --to` writes, for the network")
       ->type_name("FRAMEWORK FILE")
       ->expected(2);
   command

@@ -106,7 +106,7 @@ TEST(MegatronArgumentsTest, WhatIsNotModelledIsSaidByName) {
 TEST(MegatronArgumentsTest, RefusesWhatIsNotAllowed) {
   EXPECT_EQ(ErrorOf(R"("model": "gpt")"), "hidden-size: is missing (an integer from 1)");
   EXPECT_THAT(ErrorOf(kSmall + R"(, "tensor-model-parallel-size": 0)"),
-              ::testing::HasSubstr("tensor-model-parallel-size: is 0 (an integer from 1)"));
+              ::testing::HasSubstr("tensor-model-parallel-size: is the number 0 (an integer from 1)"));
   EXPECT_THAT(ErrorOf(kSmall + R"(, "pipeline-model-parallel-size": 8)"),
               ::testing::HasSubstr("num-layers: is 12 (a multiple of the 8 stages)"));
   EXPECT_THAT(ErrorOf(kSmall + R"(, "optimizer": "lion")"), ::testing::HasSubstr("optimizer: is \"lion\" (adam, "));
@@ -150,13 +150,15 @@ TEST(TrainingMemoryTest, NothingButTheStateIsLeftAtTheEnd) {
 }
 
 TEST(TrainingMemoryTest, F16MakesItsF32GradientsInTheStepOfTheOptimizer) {
-  const TrainingSetup setup = Read(kSmall + R"(, "fp16": true, "bf16": false)").setup;
+  std::string half = kSmall;
+  half.replace(half.find("bf16"), 4, "fp16");
+  const TrainingSetup setup = Read(half).setup;
   RankProgram state;
   AllocateState(setup, 0, &state);
   const std::int64_t before = PeakOf(state).end_bytes;
   RunOptimizer(setup, 0, &state);
   EXPECT_NEAR(static_cast<double>(PeakOf(state).end_bytes - before), 4.0 * static_cast<double>(Elements(setup, 0)),
-              static_cast<double>(2 * kMiBOfStep));
+              static_cast<double>(4 * kMiBOfStep));
 }
 
 TEST(TrainingMemoryTest, TheFirstRankOfAPipelineHoldsMoreMicroBatches) {
@@ -214,6 +216,28 @@ TEST(TransformerSetupTest, ShardsMakeRanksSmaller) {
     EXPECT_LT(peak, last) << zero;
     last = peak;
   }
+}
+
+TEST(TransformerSetupTest, StagesMayNameModules) {
+  const TransformerNetwork& network = *FindTransformer("llama-3-8b");
+  const TrainingSetup setup = MakeTrainingSetup(
+      network, Plan(R"("pp": 2, "stages": [["model.embed_tokens", "model.layers.0"], ["layers.1", "lm_head"]])"), 2048);
+  EXPECT_EQ(setup.stages[0].layers, (std::vector<std::size_t>{0}));
+  EXPECT_EQ(setup.stages[1].layers, (std::vector<std::size_t>{1}));
+}
+
+TEST(TransformerSetupTest, TheSmallestChangeThatFitsIsFound) {
+  const TransformerNetwork& network = *FindTransformer("llama-3-8b");
+  const TrainingSetup setup = MakeTrainingSetup(network, Plan(R"("dp": 8, "micro_batch": 2)"), 4096);
+  const std::int64_t bytes = PipelinePeaks(setup)[0].reserved_bytes;
+  const auto sharded = FindFittingChange(setup, bytes / 10 * 9);
+  ASSERT_TRUE(sharded);
+  EXPECT_EQ(sharded->text, "a distributed optimizer (zero 1)");
+  EXPECT_LT(sharded->reserved_bytes, bytes);
+  const auto all = FindFittingChange(setup, bytes / 5);
+  ASSERT_TRUE(all);
+  EXPECT_NE(all->text.find("zero 3"), std::string::npos) << all->text;
+  EXPECT_FALSE(FindFittingChange(setup, bytes / 1000));
 }
 
 TEST(TransformerSetupTest, RefusesDegreesThatDoNotDivide) {

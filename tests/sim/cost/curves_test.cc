@@ -187,7 +187,8 @@ TEST(ShippedCurvesTest, AKindWithoutItsOwnCurveTakesThatOfTheKindItIsLike) {
 
 TEST(ShippedCurvesTest, LargeProductsReachMostOfThePeak) {
   for (const char* const kind : {"a100", "h100", "h200", "b200", "gb200", "rtx-pro-6000"}) {
-    const auto found = CurveMicros(*FindDeviceKind(kind), Precision::kBf16, ProductShape{.m = 8192, .n = 8192, .k = 8192});
+    const auto found =
+        CurveMicros(*FindDeviceKind(kind), Precision::kBf16, ProductShape{.m = 8192, .n = 8192, .k = 8192});
     ASSERT_TRUE(found);
     const double share = found->time.roofline_micros / found->time.micros;
     EXPECT_GT(share, 0.55) << kind;
@@ -217,8 +218,9 @@ TEST(OpShapeTest, ProductsAndTheirGradientsHaveTheirOwnSizes) {
               ElementsAre(1, 120, 50, 70));
   EXPECT_THAT(Sizes(ShapesOf({"matmul_grad_b", {F32({4, 30, 50}), F32({4, 30, 70})}, {F32({50, 70})}, ""}).at(0)),
               ElementsAre(1, 50, 70, 120));
-  EXPECT_THAT(Sizes(ShapesOf({"batch_matmul", {F32({2, 3, 8, 16}), F32({2, 3, 16, 32})}, {F32({2, 3, 8, 32})}, ""}).at(0)),
-              ElementsAre(6, 8, 32, 16));
+  EXPECT_THAT(
+      Sizes(ShapesOf({"batch_matmul", {F32({2, 3, 8, 16}), F32({2, 3, 16, 32})}, {F32({2, 3, 8, 32})}, ""}).at(0)),
+      ElementsAre(6, 8, 32, 16));
   EXPECT_THAT(Sizes(ShapesOf({"aten::mm", {F32({30, 50}), F32({50, 70})}, {F32({30, 70})}, ""}).at(0)),
               ElementsAre(1, 30, 70, 50));
   EXPECT_THAT(Sizes(ShapesOf({"aten::bmm", {F32({9, 30, 50}), F32({9, 50, 70})}, {F32({9, 30, 70})}, ""}).at(0)),
@@ -233,10 +235,8 @@ TEST(OpShapeTest, ProductsAndTheirGradientsHaveTheirOwnSizes) {
 
 TEST(OpShapeTest, ConvolutionsAreProductsOverTheirWindows) {
   using testing::F32;
-  const auto forward = ShapesOf({"conv2d",
-                                 {F32({2, 3, 8, 8}), F32({16, 3, 3, 3})},
-                                 {F32({2, 16, 8, 8})},
-                                 R"({"padding":"same"})"});
+  const auto forward =
+      ShapesOf({"conv2d", {F32({2, 3, 8, 8}), F32({16, 3, 3, 3})}, {F32({2, 16, 8, 8})}, R"({"padding":"same"})"});
   EXPECT_THAT(Sizes(forward.at(0)), ElementsAre(1, 128, 16, 27));
   EXPECT_EQ(std::get<ProductShape>(forward[0]).moved_bytes, 4 * (2 * 3 * 64 + 16 * 27 + 2 * 16 * 64));
   EXPECT_THAT(Sizes(ShapesOf({"conv2d_grad_input",
@@ -251,12 +251,9 @@ TEST(OpShapeTest, ConvolutionsAreProductsOverTheirWindows) {
                               R"({"padding":"same"})"})
                         .at(0)),
               ElementsAre(1, 16, 27, 128));
-  EXPECT_THAT(Sizes(ShapesOf({"aten::convolution",
-                              {F32({2, 4, 8, 8}), F32({16, 2, 3, 3})},
-                              {F32({2, 16, 8, 8})},
-                              ""})
-                        .at(0)),
-              ElementsAre(2, 128, 8, 18));
+  EXPECT_THAT(
+      Sizes(ShapesOf({"aten::convolution", {F32({2, 4, 8, 8}), F32({16, 2, 3, 3})}, {F32({2, 16, 8, 8})}, ""}).at(0)),
+      ElementsAre(2, 128, 8, 18));
 }
 
 TEST(OpShapeTest, NormsAndSoftmaxHaveRows) {

@@ -233,7 +233,8 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultBesideTheDevices) {
       {R"("source": [])", "source: is a list of 0 elements (a string)"},
       {R"("op_gap_us": "5")", "op_gap_us: is the text \"5\" (a number from 0 to 1e+12)"},
       {R"("bandwidth": 1)",
-       "bandwidth: unknown key (schema, version, name, source, devices, op_gap_us, link, links, topology, network, channels, "
+       "bandwidth: unknown key (schema, version, name, source, devices, op_gap_us, link, links, topology, network, "
+       "channels, "
        "kinds, collectives)"},
       {R"("channels": "both")", "channels: is the text \"both\" (device or pair)"},
       {R"("channels": 1)", "channels: is the number 1 (device or pair)"},

@@ -1,0 +1,54 @@
+#ifndef EMPLACE_DATASETS_MEMORY_CACHING_ALLOCATOR_H_
+#define EMPLACE_DATASETS_MEMORY_CACHING_ALLOCATOR_H_
+
+#include <cstdint>
+#include <list>
+#include <set>
+#include <utility>
+
+namespace emplace::datasets {
+
+// The rules of PyTorch's caching allocator of CUDA memory, for one stream and with its default settings. Sizes are
+// rounded up to 512 bytes. Blocks of up to 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of 20
+// MiB, and larger ones from segments of their own, rounded up to 2 MiB. The smallest free block that is large enough is
+// taken, and split if what remains is at least 512 bytes of a small segment, or more than 1 MiB of a large one. A block
+// counts as allocated as a whole.
+class CachingAllocator {
+ public:
+  struct Block {
+    std::int64_t bytes = 0;
+    std::int64_t address = 0;  // orders free blocks of one size, as addresses do
+    bool is_small = false;
+    bool is_free = false;
+    bool begins_segment = false;
+  };
+  using Handle = std::list<Block>::iterator;
+
+  // The allocated block: at least this many bytes. Requires: bytes > 0.
+  Handle Allocate(std::int64_t bytes);
+  void Free(Handle block);
+
+  std::int64_t allocated() const { return allocated_; }
+  std::int64_t reserved() const { return reserved_; }
+
+ private:
+  struct BySize {
+    bool operator()(const Handle& a, const Handle& b) const {
+      return std::pair(a->bytes, a->address) < std::pair(b->bytes, b->address);
+    }
+  };
+  using FreeBlocks = std::set<Handle, BySize>;
+
+  FreeBlocks& FreeOf(const Block& block) { return block.is_small ? free_small_ : free_large_; }
+
+  std::list<Block> blocks_;  // neighbours in memory are neighbours here
+  FreeBlocks free_small_;
+  FreeBlocks free_large_;
+  std::int64_t next_address_ = 0;
+  std::int64_t allocated_ = 0;
+  std::int64_t reserved_ = 0;
+};
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_MEMORY_CACHING_ALLOCATOR_H_

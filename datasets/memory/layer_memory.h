@@ -1,0 +1,74 @@
+#ifndef EMPLACE_DATASETS_MEMORY_LAYER_MEMORY_H_
+#define EMPLACE_DATASETS_MEMORY_LAYER_MEMORY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "datasets/memory/tape.h"
+#include "datasets/memory/training_setup.h"
+
+namespace emplace::datasets {
+
+// The forward pass of a rank's part of a network, operation by operation, as Megatron-LM's modules with Transformer
+// Engine run it. Each function takes a tensor that the caller holds and keeps holding, and returns one that it holds.
+class LayerMemory {
+ public:
+  // `sequence`: positions of the layer's input, before context parallelism divides them.
+  LayerMemory(const TrainingSetup& setup, std::int64_t sequence);
+
+  Tape::Tensor Embedding(Tape& tape) const;
+  // `encoded`: what the encoder returned, of which a layer with cross attention takes its keys and values.
+  Tape::Tensor Layer(Tape& tape, Tape::Tensor input, const LayerKind& kind, Tape::Tensor encoded = 0) const;
+  // A norm of its own, whose output is a tensor.
+  Tape::Tensor Norm(Tape& tape, Tape::Tensor input, bool is_made_again = false) const;
+  // From the hidden state to the loss of each position.
+  Tape::Tensor Loss(Tape& tape, Tape::Tensor input) const;
+  Tape::Tensor MaskedHead(Tape& tape, Tape::Tensor input) const;
+  Tape::Tensor Prediction(Tape& tape, Tape::Tensor input, const LayerKind& kind) const;
+  // Bytes of a hidden state between layers.
+  std::int64_t HiddenBytes() const { return number_ * local_rows_ * network_.hidden; }
+  std::int64_t LogitBytes() const;
+  std::int64_t AttentionMaskBytes() const;
+
+ private:
+  std::int64_t GatheredBytes(std::int64_t width) const;
+  bool MakesAgain(bool Recompute::*module) const;
+  // What a product keeps of an input that nothing else keeps.
+  Tape::Tensor KeptInput(Tape& tape, Tape::Tensor input) const;
+  std::int64_t WeightGradientBytes(std::int64_t elements) const;
+  // A norm and a product in one module. The product's weights take `out` columns of the rank.
+  Tape::Tensor NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const;
+  Tape::Tensor ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const;
+  Tape::Tensor RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in) const;
+  Tape::Tensor AddResidual(Tape& tape, Tape::Tensor output, Tape::Tensor residual) const;
+  Tape::Tensor Attention(Tape& tape, Tape::Tensor input, bool is_causal) const;
+  Tape::Tensor CrossAttention(Tape& tape, Tape::Tensor input, Tape::Tensor encoded) const;
+  Tape::Tensor LatentAttention(Tape& tape, Tape::Tensor input) const;
+  Tape::Tensor Mamba(Tape& tape, Tape::Tensor input) const;
+  struct AttentionInputs {
+    std::vector<Tape::Tensor> kept;       // queries, keys and values
+    std::vector<Tape::Tensor> gradients;  // the tensors that they come from
+    std::int64_t key_sequence = 0;
+    std::int64_t copied_bytes = 0;    // of queries, keys and values that flash attention copies
+    std::int64_t backward_bytes = 0;  // of their gradients
+    std::int64_t value_dim = 0;
+  };
+  Tape::Tensor CoreAttention(Tape& tape, const AttentionInputs& inputs) const;
+  Tape::Tensor FeedForwardBlock(Tape& tape, Tape::Tensor input) const;
+  Tape::Tensor Activation(Tape& tape, Tape::Tensor input, std::int64_t rows, std::int64_t width,
+                          bool is_weighted) const;
+  Tape::Tensor Experts(Tape& tape, Tape::Tensor input) const;
+  Tape::Tensor SharedExpert(Tape& tape, Tape::Tensor input) const;
+
+  const TrainingSetup& setup_;
+  const NetworkShape& network_;
+  AttentionKernel kernel_;
+  std::int64_t number_;      // bytes of an activation
+  std::int64_t sequence_;    // positions of a rank
+  std::int64_t rows_;        // positions times sequences, within tensor parallel parts
+  std::int64_t local_rows_;  // between them: with sequence parallelism fewer
+};
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_MEMORY_LAYER_MEMORY_H_

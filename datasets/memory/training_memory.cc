@@ -1,0 +1,283 @@
+#include "datasets/memory/training_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "datasets/memory/layer_memory.h"
+#include "datasets/memory/rank_state.h"
+#include "datasets/memory/tape.h"
+
+namespace emplace::datasets {
+namespace {
+
+// One micro-batch of a stage, between its forward and its backward pass.
+struct Flight {
+  explicit Flight(RankProgram* program) : tape(program) {}
+  Tape tape;
+  Tape::Tensor input = 0;
+  Tape::Tensor output = 0;
+  bool holds_output = false;
+  std::vector<Tape::Tensor> losses;
+};
+
+class StepWriter {
+ public:
+  StepWriter(const TrainingSetup& setup, std::size_t pipeline_rank, RankProgram* program)
+      : setup_(setup),
+        units_(GatheredUnitsOf(setup, pipeline_rank)),
+        program_(*program),
+        layers_(setup, setup.network.sequence),
+        encoder_(setup, setup.network.encoder_sequence > 0 ? setup.network.encoder_sequence : setup.network.sequence) {}
+
+  void Forward(std::size_t stage, std::uint32_t micro_batch) {
+    program_.Mark(fmt::format("forward pass of micro-batch {}, stage {}", micro_batch, stage));
+    const StageShape& shape = setup_.stages[stage];
+    auto flight = std::make_unique<Flight>(&program_);
+    Tape& tape = flight->tape;
+    const bool has_mask = shape.has_embedding || shape.has_loss;
+    const RankProgram::Buffer mask =
+        program_.Allocate("attention mask", has_mask ? layers_.AttentionMaskBytes() : 0, MemoryClass::kActivations);
+    // FSDP holds the layer that runs and the one that it gathers meanwhile.
+    const RankProgram::Buffer gathered =
+        program_.Allocate("gathered weights", units_.root_bytes + 2 * units_.layer_bytes, MemoryClass::kCommunication);
+    const bool is_encoder = !shape.layers.empty() && shape.layers.front() < setup_.network.encoder_layers;
+    if (shape.has_embedding) {
+      flight->input = (is_encoder ? encoder_ : layers_).Embedding(tape);
+    } else {
+      flight->input = tape.New("inputs of stages", layers_.HiddenBytes(), MemoryClass::kActivations);
+    }
+    Tape::Tensor hidden = RunLayers(shape, tape, tape.View(flight->input));
+    if (shape.has_loss) {
+      hidden = Finish(shape, flight.get(), hidden);
+    }
+    flight->output = hidden;
+    tape.Drop(hidden);
+    program_.Release(mask);
+    program_.Release(gathered);
+    flights_[{stage, micro_batch}] = std::move(flight);
+  }
+
+  void Backward(std::size_t stage, std::uint32_t micro_batch) {
+    program_.Mark(fmt::format("backward pass of micro-batch {}, stage {}", micro_batch, stage));
+    const auto found = flights_.find({stage, micro_batch});
+    Flight& flight = *found->second;
+    if (setup_.stages[stage].has_loss && Defers(micro_batch)) {
+      program_.Allocate("deferred gradients of logits", layers_.LogitBytes(), MemoryClass::kLogits);
+    }
+    const RankProgram::Buffer gathered =
+        program_.Allocate("gathered weights", units_.root_bytes + 2 * units_.layer_bytes, MemoryClass::kCommunication);
+    const RankProgram::Buffer unsharded = program_.Allocate(
+        "gradients before they are scattered", setup_.gradient_bytes * units_.layer_bytes / setup_.number_bytes,
+        MemoryClass::kCommunication);
+    // One layer's activations come back from the host while another's are used.
+    const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, setup_.stages[stage].layers.size()));
+    const RankProgram::Buffer returned =
+        program_.Allocate("activations from the host", flight.tape.moved_bytes() / layers, MemoryClass::kActivations);
+    program_.Release(flight.tape.Backward(flight.output, flight.input, 0));
+    program_.Release(returned);
+    program_.Release(gathered);
+    program_.Release(unsharded);
+    flight.tape.Drop(flight.input);
+    flights_.erase(found);
+  }
+
+ private:
+  // Whether the gradients of the head's weights wait for the end of the step.
+  bool Defers(std::uint32_t micro_batch) const {
+    return setup_.defers_embedding_gradients &&
+           (setup_.deferred_micro_batches == 0 || micro_batch < setup_.deferred_micro_batches);
+  }
+
+  Tape::Tensor RunLayers(const StageShape& shape, Tape& tape, Tape::Tensor hidden) {
+    const Recompute& recompute = setup_.recompute;
+    std::size_t i = 0;
+    Tape::Tensor encoded = 0;
+    while (i < shape.layers.size()) {
+      const std::size_t first_decoder = setup_.network.encoder_layers;
+      if (first_decoder > 0 && shape.layers[i] == first_decoder) {
+        encoded = encoder_.Norm(tape, hidden);
+        tape.Drop(hidden);
+        hidden = layers_.Embedding(tape);
+      }
+      std::size_t count = 1;
+      bool is_recomputed = false;
+      if (recompute.kind == RecomputeKind::kFull) {
+        is_recomputed = recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers);
+        if (recompute.is_uniform) count = static_cast<std::size_t>(std::max<std::int64_t>(1, recompute.layers));
+        count = std::min(count, shape.layers.size() - i);
+      }
+      const auto run = [this, &shape, i, count, encoded](Tape& inner, Tape::Tensor input) {
+        Tape::Tensor state = inner.View(input);
+        for (std::size_t n = i; n < i + count; ++n) {
+          const std::size_t layer = shape.layers[n];
+          const bool is_encoder = layer < setup_.network.encoder_layers;
+          const Tape::Tensor next =
+              (is_encoder ? encoder_ : layers_).Layer(inner, state, setup_.network.layers[layer], encoded);
+          inner.Drop(state);
+          state = next;
+        }
+        return state;
+      };
+      const Tape::Tensor next = is_recomputed ? tape.Checkpoint("inputs of layers", hidden, run, 0) : run(tape, hidden);
+      tape.Drop(hidden);
+      hidden = next;
+      i += count;
+    }
+    if (encoded != 0) tape.Drop(encoded);
+    return hidden;
+  }
+
+  // The last norm, and the losses: of the layers that predict further tokens first.
+  Tape::Tensor Finish(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
+    Tape& tape = flight->tape;
+    Tape::Tensor normed = layers_.Norm(tape, hidden);
+    tape.Drop(hidden);
+    if (setup_.network.is_bert) {
+      const Tape::Tensor inner = normed;
+      normed = layers_.MaskedHead(tape, inner);
+      tape.Drop(inner);
+    }
+    std::vector<Tape::Tensor> losses;
+    Tape::Tensor state = tape.View(normed);
+    for (std::size_t i = 0; shape.has_prediction && i < setup_.network.prediction_layers; ++i) {
+      const Tape::Tensor next = layers_.Prediction(tape, state, setup_.network.layers.back());
+      tape.Drop(state);
+      state = next;
+      losses.push_back(layers_.Loss(tape, state));
+    }
+    tape.Drop(state);
+    const Tape::Tensor loss = layers_.Loss(tape, normed);
+    tape.Drop(normed);
+    if (!losses.empty()) {
+      losses.push_back(loss);
+      const Tape::Tensor sum = tape.New("losses of positions", tape.bytes(loss));
+      tape.Record({.label = "sum of losses", .output = sum, .inputs = losses, .passes_gradient = true});
+      for (const Tape::Tensor tensor : losses) tape.Drop(tensor);
+      return sum;
+    }
+    return loss;
+  }
+
+  const TrainingSetup& setup_;
+  GatheredUnits units_;
+  RankProgram& program_;
+  LayerMemory layers_;
+  LayerMemory encoder_;
+  std::map<std::pair<std::size_t, std::uint32_t>, std::unique_ptr<Flight>> flights_;
+};
+
+// A forward or backward pass of one micro-batch in one stage.
+struct StagePass {
+  bool is_forward = true;
+  std::size_t stage = 0;
+  std::uint32_t micro_batch = 0;
+};
+
+// The passes of one pipeline rank, one forward and one backward by turns after a number of forward ones. Of several
+// stages of a rank, each runs a group of micro-batches in turn. Sources: Narayanan et al. 2021, "Efficient Large-Scale
+// Language Model Training on GPU Clusters Using Megatron-LM", and Megatron-LM's schedules.
+std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline_rank, std::int64_t micro_batches) {
+  const std::int64_t group = setup.vpp > 1 ? std::max(setup.schedule_group, setup.pp) : micro_batches;
+  std::vector<StagePass> forward;
+  std::vector<StagePass> backward;
+  for (std::int64_t first = 0; first < micro_batches; first += group) {
+    for (std::int64_t chunk = 0; chunk < setup.vpp; ++chunk) {
+      for (std::int64_t i = first; i < std::min(first + group, micro_batches); ++i) {
+        const auto stage = [&](std::int64_t of) { return static_cast<std::size_t>(of * setup.pp) + pipeline_rank; };
+        forward.push_back({true, stage(chunk), static_cast<std::uint32_t>(i)});
+        backward.push_back({false, stage(setup.vpp - 1 - chunk), static_cast<std::uint32_t>(i)});
+      }
+    }
+  }
+  const auto behind = static_cast<std::size_t>(setup.pp) - 1 - pipeline_rank;
+  std::size_t ahead = behind;
+  if (setup.vpp > 1) ahead = 2 * behind + static_cast<std::size_t>((setup.vpp - 1) * group);
+  ahead = std::min(ahead, forward.size());
+  std::vector<StagePass> passes(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(ahead));
+  for (std::size_t i = 0; i < backward.size(); ++i) {
+    if (ahead + i < forward.size()) passes.push_back(forward[ahead + i]);
+    passes.push_back(backward[i]);
+  }
+  return passes;
+}
+
+}  // namespace
+
+RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_rank) {
+  RankProgram program;
+  program.Mark("before the step");
+  AllocateState(setup, pipeline_rank, &program);
+  // The peak is reached before the pipeline has run full a few times.
+  const std::int64_t most = 2 * std::max(setup.schedule_group, setup.pp) + setup.pp;
+  StepWriter writer(setup, pipeline_rank, &program);
+  for (const StagePass& pass : PassesOf(setup, pipeline_rank, std::min(setup.micro_batches, most))) {
+    if (pass.is_forward) {
+      writer.Forward(pass.stage, pass.micro_batch);
+    } else {
+      writer.Backward(pass.stage, pass.micro_batch);
+    }
+  }
+  program.Mark("step of the optimizer");
+  RunOptimizer(setup, pipeline_rank, &program);
+  return program;
+}
+
+std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup) {
+  std::vector<RankPeak> peaks;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(setup.pp); ++rank) {
+    peaks.push_back(PeakOf(MakeRankProgram(setup, rank)));
+  }
+  return peaks;
+}
+
+std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes) {
+  TrainingSetup changed = setup;
+  std::string text;
+  const auto fits = [&](const TrainingSetup& tried) -> std::optional<std::int64_t> {
+    std::int64_t most = 0;
+    for (const RankPeak& peak : PipelinePeaks(tried)) most = std::max(most, peak.reserved_bytes);
+    return most <= bytes ? std::optional(most) : std::nullopt;
+  };
+  // Tries the change alone, and then on top of those before it.
+  const auto attempt = [&](const std::string& name, auto change) -> std::optional<FittingChange> {
+    TrainingSetup alone = setup;
+    change(&alone);
+    if (const auto most = fits(alone)) return FittingChange{name, *most};
+    change(&changed);
+    text += (text.empty() ? "" : " and ") + name;
+    if (const auto most = fits(changed)) return FittingChange{text, *most};
+    return std::nullopt;
+  };
+  if (!setup.sequence_parallel && setup.tp > 1 && setup.network.sequence / setup.cp % setup.tp == 0) {
+    if (auto found = attempt("sequence parallelism", [](TrainingSetup* s) { s->sequence_parallel = true; }))
+      return found;
+  }
+  if (!setup.distributed_optimizer && setup.dp * setup.cp > 1) {
+    const auto change = [](TrainingSetup* s) { s->distributed_optimizer = true; };
+    if (auto found = attempt("a distributed optimizer (zero 1)", change)) return found;
+  }
+  if (setup.micro_batch > 1) {
+    const auto change = [](TrainingSetup* s) {
+      s->micro_batches *= s->micro_batch;
+      s->micro_batch = 1;
+    };
+    if (auto found = attempt("micro-batches of one sequence", change)) return found;
+  }
+  if (setup.recompute.kind != RecomputeKind::kFull) {
+    const auto change = [](TrainingSetup* s) { s->recompute = {.kind = RecomputeKind::kFull}; };
+    if (auto found = attempt("full recomputation", change)) return found;
+  }
+  if (!setup.shards_weights && setup.pp == 1 && setup.dp * setup.cp > 1) {
+    const auto change = [](TrainingSetup* s) {
+      s->distributed_optimizer = s->shards_gradients = s->shards_weights = true;
+    };
+    if (auto found = attempt("sharded weights (zero 3)", change)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace emplace::datasets

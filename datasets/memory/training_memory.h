@@ -1,0 +1,33 @@
+#ifndef EMPLACE_DATASETS_MEMORY_TRAINING_MEMORY_H_
+#define EMPLACE_DATASETS_MEMORY_TRAINING_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/memory/rank_program.h"
+#include "datasets/memory/training_setup.h"
+
+namespace emplace::datasets {
+
+// A training step of one pipeline rank, once its state exists: forward and backward passes in the order of the
+// schedule.
+RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_rank);
+
+// The peak of each pipeline rank. Ranks of one pipeline stage that differ in their other places have the same.
+std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup);
+
+// The first of these changes that makes every rank fit in `bytes` of reserved memory, in words, with the largest peak
+// that it leaves: sequence parallelism, a distributed optimizer, smaller micro-batches, recomputation, and both. None
+// if none does.
+struct FittingChange {
+  std::string text;
+  std::int64_t reserved_bytes = 0;
+};
+std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_MEMORY_TRAINING_MEMORY_H_

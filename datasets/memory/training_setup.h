@@ -1,0 +1,175 @@
+#ifndef EMPLACE_DATASETS_MEMORY_TRAINING_SETUP_H_
+#define EMPLACE_DATASETS_MEMORY_TRAINING_SETUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace emplace::datasets {
+
+// What is trained, into how many parts it is divided, and how the framework goes about it: all that the memory of a
+// rank depends on. Counts are of the whole network, and sizes in bytes, unless the name says otherwise.
+
+enum class Mixer : std::uint8_t { kNone, kAttention, kLatentAttention, kMamba };
+enum class FeedForward : std::uint8_t { kNone, kDense, kExperts };
+struct LayerKind {
+  Mixer mixer = Mixer::kAttention;
+  FeedForward feed_forward = FeedForward::kDense;
+  bool cross_attention = false;  // a decoder's, over what the encoder returned
+  bool is_causal = true;
+};
+
+enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };
+
+struct NetworkShape {
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t query_groups = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t d_ff = 0;
+  std::int64_t vocabulary = 0;  // padded
+  std::int64_t sequence = 0;
+  std::int64_t encoder_sequence = 0;     // of an encoder's layers; 0: there is no encoder
+  std::int64_t position_embeddings = 0;  // learned ones; 0: none
+  MlpActivation activation = MlpActivation::kGelu;
+  bool has_bias = true;
+  bool is_rms_norm = false;
+  bool norms_queries = false;
+  bool has_rope = false;
+  bool is_tied = true;
+  bool has_final_norm = true;
+  bool is_bert = false;
+  bool has_binary_head = false;
+
+  std::int64_t experts = 0;
+  std::int64_t top_k = 0;
+  std::int64_t d_expert = 0;
+  std::int64_t d_shared_expert = 0;  // 0: there is none
+  std::int64_t expert_latent = 0;    // width that experts work at; 0: hidden
+
+  std::int64_t query_rank = 0;  // latent attention; 0: queries are not compressed
+  std::int64_t key_rank = 0;
+  std::int64_t nope_dim = 0;
+  std::int64_t rope_dim = 0;
+  std::int64_t value_dim = 0;
+
+  std::int64_t mamba_heads = 0;
+  std::int64_t mamba_head_dim = 64;
+  std::int64_t mamba_groups = 8;
+  std::int64_t mamba_state = 128;
+
+  std::vector<LayerKind> layers;  // the encoder's first
+  std::size_t encoder_layers = 0;
+  std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
+  bool shares_prediction_layer = false;
+
+  bool gated() const { return activation == MlpActivation::kSwiglu; }
+};
+
+// A part of the network that one pipeline rank runs at once.
+struct StageShape {
+  std::vector<std::size_t> layers;
+  bool has_embedding = false;
+  bool has_loss = false;
+  bool has_prediction = false;
+};
+
+// kAutomatic: cuDNN's fused attention or flash attention, by the device.
+enum class AttentionKernel : std::uint8_t { kAutomatic, kUnfused, kFused, kFlash };
+enum class CrossEntropyKind : std::uint8_t { kVocabularyParallel, kFusedByCompiler, kKernel };
+enum class ExpertDispatcher : std::uint8_t { kAllGather, kAllToAll, kFlex };
+enum class RecomputeKind : std::uint8_t { kNone, kSelective, kFull };
+
+struct Recompute {
+  RecomputeKind kind = RecomputeKind::kNone;
+  bool is_uniform = true;   // of kFull: all layers, in groups; else the first layers of each stage
+  std::int64_t layers = 1;  // of kFull: the layers of a group, or the layers that are recomputed
+  // The modules of kSelective.
+  bool core_attention = false;
+  bool expert_activation = false;
+  bool norms = false;
+  bool latent_up_projection = false;
+  bool mlp = false;
+  bool experts = false;
+  bool shared_experts = false;
+};
+
+// Modules whose inputs are moved to the host until their backward pass.
+struct Offload {
+  bool attention_norm = false;
+  bool mlp_norm = false;
+  bool query_product = false;
+  bool core_attention = false;
+  bool attention_output = false;
+  bool expert_product = false;
+  bool expert_activation = false;
+};
+
+struct TrainingSetup {
+  NetworkShape network;
+  std::vector<StageShape> stages;  // pp * vpp, in the order of the network
+
+  std::int64_t dp = 1;
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  std::int64_t vpp = 1;
+  std::int64_t cp = 1;
+  std::int64_t ep = 1;
+  std::int64_t etp = 1;
+  std::int64_t micro_batch = 1;
+  std::int64_t micro_batches = 1;
+  bool sequence_parallel = false;
+  std::int64_t schedule_group = 0;    // micro-batches that an interleaved schedule runs in each stage in turn; 0: pp
+  bool pipeline_before_data = false;  // ranks of one pipeline are nearer to each other than those of data parallelism
+
+  std::int64_t ranks() const { return dp * tp * pp * cp; }
+
+  // State.
+  std::int64_t number_bytes = 2;  // of a weight and of an activation: bf16 and f16, or f32
+  bool distributed_optimizer = false;
+  std::int64_t optimizer_instances = 1;      // groups of ranks that each hold the whole state of the optimizer
+  bool shards_gradients = false;             // ZeRO 2: the ranks share gradients too
+  bool shards_weights = false;               // ZeRO 3, FSDP: and weights, which they gather layer by layer
+  std::int64_t gradient_bytes = 4;           // of a number in the buffer of gradients
+  std::int64_t optimizer_bytes = 12;         // of a parameter: weights and moments in f32
+  std::int64_t matrix_optimizer_bytes = 12;  // of a parameter that is a matrix, other than of embeddings
+  bool keeps_f32_gradients = false;          // made by the optimizer's step, and kept until the next
+  bool fp8_weights = false;
+  bool overlaps_reduction = false;  // gradients are reduced by buckets
+  std::int64_t bucket_padding = 1;
+
+  // Kernels.
+  bool transformer_engine = true;
+  AttentionKernel attention = AttentionKernel::kAutomatic;
+  bool fuses_softmax = true;  // of unfused attention without Transformer Engine; else it keeps f32 numbers
+  CrossEntropyKind cross_entropy = CrossEntropyKind::kVocabularyParallel;
+  bool hidden_dropout = true;
+  bool attention_dropout = true;
+  bool fuses_weight_gradients = true;
+  bool fuses_activation = true;
+  bool fuses_expert_weights = false;  // the router's weights with an activation that is not gated
+  bool fuses_rope = true;
+  bool has_attention_mask = true;  // made for each micro-batch
+  bool is_fp8 = false;
+  bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
+  bool grouped_experts = false;
+  bool fuses_permutation = false;
+  // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's
+  // tests.
+  double expert_imbalance = 1.15;
+  ExpertDispatcher dispatcher = ExpertDispatcher::kAllGather;
+  bool overlaps_experts = false;
+  bool defers_embedding_gradients = false;
+  std::int64_t deferred_micro_batches = 0;  // 0: all
+  Recompute recompute;
+  Offload offload;
+  std::int64_t inference_cache_bytes = 0;  // keys and values of a run that generates its own data
+
+  // Device.
+  bool is_deterministic = false;  // cuBLAS then has the workspaces that its documentation asks for
+  std::int64_t compute_capability = 90;
+};
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_MEMORY_TRAINING_SETUP_H_

@@ -1,0 +1,166 @@
+#include "datasets/memory/transformer_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+
+namespace emplace::datasets {
+namespace {
+
+void CheckDivides(std::string_view degree, std::int64_t parts, std::string_view what, std::int64_t whole) {
+  if (whole % parts != 0) {
+    throw InputError(std::string(degree), fmt::format("is {} (a divisor of {}, which is {})", parts, what, whole));
+  }
+}
+
+NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
+  NetworkShape shape;
+  shape.hidden = network.d_model;
+  shape.heads = network.heads;
+  shape.query_groups = network.kv_heads;
+  shape.head_dim = network.head_width;
+  shape.d_ff = network.d_ff;
+  shape.vocabulary = network.vocabulary;
+  shape.sequence = sequence;
+  shape.encoder_sequence = network.encoder_layers > 0 ? sequence : 0;
+  shape.position_embeddings = network.positions == PositionKind::kLearned ? network.max_positions : 0;
+  shape.activation = network.gated ? MlpActivation::kSwiglu : MlpActivation::kGelu;
+  shape.has_bias = network.mlp_bias;
+  shape.is_rms_norm = network.norm == NormKind::kRms;
+  shape.norms_queries = network.qk_norm || network.latent.has_value();
+  shape.has_rope = network.positions == PositionKind::kRotary;
+  shape.is_tied = network.tied;
+  shape.experts = network.experts.count;
+  shape.top_k = network.experts.top_k;
+  shape.d_expert = network.experts.d_expert;
+  shape.d_shared_expert = network.experts.shared > 0 ? network.experts.d_shared : 0;
+  if (network.latent) {
+    shape.query_rank = network.latent->q_rank;
+    shape.key_rank = network.latent->kv_rank;
+    shape.nope_dim = network.latent->nope_width;
+    shape.rope_dim = network.latent->rope_width;
+    shape.value_dim = network.latent->value_width;
+  }
+  shape.encoder_layers = static_cast<std::size_t>(network.encoder_layers);
+  shape.prediction_layers = static_cast<std::size_t>(network.mtp_layers);
+  shape.layers.assign(shape.encoder_layers, {.is_causal = false});
+  for (std::int64_t i = 0; i < network.layers; ++i) {
+    shape.layers.push_back({.mixer = network.latent ? Mixer::kLatentAttention : Mixer::kAttention,
+                            .feed_forward = network.HasExperts(i) ? FeedForward::kExperts : FeedForward::kDense,
+                            .cross_attention = network.encoder_layers > 0});
+  }
+  return shape;
+}
+
+// The layer that a number or a module's path names, as of "model.layers.3.mlp"; none if it is no layer's.
+std::optional<std::int64_t> LayerNumber(const JsonValue& part) {
+  if (const auto* const number = part.As<std::int64_t>()) return *number;
+  const auto* const path = part.As<std::string>();
+  if (path == nullptr) return std::nullopt;
+  for (std::size_t i = 0; i + 1 < path->size(); ++i) {
+    if ((*path)[i] != '.') continue;
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(path->data() + i + 1, path->data() + path->size(), number);
+    if (error == std::errc() && (end == path->data() + path->size() || *end == '.')) return number;
+  }
+  return std::nullopt;
+}
+
+std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
+  const auto count = static_cast<std::size_t>(plan.pp * plan.vpp);
+  std::vector<StageShape> stages(count);
+  if (plan.stages.empty()) {
+    if (layers < count) {
+      throw InputError("pp", fmt::format("times vpp is {} (at most the {} layers of the network)", count, layers));
+    }
+    // The stages in the middle take one layer more where the layers cannot be divided.
+    std::size_t layer = 0;
+    const std::size_t more = layers % count;
+    const std::size_t first_with_more = (count - more) / 2;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool has_more = i >= first_with_more && i < first_with_more + more;
+      for (std::size_t n = 0; n < layers / count + (has_more ? 1 : 0); ++n) stages[i].layers.push_back(layer++);
+    }
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = 0; j < plan.stages[i].size(); ++j) {
+        const std::optional<std::int64_t> layer = LayerNumber(plan.stages[i][j]);
+        if (!layer) continue;
+        if (*layer < 0 || *layer >= static_cast<std::int64_t>(layers)) {
+          throw InputError(fmt::format("stages[{}][{}]", i, j), fmt::format("is {} (the number of a layer, 0 to {})",
+                                                                            JsonText(plan.stages[i][j]), layers - 1));
+        }
+        stages[i].layers.push_back(static_cast<std::size_t>(*layer));
+      }
+    }
+  }
+  stages.front().has_embedding = true;
+  stages.back().has_loss = true;
+  return stages;
+}
+
+void CheckDegrees(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence) {
+  CheckDivides("tp", plan.tp, "heads", network.heads);
+  CheckDivides("tp", plan.tp, "d_ff", network.d_ff);
+  CheckDivides("cp", plan.cp, "the sequence", sequence);
+  if (plan.sequence_parallel) CheckDivides("tp", plan.tp, "the sequence of a rank", sequence / plan.cp);
+  if (plan.ep > 1 && network.experts.count == 0) {
+    throw InputError("ep", fmt::format("is {}, but the network has no experts (1)", plan.ep));
+  }
+  if (network.experts.count > 0) {
+    CheckDivides("ep", plan.ep, "the experts", network.experts.count);
+    CheckDivides("etp", plan.etp, "d_expert", network.experts.d_expert);
+    CheckDivides("ep", plan.ep * plan.etp, "dp times cp times tp", plan.dp * plan.cp * plan.tp);
+  }
+}
+
+}  // namespace
+
+TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence) {
+  CheckDegrees(network, plan, sequence);
+  TrainingSetup setup;
+  setup.network = ShapeOf(network, sequence);
+  const std::int64_t padding = 128 * plan.tp;
+  setup.network.vocabulary = (network.vocabulary + padding - 1) / padding * padding;
+  setup.stages = StagesOf(plan, setup.network.layers.size());
+  setup.stages.back().has_prediction = network.mtp_layers > 0;
+  setup.dp = plan.dp;
+  setup.tp = plan.tp;
+  setup.pp = plan.pp;
+  setup.vpp = plan.vpp;
+  setup.cp = plan.cp;
+  setup.ep = plan.ep;
+  setup.etp = plan.etp;
+  setup.micro_batch = plan.micro_batch;
+  setup.micro_batches = plan.grad_accumulation;
+  setup.sequence_parallel = plan.sequence_parallel && plan.tp > 1;
+  setup.distributed_optimizer = plan.zero > 0;
+  setup.optimizer_instances = plan.dp_replicate;
+  setup.shards_gradients = plan.zero >= 2;
+  setup.shards_weights = plan.zero == 3;
+  setup.hidden_dropout = false;
+  setup.attention_dropout = false;
+  setup.has_attention_mask = false;
+  setup.grouped_experts = network.experts.count > 0;
+  setup.fuses_permutation = true;
+  setup.dispatcher = ExpertDispatcher::kAllToAll;
+  if (const auto* const text = plan.recompute.As<std::string>()) {
+    if (*text == "full") setup.recompute.kind = RecomputeKind::kFull;
+    if (*text == "selective") {
+      setup.recompute.kind = RecomputeKind::kSelective;
+      setup.recompute.core_attention = true;
+    }
+  } else if (const auto* const count = plan.recompute.As<std::int64_t>(); count != nullptr && *count > 0) {
+    setup.recompute = {.kind = RecomputeKind::kFull, .is_uniform = false, .layers = *count};
+  }
+  return setup;
+}
+
+}  // namespace emplace::datasets

@@ -1,0 +1,19 @@
+#ifndef EMPLACE_DATASETS_MEMORY_TRANSFORMER_SETUP_H_
+#define EMPLACE_DATASETS_MEMORY_TRANSFORMER_SETUP_H_
+
+#include <cstdint>
+
+#include "datasets/memory/training_setup.h"
+#include "datasets/models/transformer.h"
+#include "datasets/parallel_plan.h"
+
+namespace emplace::datasets {
+
+// How Megatron-LM trains the network by the plan, with the kernels and the precision that it has unless it is told
+// otherwise: bf16, sums of gradients and the optimizer's state in f32, fused attention, no dropout. Throws InputError
+// on a plan that does not fit the network: degrees that do not divide what they are to divide, and unknown stages.
+TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_MEMORY_TRANSFORMER_SETUP_H_

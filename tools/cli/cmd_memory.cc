@@ -1,0 +1,346 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/exporters/framework_plans.h"
+#include "datasets/memory/megatron_arguments.h"
+#include "datasets/memory/training_memory.h"
+#include "datasets/memory/transformer_setup.h"
+#include "datasets/models/transformer.h"
+#include "datasets/parallel_plan.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/json_text.h"
+#include "sim/base/suggestion.h"
+#include "sim/base/table.h"
+#include "sim/base/terminal.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/numbers.h"
+#include "tools/cli/problem.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr std::size_t kMostHolders = 10;
+constexpr std::int64_t kMostRanks = 65536;
+// What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
+constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
+
+struct MemoryOptions {
+  std::string network;  // a preset; "" with --from
+  std::vector<std::string> settings;
+  std::string plan;
+  std::string framework;  // "": a network and a plan
+  std::string file;
+  ProblemOptions problem;
+  std::int64_t world_size = 0;
+  std::int64_t sequence = 0;
+  bool json = false;
+};
+
+struct MemoryRun {
+  std::string title;
+  datasets::TrainingSetup setup;
+  std::vector<std::string> unmodelled;
+};
+
+// "dp=8,tp=4,recompute=full", or the name of a file.
+datasets::ParallelPlan LoadPlan(const std::string& text) {
+  if (text.find('=') == std::string::npos) {
+    std::istringstream in(ReadWholeFile(text, InputKind::kPlacement));
+    return datasets::ReadPlan(in, text);
+  }
+  JsonObject object;
+  AddMember(&object, "schema", ToJson("emplace.plan"));
+  AddMember(&object, "version", ToJson(std::int64_t{1}));
+  for (const std::string& part : SplitAtCommas(text)) {
+    const std::size_t equals = part.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      throw InputError("--plan", fmt::format("has {} (KEY=VALUE)", Quoted(part)));
+    }
+    const std::string value = part.substr(equals + 1);
+    JsonValue read = ToJson(value);
+    try {
+      std::istringstream in(value);
+      read = ParseJson(in);
+    } catch (const InputError&) {  // a text, such as full
+    }
+    AddMember(&object, part.substr(0, equals), read);
+  }
+  std::istringstream in(JsonText(JsonValue{std::move(object)}));
+  return datasets::ReadPlan(in, "--plan");
+}
+
+// The fields of the network that --set names, over those of the preset.
+datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset, const OptionMap& settings) {
+  JsonObject fields = FieldsToJson(preset);
+  for (const auto& [key, text] : settings) {
+    JsonValue value = ToJson(text);
+    try {
+      std::istringstream in(text);
+      value = ParseJson(in);
+    } catch (const InputError&) {  // a text, such as rms
+    }
+    const auto found =
+        std::find_if(fields.begin(), fields.end(), [&](const JsonMember& field) { return field.key == key; });
+    if (found != fields.end()) {
+      found->value = value;
+    } else {
+      AddMember(&fields, key, value);
+    }
+  }
+  const JsonValue root{std::move(fields)};
+  const auto network = WithLocation("--set", [&] { return ReadFields<datasets::TransformerNetwork>(JsonNode(root)); });
+  datasets::CheckTransformer(network);
+  return network;
+}
+
+const datasets::TransformerNetwork& NeedNetwork(const std::string& name) {
+  if (const datasets::TransformerNetwork* const network = datasets::FindTransformer(name)) return *network;
+  std::vector<std::string> names;
+  for (const datasets::TransformerNetwork& network : datasets::TransformerPresets()) names.push_back(network.name);
+  throw InputError(name, fmt::format("is no network ({})", fmt::join(names, ", ")));
+}
+
+// `place`: where the plan is from.
+MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, const datasets::ParallelPlan& plan,
+                         const std::string& place) {
+  OptionMap settings = plan.set;
+  for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
+  const datasets::TransformerNetwork network = Changed(NeedNetwork(name), settings);
+  std::int64_t sequence = options.sequence;
+  if (sequence == 0) sequence = network.max_positions > 0 ? std::min<std::int64_t>(network.max_positions, 4096) : 4096;
+  MemoryRun run;
+  run.title = name;
+  run.setup = WithLocation(place, [&] { return datasets::MakeTrainingSetup(network, plan, sequence); });
+  return run;
+}
+
+MemoryRun ReadNetworkRun(const MemoryOptions& options) {
+  if (options.plan.empty()) throw InputError("--plan", "is missing (dp=8,tp=4 and the like, or a plan.json)");
+  const datasets::ParallelPlan plan = LoadPlan(options.plan);
+  const std::string name = options.network.empty() ? plan.network : options.network;
+  if (name.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or --from)");
+  return MakeNetworkRun(options, name, plan, "--plan");
+}
+
+// A framework's file that decides the plan alone.
+MemoryRun ReadPlanOfFramework(const MemoryOptions& options) {
+  const std::string text = ReadWholeFile(options.file, InputKind::kPlacement);
+  const datasets::ParallelPlan plan =
+      datasets::ReadFrameworkPlan(options.framework, text, options.file, options.world_size);
+  const std::string& name = options.network.empty() ? plan.network : options.network;
+  if (name.empty()) {
+    throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.file));
+  }
+  MemoryRun run = MakeNetworkRun(options, name, plan, options.file);
+  run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.framework)};
+  return run;
+}
+
+MemoryRun ReadMegatronRun(const MemoryOptions& options) {
+  std::istringstream in(ReadWholeFile(options.file, InputKind::kPlacement));
+  return WithLocation(options.file, [&] {
+    const JsonValue arguments = ParseJson(in);
+    datasets::MegatronRun read = datasets::ReadMegatronArguments(arguments, options.world_size);
+    return MemoryRun{.title = options.file, .setup = std::move(read.setup), .unmodelled = std::move(read.unmodelled)};
+  });
+}
+
+// The accelerator that the ranks run on: the first of the cluster.
+std::optional<Device> AcceleratorOf(const MemoryOptions& options) {
+  if (options.problem.cluster.name.empty()) return std::nullopt;
+  const Cluster cluster = LoadCluster(options.problem);
+  for (const Device& device : cluster.devices()) {
+    if (!device.is_cpu) return device;
+  }
+  throw InputError(options.problem.cluster.name, "has no accelerator (the ranks' device)");
+}
+
+// Which GPU computes as what: cuBLAS and Transformer Engine choose their workspaces by it.
+std::int64_t ComputeCapability(const std::string& kind) {
+  if (kind.find("a100") != std::string::npos || kind.find("a800") != std::string::npos) return 80;
+  if (kind.find("v100") != std::string::npos) return 70;
+  if (kind.find("b200") != std::string::npos || kind.find("b300") != std::string::npos) return 100;
+  return 90;
+}
+
+// What the allocator may reserve of a device; none without a limit.
+std::optional<std::int64_t> UsableBytes(const std::optional<Device>& device) {
+  if (!device || !device->memory) return std::nullopt;
+  return std::max<std::int64_t>(0, device->memory->count - kOutsideBytes);
+}
+
+// The place of a rank in its pipeline.
+std::size_t PipelineRank(const datasets::TrainingSetup& setup, std::int64_t rank) {
+  const std::int64_t inner = setup.tp * setup.cp;
+  const std::int64_t place = setup.pipeline_before_data ? rank / inner % setup.pp : rank / (inner * setup.dp);
+  return static_cast<std::size_t>(place);
+}
+
+void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
+               const std::vector<datasets::RankPeak>& peaks) {
+  nlohmann::ordered_json json = {{"schema", "emplace.memory"}, {"version", 1}, {"of", run.title}};
+  if (device) json["device"] = device->kind;
+  const std::optional<std::int64_t> usable = UsableBytes(device);
+  if (usable) json["usable_bytes"] = *usable;
+  json["ranks"] = nlohmann::ordered_json::array();
+  for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
+    const std::size_t place = PipelineRank(run.setup, rank);
+    const datasets::RankPeak& peak = peaks[place];
+    nlohmann::ordered_json row = {{"rank", rank},
+                                  {"pipeline_rank", place},
+                                  {"peak_allocated_bytes", peak.allocated_bytes},
+                                  {"peak_reserved_bytes", peak.reserved_bytes},
+                                  {"state_bytes", peak.end_bytes}};
+    for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
+      row["classes"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = peak.classes[i];
+    }
+    row["moment"] = peak.moment;
+    if (usable) row["fits"] = peak.reserved_bytes <= *usable;
+    json["ranks"].push_back(std::move(row));
+  }
+  json["holders"] = nlohmann::ordered_json::array();
+  for (std::size_t place = 0; place < peaks.size(); ++place) {
+    nlohmann::ordered_json holders = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < std::min(kMostHolders, peaks[place].holders.size()); ++i) {
+      const datasets::MemoryHolder& holder = peaks[place].holders[i];
+      holders.push_back({{"what", holder.label},
+                         {"class", datasets::Name(holder.memory_class)},
+                         {"buffers", holder.buffers},
+                         {"bytes", holder.bytes}});
+    }
+    json["holders"].push_back({{"pipeline_rank", place}, {"largest", std::move(holders)}});
+  }
+  json["unmodelled"] = run.unmodelled;
+  std::cout << json.dump(1) << "\n";
+}
+
+std::string GiB(std::int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 30)); }
+
+void PrintText(const MemoryRun& run, const std::optional<Device>& device,
+               const std::vector<datasets::RankPeak>& peaks) {
+  const datasets::TrainingSetup& setup = run.setup;
+  std::cout << fmt::format("{} on {} ranks: dp {}, tp {}, pp {}, vpp {}, cp {}, ep {}, micro-batch {}\n\n",
+                           Printable(run.title), setup.ranks(), setup.dp, setup.tp, setup.pp, setup.vpp, setup.cp,
+                           setup.ep, setup.micro_batch);
+  std::vector<std::string> header = {"pipeline rank", "ranks", "peak GiB", "reserved GiB"};
+  for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
+    header.emplace_back(datasets::Name(static_cast<datasets::MemoryClass>(i)));
+  }
+  const std::optional<std::int64_t> usable = UsableBytes(device);
+  if (usable) header.emplace_back("fits");
+  Table table(header);
+  std::size_t fullest = 0;
+  for (std::size_t place = 0; place < peaks.size(); ++place) {
+    const datasets::RankPeak& peak = peaks[place];
+    if (peak.allocated_bytes > peaks[fullest].allocated_bytes) fullest = place;
+    std::vector<std::string> row = {fmt::format("{}", place), fmt::format("{}", setup.ranks() / setup.pp),
+                                    GiB(peak.allocated_bytes), GiB(peak.reserved_bytes)};
+    for (const std::int64_t bytes : peak.classes) row.push_back(GiB(bytes));
+    if (usable) row.emplace_back(peak.reserved_bytes <= *usable ? "yes" : "no");
+    table.Add(std::move(row));
+  }
+  table.PrintText(std::cout);
+  const datasets::RankPeak& peak = peaks[fullest];
+  std::cout << fmt::format("\nThe fullest rank, pipeline rank {}, is fullest in the {}. It then holds:\n\n", fullest,
+                           peak.moment);
+  Table holders({"what", "class", "buffers", "GiB"});
+  for (std::size_t i = 0; i < std::min(kMostHolders, peak.holders.size()); ++i) {
+    const datasets::MemoryHolder& holder = peak.holders[i];
+    holders.Add({holder.label, std::string(datasets::Name(holder.memory_class)), fmt::format("{}", holder.buffers),
+                 GiB(holder.bytes)});
+  }
+  holders.PrintText(std::cout);
+  if (!usable) return;
+  std::int64_t reserved = 0;
+  for (const datasets::RankPeak& of_rank : peaks) reserved = std::max(reserved, of_rank.reserved_bytes);
+  const std::int64_t free = *usable - reserved;
+  std::cout << fmt::format("\n{} has {}, of which the context and NCCL take about {}: {} {}\n", device->kind,
+                           HumanReadable(*device->memory), HumanReadable(Bytes{kOutsideBytes}),
+                           HumanReadable(Bytes{free < 0 ? -free : free}), free < 0 ? "too few" : "are left");
+  if (free >= 0) return;
+  if (const auto change = datasets::FindFittingChange(setup, *usable)) {
+    std::cout << fmt::format("It fits with {}: {} reserved\n", change->text,
+                             HumanReadable(Bytes{change->reserved_bytes}));
+  } else {
+    std::cout
+        << "It does not fit with full recomputation and everything sharded: more ranks of tp, pp or cp are needed\n";
+  }
+}
+
+int RunMemory(const MemoryOptions& options) {
+  constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan"};
+  if (std::ranges::find(kFrameworks, options.framework) == std::end(kFrameworks)) {
+    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan)", Quoted(options.framework)));
+  }
+  if (!options.framework.empty() && options.file.empty()) {
+    throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.framework, options.framework));
+  }
+  MemoryRun run = options.framework.empty()         ? ReadNetworkRun(options)
+                  : options.framework == "megatron" ? ReadMegatronRun(options)
+                                                    : ReadPlanOfFramework(options);
+  if (run.setup.ranks() > kMostRanks) {
+    throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
+  }
+  const std::optional<Device> device = AcceleratorOf(options);
+  if (device) run.setup.compute_capability = ComputeCapability(device->kind);
+  const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
+  for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
+  if (options.json) {
+    PrintJson(run, device, peaks);
+  } else {
+    PrintText(run, device, peaks);
+  }
+  if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
+  return kSuccess;
+}
+
+}  // namespace
+
+Command AddMemory(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("memory", "Predict the peak memory of every rank of a parallel training step, by class");
+  auto options = std::make_shared<MemoryOptions>();
+  command->add_option("network", options->network, "Name of a network, such as llama-3-8b")->type_name("NETWORK");
+  AddSetOption(*command, &options->settings);
+  AddClusterOptions(*command, &options->problem, /*optional=*/true);
+  command->add_option("--plan", options->plan, "plan.json, or its fields: dp=8,tp=4,zero=1,recompute=full")
+      ->type_name("FILE|KEY=VALUE,KEY=VALUE");
+  const auto set_source = [options](const std::vector<std::string>& words) {
+    options->framework = words[0];
+    options->file = words.size() > 1 ? words[1] : "";
+  };
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--from", set_source,
+          "Read a framework's own settings instead: megatron, a JSON object of its arguments; deepspeed or torchtitan, "
+          "what `emplace export --to` writes, for the network")
+      ->type_name("FRAMEWORK FILE")
+      ->expected(2);
+  command
+      ->add_option("--world-size", options->world_size,
+                   "Ranks of a run that --from names (default: 8, or as many as one model needs)")
+      ->type_name("N")
+      ->transform(IntegerFrom(1, 1 << 20));
+  command
+      ->add_option("--sequence", options->sequence,
+                   "Tokens of a sequence (default: 4096, or the longest of the network if that is shorter)")
+      ->type_name("TOKENS")
+      ->transform(IntegerFrom(1, 1 << 28));
+  command->add_flag("--json", options->json, "Print JSON");
+  return {command, [options] { return RunMemory(*options); }};
+}
+
+}  // namespace emplace::tools

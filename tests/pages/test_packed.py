@@ -162,6 +162,18 @@ class ArchiveRunsTest(ScratchFolderTest):
         read = {"episodes": 2, "mean_step_time_us": 7}
         self.assertEqual(graph["episodes"], [episode(0), episode(1, left_out=read), episodes[2]])
 
+    def test_of_traces_that_pages_read_at_ends_of_episodes_the_rest_is_left_out(self):
+        trace = [[1, 90], [2, 80], [3, 70], [7, 60], [8, 50], [9, 40], [14, 30], [15, 20]]
+        record = trial(1, trace=trace, num_groups=3)
+        record["spec"] |= {"budget": {"episodes": 3}, "agent": {"name": "annealing"}}
+        record["spec"]["cluster"]["devices"] = ["gpu:0", "gpu:1", "gpu:2", "gpu:3", "gpu:4"]
+        self.write_runs("thesis_full", [(record["trial"], record, timing())])
+        self.assertEqual(self.run_tool("runs/thesis_full").returncode, 0)
+        kept = read_trials(self.folder / "thesis_full.trials.json.xz")[0]
+        self.assertEqual(kept.graph["trace"], [[1, 90], [3, 70], [7, 60], [9, 40], [15, 20]])
+        for end in (1, 4, 7, 10):
+            self.assertEqual(kept.best_after(end), [best for count, best in trace if count <= end][-1] / 1000)
+
     def test_paths_become_names(self):
         record = trial(1)
         record["spec"] |= {"graph": {"file": "/home/me/graph.json"}, "costs": "profile: /home/me/profile.json"}

@@ -62,13 +62,12 @@ std::vector<ModelName> AllModelNames() {
 }
 
 ModelName FindModelName(std::string_view name) {
-  if (IsConfig(name)) return {std::string(name), "", ""};
   const std::vector<ModelName> names = AllModelNames();
   for (const ModelName& known : names) {
     if (known.name == name) return known;
   }
-  throw InputError("", fmt::format("unknown model {} ({}, a network of `emplace list models` or a config.json){}",
-                                   Quoted(name), Listed(AllModels()), DidYouMean(name, NamesOf(names))));
+  throw InputError("", fmt::format("unknown model {} ({}, or a network of `emplace list models`){}", Quoted(name),
+                                   Listed(AllModels()), DidYouMean(name, NamesOf(names))));
 }
 
 std::optional<TransformerNetwork> FindNetwork(std::string_view name) {

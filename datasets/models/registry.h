@@ -25,7 +25,7 @@ struct ModelEntry {
 std::span<const ModelEntry> AllModels();
 // Throws InputError that lists the known names.
 const ModelEntry& FindModel(std::string_view name);
-// What MakeModel() takes besides files: the models, and the networks of TransformerPresets(), which take the options of
+// What MakeModel() takes by name: the models, and the networks of TransformerPresets(), which take the options of
 // `llama`.
 struct ModelName {
   std::string name;
@@ -33,11 +33,10 @@ struct ModelName {
   std::string source;
 };
 std::vector<ModelName> AllModelNames();
-// `name` itself. Throws InputError, with a suggestion, if it is none of AllModelNames() and no file of a name that ends
-// in .json.
+// Throws InputError, with a suggestion, if the name is none of those.
 ModelName FindModelName(std::string_view name);
-// The graph of a model or preset with these options, such as MakeModel("nmt", {{"layers", "4"}}), or that of the
-// network of a `config.json` (hugging_face_config.h). Throws InputError on an unknown name or a bad option.
+// The graph of a model or preset with these options, such as MakeModel("nmt", {{"layers", "4"}}). A name that ends in
+// .json is the path of a `config.json` (hugging_face_config.h). Throws InputError on an unknown name or a bad option.
 Graph MakeModel(std::string_view name, const OptionMap& options = {});
 // The network of a preset, of `llama`, or of a `config.json`; nullopt if `name` is another model. Throws as MakeModel.
 std::optional<TransformerNetwork> FindNetwork(std::string_view name);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/attention.h"
 #include "datasets/layers.h"
 #include "datasets/training.h"
 
@@ -52,6 +53,40 @@ TEST(GradientRulesTest, KindsOfFrameworksAreKnownWithoutOverloadAndUnderline) {
   for (const char* const kind : {"input", "sgd", "selu", ""}) {
     EXPECT_FALSE(datasets::HasGradientRule(kind)) << kind;
   }
+}
+
+TEST(GradientsTest, AttentionGivesAllItsGradientsAtOnceFromItsResultAndStatistics) {
+  EXPECT_EQ(GradientOps({1, 2, 3, 4}, {1, 1, 3, 4},
+                        [](auto& net, datasets::Value a, datasets::Value b) {
+                          return datasets::Attend(net, a, b, b, {.causal = true, .scale = 0.5});
+                        }),
+            (Ops{"attention/attention_grad attention_grad(" + kDy + ", a, b, b, attention, attention:1)",
+                 "b/add_n add_n(gradients/attention/attention_grad:1, gradients/attention/attention_grad:2)"}));
+}
+
+TEST(GradientsTest, PartsOfTransformersReadWhatTheyKept) {
+  EXPECT_EQ(GradientOps({2, 3}, {3},
+                        [](auto& net, datasets::Value a, datasets::Value b) { return datasets::RmsNorm(net, a, b); }),
+            (Ops{"rms_norm/rms_norm_grad rms_norm_grad(" + kDy + ", a, rms_norm:1, b)"}));
+  EXPECT_EQ(GradientOps(
+                {2, 3}, {2, 3},
+                [](auto& net, datasets::Value a, datasets::Value b) { return datasets::Binary(net, "swiglu", a, b); }),
+            (Ops{"swiglu/swiglu_grad swiglu_grad(" + kDy + ", a, b)"}));
+  EXPECT_EQ(GradientOps({5, 3}, {1, 3},
+                        [](auto& net, datasets::Value a, datasets::Value b) {
+                          const datasets::Value rows =
+                              datasets::EmbeddingRows(net, a, net.Input("ids", DType::kI32, {2}));
+                          return datasets::Binary(net, "add", rows, datasets::Expand(net, b, {2, 3}));
+                        }),
+            (Ops{"expand/broadcast_grad broadcast_grad(" + kDy + ")",
+                 "embedding/embedding_grad embedding_grad(" + kDy + ", ids)"}));
+  EXPECT_EQ(
+      GradientOps({2, 3}, {2, 3},
+                  [](auto& net, datasets::Value a, datasets::Value b) {
+                    return datasets::Cast(net, datasets::Permute(net, datasets::Binary(net, "add", a, b), {1, 0}),
+                                          DType::kBf16);
+                  }),
+      (Ops{"cast/cast_grad cast_grad(" + kDy + ")", "reshape/reshape_grad reshape_grad(gradients/cast/cast_grad)"}));
 }
 
 TEST(GradientsTest, SumsAndProductsGiveEachFactorTheOther) {

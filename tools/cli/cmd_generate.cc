@@ -28,7 +28,8 @@ struct GenerateOptions {
 int Run(const GenerateOptions& options) {
   const BusyLine busy("generate");
   CheckFiles({}, {options.output});
-  datasets::FindModelName(options.model);  // reports an unknown name before a bad setting
+  if (!options.model.ends_with(".json"))
+    datasets::FindModelName(options.model);  // reports an unknown name before a bad setting
   const Graph graph = datasets::MakeModel(options.model, ParseSettings(options.settings));
   WriteFile(options.output, [&](std::ostream& out) { WriteGraph(out, graph); });
   PrintMessage(fmt::format("{}: {} ops, {} tensors", graph.name(), graph.num_ops(), graph.num_tensors()));

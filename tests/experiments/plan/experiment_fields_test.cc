@@ -63,7 +63,7 @@ TEST(ExperimentFieldsTest, GraphsThatCannotBeAreRefused) {
       {"graphs: {files: g.json}", "graphs.files: is the text \"g.json\" (a list of graph files)"},
       {"graphs: {files: [g.json, g.json]}", "graphs.files[1]: is a duplicate entry (each once)"},
       {"graphs: {model: x}", "graphs.model: unknown model \"x\" (" + Listed(datasets::AllModels()) +
-                                 ", a network of `emplace list models` or a config.json)"},
+                                 ", or a network of `emplace list models`)"},
       {"graphs: {model: nmt, set: [1]}", "graphs.set: is not an object (option: value)"},
       {"graphs: {dataset: nmt, together: 1}", "graphs.together: is the number 1 (true or false)"},
       {"graphs: {dataset: nmt, grouping: {name: none}}",
@@ -118,7 +118,7 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
        "transform)"},
       {"transfer: {split: test}", "transfer.split: is for a dataset only"},
       {"transfer: {model: x}", "transfer.model: unknown model \"x\" (" + Listed(datasets::AllModels()) +
-                                   ", a network of `emplace list models` or a config.json)"},
+                                   ", or a network of `emplace list models`)"},
   };
   for (const Case& c : cases) EXPECT_EQ(Refusal(c.line), "x.yaml: " + c.error);
   const std::string costs = Refusal("costs: free");

@@ -15,6 +15,11 @@ AttentionKernel ChosenKernel(const TrainingSetup& setup) {
   return is_fused ? AttentionKernel::kFused : AttentionKernel::kFlash;
 }
 
+// Runs `forward`, a second time in the backward pass if the module is recomputed.
+Tape::Tensor Again(Tape& tape, Tape::Tensor input, bool is_recomputed, const Tape::Forward& forward) {
+  return is_recomputed ? tape.Checkpoint("inputs of modules", input, forward, 0) : forward(tape, input);
+}
+
 }  // namespace
 
 LayerMemory::LayerMemory(const TrainingSetup& setup, std::int64_t sequence)
@@ -193,7 +198,7 @@ Tape::Tensor LayerMemory::CoreAttention(Tape& tape, const AttentionInputs& input
   return output;
 }
 
-Tape::Tensor LayerMemory::Attention(Tape& tape, Tape::Tensor input, bool) const {
+Tape::Tensor LayerMemory::Attention(Tape& tape, Tape::Tensor input) const {
   const std::int64_t queries = network_.heads * network_.head_dim / setup_.tp;
   const std::int64_t keys = std::max(network_.query_groups, setup_.tp) * network_.head_dim / setup_.tp;
   const Tape::Tensor mixed = NormAndLinear(tape, input, network_.hidden, queries + 2 * keys);
@@ -444,7 +449,8 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   tape.Drop(routing);
 
   if (network_.d_shared_expert > 0) {
-    const Tape::Tensor shared = SharedExpert(tape, normed);
+    const Tape::Tensor shared = Again(tape, normed, MakesAgain(&Recompute::shared_experts),
+                                      [this](Tape& inner, Tape::Tensor x) { return SharedExpert(inner, x); });
     const Tape::Tensor sum = tape.New("outputs of experts", HiddenBytes());
     tape.Record({.label = "sum", .output = sum, .inputs = {output, shared}, .passes_gradient = true});
     tape.Drop(shared);
@@ -455,14 +461,6 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   tape.Drop(normed);
   return output;
 }
-
-namespace {
-
-Tape::Tensor Again(Tape& tape, Tape::Tensor input, bool is_recomputed, const Tape::Forward& forward) {
-  return is_recomputed ? tape.Checkpoint("inputs of modules", input, forward, 0) : forward(tape, input);
-}
-
-}  // namespace
 
 Tape::Tensor LayerMemory::Layer(Tape& tape, Tape::Tensor input, const LayerKind& kind, Tape::Tensor encoded) const {
   Tape::Tensor hidden = tape.View(input);
@@ -475,7 +473,7 @@ Tape::Tensor LayerMemory::Layer(Tape& tape, Tape::Tensor input, const LayerKind&
     case Mixer::kNone:
       break;
     case Mixer::kAttention:
-      add(Attention(tape, hidden, kind.is_causal));
+      add(Attention(tape, hidden));
       break;
     case Mixer::kLatentAttention:
       add(LatentAttention(tape, hidden));

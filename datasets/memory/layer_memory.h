@@ -41,7 +41,7 @@ class LayerMemory {
   Tape::Tensor ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const;
   Tape::Tensor RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in) const;
   Tape::Tensor AddResidual(Tape& tape, Tape::Tensor output, Tape::Tensor residual) const;
-  Tape::Tensor Attention(Tape& tape, Tape::Tensor input, bool is_causal) const;
+  Tape::Tensor Attention(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor CrossAttention(Tape& tape, Tape::Tensor input, Tape::Tensor encoded) const;
   Tape::Tensor LatentAttention(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor Mamba(Tape& tape, Tape::Tensor input) const;

@@ -154,6 +154,11 @@ constexpr std::string_view kWithoutEffect[] = {
     "calculate-per-token-loss",
     "ddp-average-in-collective",
     "overlap-param-gather",
+    "overlap-grad-reduce",
+    "moe-permute-fusion",
+    "ddp-pad-buckets-for-high-nccl-busbw",
+    "ddp-num-buckets",
+    "ddp-bucket-size",
     "overlap-p2p-communication-warmup-flush",
     "moe-router-dtype",
     "moe-router-fusion",
@@ -189,6 +194,7 @@ constexpr std::pair<std::string_view, std::string_view> kUnmodelled[] = {
     {"export-kd-teacher-load", "the teacher of distillation is not modelled"},
     {"use-transformer-engine-op-fuser", "the buffers of fused operations are taken for those of separate ones"},
     {"reuse-grad-buf-for-mxfp8-param-ag", "the buffer of gradients is not reused"},
+    {"overlap-moe-expert-parallel-comm", "the second micro-batch that the overlap holds is not modelled"},
     {"moe-shared-expert-overlap", "buffers of the overlap are not modelled"},
     {"delay-wgrad-compute", "inputs that wait for the gradients of weights are not modelled"},
     {"overlap-param-gather-with-optimizer-step", "buffers of the overlap are not modelled"},
@@ -467,16 +473,13 @@ void ReadLayers(Arguments& args, const std::string& model, MegatronRun* run) {
     const std::int64_t encoder = args.Integer("encoder-num-layers", args.Integer("num-layers", 1, 1), 1);
     const std::int64_t decoder = args.Integer("decoder-num-layers", encoder, 1);
     network.encoder_layers = static_cast<std::size_t>(encoder);
-    network.layers.assign(network.encoder_layers, {.is_causal = false});
+    network.layers.assign(network.encoder_layers, {});
     network.layers.resize(static_cast<std::size_t>(encoder + decoder), {.cross_attention = true});
     return;
   }
   const auto layers = static_cast<std::size_t>(args.Needed("num-layers"));
   const bool is_latent = args.Flag("multi-latent-attention");
   network.layers.assign(layers, {.mixer = is_latent ? Mixer::kLatentAttention : Mixer::kAttention});
-  if (model == "bert") {
-    for (LayerKind& layer : network.layers) layer.is_causal = false;
-  }
   if (is_latent) ReadLatentAttention(args, &network);
   if (network.experts > 0) {
     const std::vector<bool> has_experts = ExpertLayers(args, layers);
@@ -658,7 +661,6 @@ void ReadOptimizer(Arguments& args, TrainingSetup* setup) {
   const bool sums_in_f32 = args.Flag("accumulate-allreduce-grads-in-fp32") || !is_fp16;
   setup->gradient_bytes = sums_in_f32 && !args.Flag("grad-reduce-in-bf16") ? 4 : 2;
   setup->keeps_f32_gradients = setup->gradient_bytes == 2;
-  setup->overlaps_reduction = args.Flag("overlap-grad-reduce");
   const auto bytes_of = [&](std::string_view key) {
     return args.Word(key, "fp32", {"fp32", "fp16", "bf16", "fp8"}) == "fp32" ? 4 : 2;
   };
@@ -675,7 +677,6 @@ void ReadOptimizer(Arguments& args, TrainingSetup* setup) {
   setup->shards_gradients = is_fsdp && shards.starts_with("optim_grads");
   setup->shards_weights = is_fsdp && shards == "optim_grads_params";
   if (is_fsdp) setup->distributed_optimizer = true;
-  setup->bucket_padding = args.Flag("ddp-pad-buckets-for-high-nccl-busbw") ? 65536 : 1;
 }
 
 void ReadKernels(Arguments& args, TrainingSetup* setup) {
@@ -700,13 +701,11 @@ void ReadKernels(Arguments& args, TrainingSetup* setup) {
   setup->fuses_expert_weights = args.Flag("use-fused-weighted-squared-relu");
   setup->fp8_weights = args.Flag("fp8-param-gather");
   setup->grouped_experts = args.Flag("moe-grouped-gemm");
-  setup->fuses_permutation = args.Flag("moe-permute-fusion");
   const std::string dispatcher =
       args.Word("moe-token-dispatcher-type", "allgather", {"allgather", "alltoall", "alltoall_seq", "flex"});
   setup->dispatcher = dispatcher == "allgather" ? ExpertDispatcher::kAllGather
                       : dispatcher == "flex"    ? ExpertDispatcher::kFlex
                                                 : ExpertDispatcher::kAllToAll;
-  setup->overlaps_experts = args.Flag("overlap-moe-expert-parallel-comm");
   setup->defers_embedding_gradients = args.Flag("defer-embedding-wgrad-compute");
   setup->deferred_micro_batches = args.Integer("wgrad-deferral-limit", 0);
   args.Text("fp8-recipe", "");

@@ -262,6 +262,12 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       program->Allocate("stand-ins for gradients of weights", setup.number_bytes * elements, MemoryClass::kTemporary);
     }
   }
+  // Weights in bf16 are cast once a step. GPUs before Blackwell need them transposed too.
+  if (setup.is_fp8 && !setup.fp8_weights) {
+    std::int64_t elements = 0;
+    for (const RankParameter& parameter : parameters) elements += parameter.is_matrix ? parameter.elements : 0;
+    program->Allocate("weights in fp8", (setup.compute_capability >= 100 ? 1 : 2) * elements, MemoryClass::kWeights);
+  }
   if (setup.overlaps_tensor_parallel) {
     // Three workspaces in place of one, and a buffer for each product of a layer that is overlapped, both ways.
     program->Allocate("workspaces of Transformer Engine", 2 * engine_workspace, MemoryClass::kTemporary);
@@ -300,7 +306,8 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   const std::int64_t sequence = setup.network.sequence / setup.cp;
   std::int64_t shared = 0;
   if (!setup.transformer_engine) {
-    shared = setup.number_bytes * setup.micro_batch * setup.network.heads / setup.tp * sequence * sequence;
+    const std::int64_t longest = std::max(sequence, setup.network.encoder_sequence / setup.cp);
+    shared = setup.number_bytes * setup.micro_batch * setup.network.heads / setup.tp * longest * longest;
   }
   if (setup.sequence_parallel) {
     shared = std::max(shared, setup.number_bytes * setup.micro_batch * sequence * setup.network.hidden);

@@ -73,10 +73,10 @@ class StepWriter {
     const RankProgram::Buffer unsharded = program_.Allocate(
         "gradients before they are scattered", setup_.gradient_bytes * units_.layer_bytes / setup_.number_bytes,
         MemoryClass::kCommunication);
-    // One layer's activations come back from the host while another's are used.
+    // Beside the layer in use, the device holds one that comes back from the host, and the last one, which never left.
     const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, setup_.stages[stage].layers.size()));
-    const RankProgram::Buffer returned =
-        program_.Allocate("activations from the host", flight.tape.moved_bytes() / layers, MemoryClass::kActivations);
+    const RankProgram::Buffer returned = program_.Allocate(
+        "activations from the host", 2 * flight.tape.moved_bytes() / layers, MemoryClass::kActivations);
     program_.Release(flight.tape.Backward(flight.output, flight.input, 0));
     program_.Release(returned);
     program_.Release(gathered);

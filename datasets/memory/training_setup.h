@@ -16,7 +16,6 @@ struct LayerKind {
   Mixer mixer = Mixer::kAttention;
   FeedForward feed_forward = FeedForward::kDense;
   bool cross_attention = false;  // a decoder's, over what the encoder returned
-  bool is_causal = true;
 };
 
 enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };
@@ -37,7 +36,6 @@ struct NetworkShape {
   bool norms_queries = false;
   bool has_rope = false;
   bool is_tied = true;
-  bool has_final_norm = true;
   bool is_bert = false;
   bool has_binary_head = false;
 
@@ -135,8 +133,6 @@ struct TrainingSetup {
   std::int64_t matrix_optimizer_bytes = 12;  // of a parameter that is a matrix, other than of embeddings
   bool keeps_f32_gradients = false;          // made by the optimizer's step, and kept until the next
   bool fp8_weights = false;
-  bool overlaps_reduction = false;  // gradients are reduced by buckets
-  std::int64_t bucket_padding = 1;
 
   // Kernels.
   bool transformer_engine = true;
@@ -153,12 +149,10 @@ struct TrainingSetup {
   bool is_fp8 = false;
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;
-  bool fuses_permutation = false;
   // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's
   // tests.
   double expert_imbalance = 1.15;
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllGather;
-  bool overlaps_experts = false;
   bool defers_embedding_gradients = false;
   std::int64_t deferred_micro_batches = 0;  // 0: all
   Recompute recompute;

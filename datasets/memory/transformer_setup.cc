@@ -50,7 +50,7 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   }
   shape.encoder_layers = static_cast<std::size_t>(network.encoder_layers);
   shape.prediction_layers = static_cast<std::size_t>(network.mtp_layers);
-  shape.layers.assign(shape.encoder_layers, {.is_causal = false});
+  shape.layers.assign(shape.encoder_layers, {});
   for (std::int64_t i = 0; i < network.layers; ++i) {
     shape.layers.push_back({.mixer = network.latent ? Mixer::kLatentAttention : Mixer::kAttention,
                             .feed_forward = network.HasExperts(i) ? FeedForward::kExperts : FeedForward::kDense,
@@ -149,7 +149,6 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   setup.attention_dropout = false;
   setup.has_attention_mask = false;
   setup.grouped_experts = network.experts.count > 0;
-  setup.fuses_permutation = true;
   setup.dispatcher = ExpertDispatcher::kAllToAll;
   if (const auto* const text = plan.recompute.As<std::string>()) {
     if (*text == "full") setup.recompute.kind = RecomputeKind::kFull;

@@ -229,6 +229,10 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
 
 std::string GiB(std::int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 30)); }
 
+bool AreEqual(const datasets::RankPeak& a, const datasets::RankPeak& b) {
+  return a.allocated_bytes == b.allocated_bytes && a.reserved_bytes == b.reserved_bytes && a.classes == b.classes;
+}
+
 void PrintText(const MemoryRun& run, const std::optional<Device>& device,
                const std::vector<datasets::RankPeak>& peaks) {
   const datasets::TrainingSetup& setup = run.setup;
@@ -243,11 +247,16 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   if (usable) header.emplace_back("fits");
   Table table(header);
   std::size_t fullest = 0;
-  for (std::size_t place = 0; place < peaks.size(); ++place) {
+  std::size_t last = 0;  // of those that are equal
+  for (std::size_t place = 0; place < peaks.size(); place = last + 1) {
     const datasets::RankPeak& peak = peaks[place];
     if (peak.allocated_bytes > peaks[fullest].allocated_bytes) fullest = place;
-    std::vector<std::string> row = {fmt::format("{}", place), fmt::format("{}", setup.ranks() / setup.pp),
-                                    GiB(peak.allocated_bytes), GiB(peak.reserved_bytes)};
+    for (last = place; last + 1 < peaks.size() && AreEqual(peaks[last + 1], peak); ++last) {
+    }
+    const auto equal = static_cast<std::int64_t>(last - place + 1);
+    std::vector<std::string> row = {equal > 1 ? fmt::format("{} to {}", place, last) : fmt::format("{}", place),
+                                    fmt::format("{}", setup.ranks() / setup.pp * equal), GiB(peak.allocated_bytes),
+                                    GiB(peak.reserved_bytes)};
     for (const std::int64_t bytes : peak.classes) row.push_back(GiB(bytes));
     if (usable) row.emplace_back(peak.reserved_bytes <= *usable ? "yes" : "no");
     table.Add(std::move(row));

@@ -54,7 +54,7 @@ def main() -> None:
     words, labels = torch.randint(0, WORDS, (2, LENGTH)), torch.randint(0, WORDS, (2 * LENGTH,))
 
     def loss(logits):
-        return F.cross_entropy(logits.flatten(0, 1), labels)
+        return F.cross_entropy(logits.flatten(0, 1), labels.to(logits.device))
 
     # One micro-batch: what each stage of the pipeline gets at a time.
     graph = et.capture(model, (words,), loss=loss, optimizer="sgd")

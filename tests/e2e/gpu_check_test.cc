@@ -17,10 +17,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Reports one GPU and nothing else.
+// Reports one GPU, or two, and nothing else.
 constexpr const char* kFakeSmi = R"sh(#!/bin/sh
 case "$*" in
-  -L) echo "GPU 0: NVIDIA H200 (UUID: GPU-1)" ;;
+  -L) echo "GPU 0: NVIDIA H200 (UUID: GPU-1)"; [ -z "$TWO_GPUS" ] || echo "GPU 1: NVIDIA H200 (UUID: GPU-2)" ;;
   *query-gpu=name\ *) echo "NVIDIA H200" ;;
   *query-gpu=compute_cap*) echo 9.0 ;;
   *) echo "Product Name : NVIDIA H200" ;;
@@ -55,6 +55,7 @@ esac
 constexpr const char* kFakePython = R"sh(#!/bin/sh
 case "$*" in
   *torch_profiles*) echo "python3 $*" >> "$NOTES"; echo "${PROFILERS:-resnet on cuda}"; exit ${PROFILERS_STATUS:-0} ;;
+  *torch_plans*) echo "python3 $*" >> "$NOTES"; echo "fsdp on 2 of cuda"; exit 0 ;;
 esac
 exit 1
 )sh";
@@ -103,7 +104,7 @@ TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothingLengthy) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   for (const std::string stage :
        {"describe", "configure", "build", "GPU tests", "profile inception_v3", "validate resnet", "validate nmt",
-        "cuda:0 alone", "et.profile beside emplace profile", "profile a TorchScript module", "simulator speed",
+        "cuda:0 alone", "et.profile beside emplace profile", "plans on two GPUs", "profile a TorchScript module", "simulator speed",
         "updates on cuda", "sgdp on cuda", "hierarchical on cuda", "coloc_rl on cuda"}) {
     EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
   }
@@ -151,6 +152,15 @@ TEST_F(GpuCheckTest, RunsEveryStageAndLeavesItsResultsLengthy) {
   EXPECT_THAT(notes, HasSubstr("--target emplace_python -j "));
   EXPECT_THAT(notes, HasSubstr("/emplace --device cuda resnet mixer lstm\n"));
   EXPECT_EQ(Read("results/box/profilers.txt"), "resnet on cuda\n");
+}
+
+TEST_F(GpuCheckTest, RunsPlansWhereThereAreTwoGpusLengthy) {
+  EXPECT_EQ(Check("box").status, 0);
+  EXPECT_EQ(Outcomes().count("plans on two GPUs"), 0);
+  EXPECT_EQ(Check("box", "TWO_GPUS=1").status, 0);
+  EXPECT_EQ(Outcomes().at("plans on two GPUs"), "done");
+  EXPECT_THAT(Read("notes"), HasSubstr("python3 tools/torch_plans --device cuda\n"));
+  EXPECT_EQ(Read("results/box/plans.txt"), "fsdp on 2 of cuda\n");
 }
 
 TEST_F(GpuCheckTest, SaysWhyTheProfilersAreNotComparedAndGoesOnLengthy) {

@@ -1,11 +1,20 @@
 # environment: transformers
 """Placements and plans, applied by the real libraries: Accelerate, torch.distributed.pipelining, FSDP2, tensor parallel."""
 
+import contextlib
 import dataclasses
+import importlib.machinery
+import importlib.util
+import io
 import json
+import multiprocessing
 import os
+import pathlib
+import re
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +24,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 import emplace
 import emplace.torch as et
+from emplace.torch import _devices
 
 LAYERS = 4
 STAGES = [["model.embed_tokens", "model.rotary_emb", "model.layers.0", "model.layers.1"],
@@ -237,7 +247,7 @@ class ProcessesTest(unittest.TestCase):
                                              num_key_value_heads=2, head_dim=16, vocab_size=100)).train()
         plan = {"schema": "emplace.plan", "version": 1, "tp": 2}
         with self.assertRaisesRegex(emplace.InputError, "plan: tp: model.layers.0.self_attn.._norm has weights beside"):
-            et.validate(model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss)
+            et.validate(model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, device="cpu")
 
     def test_a_pipeline_of_replicas(self):
         self.check(pp=2, dp=2, grad_accumulation=2, stages=STAGES)
@@ -256,7 +266,7 @@ class ProcessesTest(unittest.TestCase):
         for degrees in ({"tp": 2}, {"dp": 4, "dp_replicate": 2, "zero": 3}):
             plan = {"schema": "emplace.plan", "version": 1, **degrees}
             result = et.validate(self.model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, steps=2,
-                                 warm_up=1)
+                                 warm_up=1, device="cpu")
             self.assertGreater(result.simulated_ms, 0)
             self.assertAlmostEqual(result.losses[0], self.expected[0], delta=1e-6)
             self.check_memory(result.measured_peak_bytes, result.simulated_peak_bytes, 40)
@@ -264,12 +274,118 @@ class ProcessesTest(unittest.TestCase):
     def test_validate_sets_the_measured_step_beside_the_simulated_one(self):
         plan = {"schema": "emplace.plan", "version": 1, "pp": 2, "grad_accumulation": 2, "stages": STAGES}
         result = et.validate(self.model, plan, kwargs={"input_ids": words(), "use_cache": False}, loss=loss, processes=2,
-                             steps=3, warm_up=1)
+                             steps=3, warm_up=1, device="cpu")
         self.assertEqual(len(result.steps_ms), 3)
         self.assertEqual(len(result.losses), 4)
         self.assertGreater(result.simulated_ms, 0)
         self.check_memory(result.measured_peak_bytes, result.simulated_peak_bytes, 40)
         self.assertAlmostEqual(result.losses[0], self.expected[0], delta=1e-6)
+
+
+@contextlib.contextmanager
+def gpus(count, initialised=False):
+    """What PyTorch says on a machine with GPUs, in this process and in those forked from it."""
+    with mock.patch.object(torch.cuda, "is_available", return_value=count > 0) as available, \
+            mock.patch.object(torch.cuda, "device_count", return_value=count), \
+            mock.patch.object(torch.cuda, "_is_in_bad_fork", return_value=initialised):
+        yield available
+
+
+class DeviceTest(unittest.TestCase):
+    """validate(device=): which devices it takes, and what it does on GPUs, with CUDA replaced by the CPU."""
+
+    PLAN = {"schema": "emplace.plan", "version": 1, "dp": 2}
+
+    @staticmethod
+    def ran(*arguments):
+        """The exit status and the output of tools/torch_plans in this process."""
+        path = str(pathlib.Path(os.environ["EMPLACE_ROOT"]) / "tools" / "torch_plans")
+        loader = importlib.machinery.SourceFileLoader("torch_plans", path)
+        tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("torch_plans", loader))
+        loader.exec_module(tool)
+        with mock.patch.object(sys, "argv", [path, *arguments]), io.StringIO() as output, \
+                contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            return tool.main(), output.getvalue()
+
+    def test_gpus_are_taken_where_there_is_one_for_each_process(self):
+        for device, count, expected in ((None, 0, "cpu"), (None, 1, "cpu"), (None, 2, "cuda"), ("cuda", 3, "cuda"),
+                                        ("cpu", 3, "cpu")):
+            with gpus(count):
+                self.assertEqual(_devices.choose(device, 2).kind, expected, (device, count))
+
+    def test_they_are_counted_in_another_process(self):
+        with gpus(2) as available:
+            _devices.choose(None, 2)
+            available.assert_not_called()  # it can initialise CUDA
+
+    def test_what_gpus_cannot_run_is_refused(self):
+        model = torch.nn.Linear(2, 2)
+        for count, initialised, more, expected in (
+                (1, False, {"device": "cuda"}, "device: is 'cuda', and the number of GPUs here is 1 (2, one for each process)"),
+                (2, True, {}, "device: CUDA is initialised in this process, so that processes forked from it cannot use GPUs (a "
+                              "fresh process, or device=\"cpu\")"),
+                (2, False, {"device": "mps"}, "device: is 'mps' ('cpu', 'cuda', or None for GPUs where there are enough)"),
+                (2, False, {"threads": [1, 1]}, "threads: are of CPU processes, and the plan runs on GPUs (None, or "
+                                                "device=\"cpu\")"),
+                (2, False, {"speeds": [1, 0.5]}, "speeds: are of CPU processes, and the plan runs on GPUs (None, or "
+                                                 "device=\"cpu\")")):
+            with gpus(count, initialised), self.assertRaisesRegex(emplace.InputError, f"^{re.escape(expected)}$"):
+                et.validate(model, self.PLAN, args=(torch.zeros(2, 2),), **more)
+        with gpus(4), self.assertRaisesRegex(emplace.InputError, "plan: cp: is 2, which is not run on GPUs"):
+            et.validate(model, {**self.PLAN, "cp": 2})
+        with gpus(2, initialised=True):
+            self.assertEqual(_devices.choose("cpu", 2).kind, "cpu")
+            self.assertEqual(_devices.choose(None, 3).kind, "cpu")
+
+    def test_each_rank_has_its_own_gpu(self):
+        found = _devices.Gpus()
+        self.assertEqual((found.device(1), found.kind, found.backend), (torch.device("cuda:1"), "cuda", "nccl"))
+        with mock.patch.object(torch.cuda, "set_device") as set_device:
+            found.begin(1)
+        set_device.assert_called_once_with(1)
+
+    def test_plans_run_as_on_gpus_and_the_tool_prints_both_times(self):
+        waits, peak = multiprocessing.Value("i", 0), 5 << 20
+
+        class OnCpu(_devices.Gpus):
+            kind, backend, message_sizes = "cpu", "gloo", (1 << 12, 1 << 16)
+
+            def device(self, rank):
+                return torch.device("cpu")
+
+        def wait():
+            with waits.get_lock():
+                waits.value += 1
+
+        results, validate = [], et.validate
+
+        def recorded(*args, **more):
+            results.append(validate(*args, **more))
+            return results[-1]
+
+        with mock.patch.object(_devices, "_count", lambda: (False, 2)), mock.patch.object(_devices, "Gpus", OnCpu), \
+                mock.patch.object(et, "validate", recorded), \
+                mock.patch.multiple(torch.cuda, set_device=mock.DEFAULT, current_device=lambda: 0, synchronize=wait,
+                                    reset_peak_memory_stats=mock.DEFAULT, max_memory_allocated=lambda: peak):
+            status, output = self.ran("--device", "cuda", "--width", "16", "--rows", "8", "--steps", "2")
+        self.assertEqual(status, 0, output)
+        for name, line in zip(("pipeline", "fsdp"), output.splitlines(), strict=True):
+            found = re.fullmatch(name + r" on 2 of cpu: ([0-9.]+) ms measured, ([0-9.]+) ms simulated \([-+][0-9.]+ %\); "
+                                 r"peak 5.0 MiB measured, ([0-9.]+) MiB simulated", line)
+            self.assertTrue(found, line)
+            self.assertGreater(min(float(found[1]), float(found[2])), 0)
+        for mine, theirs in zip(*(result.losses for result in results), strict=True):
+            self.assertAlmostEqual(mine, theirs, delta=1e-5)
+        # Before and after each of 5 steps of 2 plans on 2 processes, and around each message.
+        self.assertGreater(waits.value, 2 * 2 * 5 * 4)
+
+    def test_the_tool_says_in_one_line_why_it_cannot_run(self):
+        for arguments, expected, reason in ((["--device", "cuda"], 77, "pipeline: could not be run (device: is 'cuda', and"),
+                                            (["zero"], 2, "tools/torch_plans: zero is not one of pipeline, fsdp")):
+            with gpus(1):
+                status, output = self.ran(*arguments)
+            self.assertEqual((status, len(output.splitlines())), (expected, 1), output)
+            self.assertIn(reason, output)
 
 
 if __name__ == "__main__":

@@ -269,22 +269,25 @@ def profile(graph: emplace.Graph, device: str = "cpu", *, repeats: int = 10, see
 def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, Any], *, args: tuple[Any, ...] = (),
              kwargs: Mapping[str, Any] | None = None, loss: Callable[[Any], torch.Tensor] | None = None,
              optimizer: str = "sgd", processes: int | None = None, steps: int = 10, warm_up: int = 3,
-             threads: list[int] | None = None, speeds: list[float] | None = None, seconds: float = 600) -> Any:
-    """Runs a plan on processes of this machine, with PyTorch's own pipelines, FSDP and tensor parallelism on gloo, and
-    simulates it with op and message times that are measured here.
+             threads: list[int] | None = None, speeds: list[float] | None = None, seconds: float = 600,
+             device: str | None = None) -> Any:
+    """Runs a plan on processes of this machine, with PyTorch's own pipelines, FSDP and tensor parallelism on gloo or NCCL,
+    and simulates it with op and message times that are measured here.
 
     model: on the CPU, with real weights; it is not changed. plan: a placement with stages, or an emplace.plan. args,
     kwargs: of one micro-batch. loss: of the model's output. processes: as many as the plan's degrees multiply to.
     steps: that are measured, after warm_up steps, of which the last gives the memory. threads: of each process, one by
     default. speeds: of each process, 1 by default: one of 0.4 is stopped for 6 of each 10 ms, as a device that is slower.
-    seconds: the limit of each part.
+    seconds: the limit of each part. device: "cpu", or "cuda" for a GPU for each process; by default GPUs where there are as
+    many, else the CPU. threads and speeds are of CPUs. For GPUs, nothing may have initialised CUDA in this process, the model
+    has to fit on one of them, and other tensors that the loss reads have to be moved to the device of the output.
 
     With the plan's recompute, numbered blocks ("model.layers.3") run under torch.utils.checkpoint: all for "full", the first
     of each stage for a number of layers.
 
     Returns a Validation. Raises InputError where the plan cannot be run.
     """
-    from emplace.torch import _capture, _optimizers, _recompute, _validate, _workers
+    from emplace.torch import _capture, _devices, _optimizers, _recompute, _validate, _workers
 
     _check.instance("model", model, torch.nn.Module)
     steps, warm_up = _check.integer("steps", steps, 1), _check.integer("warm_up", warm_up, 1)
@@ -292,9 +295,10 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     needed = chosen["dp"] * chosen["tp"] * chosen["pp"]
     if processes is not None and processes != needed:
         raise InputError(f"processes: is {processes}, but the plan has {needed} (dp times tp times pp)")
+    devices = _devices.choose(device, needed)
     for degree in ("cp", "ep", "vpp"):
         if chosen[degree] != 1:
-            raise InputError(f"plan: {degree}: is {chosen[degree]}, which is not run on CPU processes (1)")
+            raise InputError(f"plan: {degree}: is {chosen[degree]}, which is not run on {devices.name} (1)")
     if chosen["zero"] == 1:
         raise InputError("plan: zero: is 1, which fully_shard does not do (0, 2 or 3)")
     if chosen["pp"] > 1 and (chosen["tp"] > 1 or chosen["zero"] > 0):
@@ -304,11 +308,13 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     if chosen["recompute"] == "selective":
         raise InputError("plan: recompute: is 'selective', which is other ops in each framework (none, full, or a number of layers)")
     for given, numbers in (("threads", threads), ("speeds", speeds)):
+        if numbers is not None and devices.kind != "cpu":
+            raise InputError(f"{given}: are of CPU processes, and the plan runs on {devices.name} (None, or device=\"cpu\")")
         if numbers is not None and len(numbers) != needed:
             raise InputError(f"{given}: has {len(numbers)} numbers ({needed}, one for each process)")
     if speeds is not None and not all(0 < speed <= 1 for speed in speeds):
         _check.refuse("speeds", speeds, "numbers above 0 and at most 1")
-    workers = _workers.Processes(needed, threads, speeds, seconds)
+    workers = _workers.Processes(needed, threads, speeds, seconds, devices)
     name = _optimizers.name_of(optimizer) or "sgd"
     step = _validate.Step(model, tuple(args), dict(kwargs or {}), loss or _capture.default_loss, name)
     described: dict[str, Any] = {}
@@ -324,7 +330,7 @@ def validate(model: torch.nn.Module, plan: emplace.SearchResult | Mapping[str, A
     losses = [each for each in (rank["losses"] for rank in ranks) if each[0] is not None][-1]
     return _validate.Validation(plan=chosen, measured_ms=float(statistics.median(times)), simulated_ms=simulated_ms,
                                 steps_ms=times, losses=losses, measured_peak_bytes=[rank["peak"] for rank in ranks],
-                                simulated_peak_bytes=peaks)
+                                simulated_peak_bytes=peaks, device=devices.kind)
 
 
 def _checked_plan(source: emplace.SearchResult | Mapping[str, Any]) -> dict[str, Any]:

@@ -54,13 +54,30 @@ class Allocations:
         with torch.profiler.record_function(_MARK):
             pass
 
-    def peak(self) -> int:
-        """The largest number of bytes that were given out and not yet taken back."""
+    def peak(self, held: int = 0) -> int:
+        """The largest number of bytes that were given out and not yet taken back. held: those that had been given out before
+        the record began."""
         events = self._profiler.profiler.kineto_results.events()
         begin = max((event.start_ns() for event in events if event.name() == _MARK), default=0)
         changes = sorted((event.start_ns(), i, event.nbytes()) for i, event in enumerate(events) if event.name() == "[memory]")
         sums = itertools.accumulate(size for _, _, size in changes)
-        return max((held for (at, _, _), held in zip(changes, sums) if at >= begin), default=0)
+        return held + max((size for (at, _, _), size in zip(changes, sums) if at >= begin), default=0)
+
+
+class GpuAllocations(Allocations):
+    """The same from the statistics of the current GPU's allocator, which also count what was allocated before."""
+
+    def __enter__(self) -> GpuAllocations:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._peak = torch.cuda.max_memory_allocated()
+
+    def count_from_here(self) -> None:
+        torch.cuda.reset_peak_memory_stats()
+
+    def peak(self, held: int = 0) -> int:
+        return self._peak
 
 
 def simulated_peak(ops: list[dict[str, Any]]) -> int:

@@ -22,12 +22,12 @@ def replicas_of(plan: Mapping[str, Any]) -> int:
     return int(plan.get("dp_replicate", 1))
 
 
-def mesh_of(plan: Mapping[str, Any]) -> DeviceMesh:
+def mesh_of(plan: Mapping[str, Any], kind: str = "cpu") -> DeviceMesh:
     """Dimensions pp, dp and tp, or dp_replicate and dp_shard for dp; ranks of tp are next to each other."""
     replicas = replicas_of(plan)
     data = {"dp": plan["dp"]} if replicas == 1 else {"dp_replicate": replicas, "dp_shard": plan["dp"] // replicas}
     sizes = {"pp": plan["pp"], **data, "tp": plan["tp"]}
-    return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    return init_device_mesh(kind, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
 def shard(model: nn.Module, plan: Mapping[str, Any], described: Mapping[str, Any], mesh: DeviceMesh) -> nn.Module:
@@ -166,9 +166,11 @@ reduce_gradient.register_autograd(lambda ctx, gradient: torch.ops.emplace.all_re
 
 
 def pipeline_step(model: nn.Module, plan: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], loss: Loss,
-                  mesh: DeviceMesh, recompute: Collection[str] = ()) -> tuple[nn.Module, Callable[[], float | None]]:
+                  mesh: DeviceMesh, device: torch.device,
+                  recompute: Collection[str] = ()) -> tuple[nn.Module, Callable[[], float | torch.Tensor | None]]:
     """The rank's part of a model, and a function that runs a step of all micro-batches and returns the mean loss on the
-    last stage's rank. args, kwargs: of one micro-batch. recompute: the blocks that run again in the backward pass."""
+    last stage's rank. args, kwargs: of one micro-batch. device: where they and the model are; only the part stays there.
+    recompute: the blocks that run again in the backward pass."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
     schedules = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
@@ -177,19 +179,26 @@ def pipeline_step(model: nn.Module, plan: Mapping[str, Any], args: tuple[Any, ..
     flat = Flat(model, args, kwargs)
     rank = mesh["pp"].get_local_rank()
     part = split(flat, plan["stages"], recompute)[rank]
-    stage = PipelineStage(part, rank, plan["pp"], torch.device("cpu"), group=mesh["pp"].get_group())
+    model.to("cpu")  # so that the weights of other stages leave a GPU
+    part.to(device)
+    stage = PipelineStage(part, rank, plan["pp"], device, group=mesh["pp"].get_group())
     count = plan["grad_accumulation"]
     losses: list[torch.Tensor] = []
     schedule = schedules[plan["schedule"]](stage, count, loss_fn=lambda output, _: loss(flat.whole(output)))
     batch = tuple(torch.cat([each] * count) for each in flat.inputs)
     target = torch.zeros(count)
 
-    def step() -> float | None:
+    def step() -> float | torch.Tensor | None:
         losses.clear()
         if rank == 0:
             schedule.step(*batch)
         else:
             schedule.step(target=target, losses=losses)
-        return torch.stack([each.detach() for each in losses]).mean().item() if losses else None
+        return number(torch.stack([each.detach() for each in losses]).mean()) if losses else None
 
     return part, step
+
+
+def number(tensor: torch.Tensor) -> float | torch.Tensor:
+    """The number in a tensor on the CPU. One on a GPU is returned as it is: reading it would wait for the GPU."""
+    return tensor.item() if tensor.device.type == "cpu" else tensor.detach()

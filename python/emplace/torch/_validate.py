@@ -1,4 +1,4 @@
-"""Runs a plan on processes of this machine and sets the measured step beside the simulated one."""
+"""Runs a plan on processes or GPUs of this machine and sets the measured step beside the simulated one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import json
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import emplace
-from emplace.torch import _memory, _parallel, _profile, _recompute, _workers
+from emplace.torch import _devices, _memory, _parallel, _profile, _recompute, _workers
 from emplace.torch._workers import Processes
 
 Loss = Callable[[Any], torch.Tensor]
 _BUCKET_BYTES = 25 << 20  # of DistributedDataParallel
-_SIZES = (1 << 12, 1 << 16, 1 << 19, 1 << 22, 1 << 24)  # of messages that are timed, in bytes
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Validation:
 
     measured_ms, simulated_ms: of a step, in the median. steps_ms: of each measured step. losses: of each step, warm-up
     included. measured_peak_bytes, simulated_peak_bytes: of tensors on each process, the largest sum at any time of a step.
+    device: "cpu" or "cuda", on which the plan ran.
     """
     plan: dict[str, Any]
     measured_ms: float
@@ -38,6 +39,7 @@ class Validation:
     losses: list[float] = field(repr=False)
     measured_peak_bytes: list[int]
     simulated_peak_bytes: list[int]
+    device: str = field(default="cpu", repr=False)
 
     @property
     def error_percent(self) -> float:
@@ -56,6 +58,10 @@ class Step:
     optimizer: str
     recompute: Sequence[str] = ()
 
+    def on(self, device: torch.device) -> Step:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, lambda each: each.to(device), (self.args, self.kwargs))
+        return replace(self, model=self.model.to(device), args=args, kwargs=kwargs)
+
     def run_again(self, model: nn.Module) -> None:
         _recompute.run_again(model.get_submodule(path) for path in self.recompute)
 
@@ -71,31 +77,35 @@ def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
 
 # ---- Measuring
 
-def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
+def run_plan(given: Step, plan: Mapping[str, Any], described: Mapping[str, Any], steps: int, warm_up: int,
              processes: Processes) -> list[dict[str, Any]]:
     """Runs the plan for real. What each process saw: times, losses, peak memory in bytes, of the last warm-up step."""
+    devices = processes.devices
 
     def work(rank: int) -> dict[str, Any]:
-        mesh = _parallel.mesh_of(plan)
+        device = devices.device(rank)
+        mesh = _parallel.mesh_of(plan, devices.kind)
+        step = given.on(device)
         before = _memory.storages_of(step.model)
 
         def prepare() -> tuple[nn.Module, Callable[[], Any]]:
             if plan["pp"] > 1:
-                return _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh, step.recompute)
+                return _parallel.pipeline_step(step.model, plan, step.args, step.kwargs, step.loss, mesh, device, step.recompute)
             return _plain_step(step, plan, described, mesh)
 
         def once() -> tuple[float, Any]:
-            dist.barrier()
+            devices.barrier()
             begin = time.perf_counter()
             optimizer.zero_grad()
             loss = run_step()
             if plan["pp"] > 1 and plan["dp"] > 1:
                 _average_gradients(part, mesh["dp"].get_group())
             optimizer.step()
-            dist.barrier()
-            return (time.perf_counter() - begin) * 1e3, loss
+            devices.barrier()
+            elapsed = (time.perf_counter() - begin) * 1e3
+            return elapsed, None if loss is None else float(loss)
 
-        with _memory.Allocations() as allocations:
+        with devices.allocations() as allocations:
             part, run_step = prepare()
             held = {address: size for address, size in _memory.storages_of(part).items() if address in before}
             held |= _memory.storages_of(step.args, step.kwargs)
@@ -105,23 +115,23 @@ def run_plan(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
             first.append(once())
         measured = [once() for _ in range(steps)]
         return {"times": [ms for ms, _ in measured], "losses": [loss for _, loss in first + measured],
-                "peak": sum(held.values()) + allocations.peak()}
+                "peak": allocations.peak(sum(held.values()))}
 
     return _workers.run(work, processes)
 
 
 def _plain_step(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any],
-                mesh: Any) -> tuple[nn.Module, Callable[[], float]]:
+                mesh: Any) -> tuple[nn.Module, Callable[[], float | torch.Tensor]]:
     step.run_again(step.model)
     model = _parallel.shard(step.model, plan, described, mesh)
     count = plan["grad_accumulation"]
 
-    def run_step() -> float:
-        total = 0.0
+    def run_step() -> float | torch.Tensor:
+        total: float | torch.Tensor = 0.0
         for _ in range(count):
             loss = step.loss(model(*step.args, **step.kwargs))
             (loss / count).backward()
-            total += loss.item() / count
+            total += _parallel.number(loss) / count
         return total
 
     return model, run_step
@@ -155,19 +165,22 @@ class Line:
 
 
 def measure_messages(processes: Processes) -> dict[str, Line]:
-    """The times of gloo's collectives over all processes, of a message between two, and of a copy in memory.
+    """The times of collectives of gloo or NCCL over all processes, of a message between two, and of a copy in memory.
 
     Collectives of smaller groups, which several groups of a plan call at the same time, are taken to last as long as one of
     all processes with the same bytes for each. A smaller group has fewer exchanges to make, so that the estimate is too long
     rather than too short.
     """
 
+    sizes = processes.devices.message_sizes
+
     def work(rank: int) -> dict[str, list[float]]:
         times: dict[str, list[float]] = {}
-        for size in _SIZES:
+        device = processes.devices.device(rank)
+        for size in sizes:
             count = processes.count
-            whole = torch.zeros(max(count, size // 4 // count * count))
-            part = torch.zeros(whole.numel() // count)
+            whole = torch.zeros(max(count, size // 4 // count * count), device=device)
+            part = torch.zeros(whole.numel() // count, device=device)
             calls: dict[str, Callable[[], Any]] = {"copy": lambda: torch.empty_like(whole).copy_(whole)}
             if count > 1:
                 calls |= {"all_reduce": lambda: dist.all_reduce(whole), "send": lambda: _ping_pong(whole, rank),
@@ -175,12 +188,12 @@ def measure_messages(processes: Processes) -> dict[str, Line]:
                           "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole)}
             for name, call in calls.items():
                 average = statistics.fmean if processes.speeds else statistics.median
-                micros = _micros_of(call, average, repeats=15 if size < 1 << 20 else 7)
+                micros = _micros_of(call, processes.devices, average, repeats=15 if size < 1 << 20 else 7)
                 times.setdefault(name, []).append(micros / (2 if name == "send" else 1))
         return times
 
     ranks = _workers.run(work, processes)
-    return {name: Line.fit(_SIZES, [statistics.fmean(rank[name][i] for rank in ranks) for i in range(len(_SIZES))])
+    return {name: Line.fit(sizes, [statistics.fmean(rank[name][i] for rank in ranks) for i in range(len(sizes))])
             for name in ranks[0]}
 
 
@@ -192,12 +205,14 @@ def _ping_pong(tensor: torch.Tensor, rank: int) -> None:
             dist.recv(tensor, sender)
 
 
-def _micros_of(call: Callable[[], Any], average: Callable[[list[float]], float] = statistics.median, repeats: int = 15) -> float:
+def _micros_of(call: Callable[[], Any], devices: _devices.Cpus,
+               average: Callable[[list[float]], float] = statistics.median, repeats: int = 15) -> float:
     times = []
     for i in range(repeats + 2):
-        dist.barrier()
+        devices.barrier()
         begin = time.perf_counter_ns()
         call()
+        devices.synchronize()
         times.append((time.perf_counter_ns() - begin) / 1e3)
     return average(times[2:])
 
@@ -208,19 +223,21 @@ def measure_wrapping(plan: Mapping[str, Any], processes: Processes, messages: Ma
     if plan["tp"] == 1 and plan["zero"] < 2:
         return 0.0
     pairs = 8
+    devices = processes.devices
 
     def work(rank: int) -> float:
-        mesh = _parallel.mesh_of(plan)
+        device = devices.device(rank)
+        mesh = _parallel.mesh_of(plan, devices.kind)
         times = []
         for wrapped in (False, True):
-            model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)) for _ in range(pairs)))
+            model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)) for _ in range(pairs))).to(device)
             if wrapped:
                 styles = {f"{i}.{j}": ("colwise", "rowwise")[j] for i in range(pairs) for j in (0, 1)}
                 paths = [str(i) for i in range(pairs)]
                 _parallel.shard(model, plan, {"parallelize_plan": styles, "fully_shard": paths,
                                               "reshard_after_forward": plan["zero"] == 3, "sequence_parallel": False}, mesh)
-            x = torch.randn(16, 16, requires_grad=True)
-            times.append(_micros_of(lambda: model(x).sum().backward()))
+            x = torch.randn(16, 16, requires_grad=True, device=device)
+            times.append(_micros_of(lambda: model(x).sum().backward(), devices))
         return times[1] - times[0]
 
     per_pair = statistics.fmean(_workers.run(work, processes)) / pairs
@@ -242,7 +259,7 @@ def measure_ops(graph: emplace.Graph, processes: Processes, repeats: int) -> lis
     A process that is stopped now and then takes the pauses within few of its ops, which a trimmed mean would leave out.
     """
     trimmed = 0.0 if processes.speeds else 0.1
-    return _workers.run(lambda rank: _profile.measure(graph, "cpu", repeats, 1, trimmed=trimmed), processes)
+    return _workers.run(lambda rank: _profile.measure(graph, processes.devices.kind, repeats, 1, trimmed=trimmed), processes)
 
 
 # ---- Simulating
@@ -263,7 +280,7 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
     profiles = measure_ops(graph, processes, repeats)
     _set_message_times(graph, profiles, messages)
     if plan["pp"] > 1:
-        return _simulate_pipeline(graph, plan, profiles, messages)
+        return _simulate_pipeline(graph, plan, profiles, messages, processes.devices.copy_engine)
     simulator = _simulator(graph, profiles[:1], messages)
     step_ns, _ = simulator.evaluate(np.zeros(graph.num_ops, np.int16))
     update_ms = _update_ms(graph, profiles[0])
@@ -280,12 +297,12 @@ def simulate(step: Step, plan: Mapping[str, Any], described: Mapping[str, Any], 
 
 
 def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: list[dict[str, Any]],
-                       messages: Mapping[str, Line]) -> tuple[float, list[int]]:
+                       messages: Mapping[str, Line], copy_engine: bool) -> tuple[float, list[int]]:
     import emplace.torch as et
 
     ranks = plan["pp"]
     stride = plan["dp"] * plan["tp"]
-    simulator = _simulator(graph, [profiles[rank * stride] for rank in range(ranks)], messages)
+    simulator = _simulator(graph, [profiles[rank * stride] for rank in range(ranks)], messages, copy_engine)
     placement = et.placement_of(graph, simulator.cluster, plan["stages"])
     report = simulator.report(placement, schedule=plan["schedule"], micro_batches=plan["grad_accumulation"])
     total = report["step_time_us"] / 1e3
@@ -297,14 +314,15 @@ def _simulate_pipeline(graph: emplace.Graph, plan: Mapping[str, Any], profiles: 
     return float(total), [device["peak_bytes"] for device in report["devices"]]
 
 
-def _simulator(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line]) -> emplace.Simulator:
+def _simulator(graph: emplace.Graph, profiles: list[dict[str, Any]], messages: Mapping[str, Line],
+               copy_engine: bool = False) -> emplace.Simulator:
     """A simulator with one device for each profile. Devices have kinds of their own, since they may be unlike."""
     merged = dict(profiles[0], devices=[], ops=[])
     for i, profile in enumerate(profiles):
         merged["devices"].append({"kind": f"process-{i}", "backend": "clock"})
         merged["ops"] += [dict(op, device=f"process-{i}") for op in profile["ops"]]
     link = messages.get("send", Line(0, 1e-4))
-    devices = [{"name": f"process:{i}", "kind": f"process-{i}", "copy_engine": False} for i in range(len(profiles))]
+    devices = [{"name": f"process:{i}", "kind": f"process-{i}", "copy_engine": copy_engine} for i in range(len(profiles))]
     cluster = {"schema": "emplace.cluster", "version": 1, "name": "processes of this machine", "devices": devices,
                "link": {"bandwidth_gb_per_s": min(1e6, 1e-3 / max(link.micros_per_byte, 1e-9)), "latency_us": link.micros}}
     with tempfile.TemporaryDirectory() as folder:

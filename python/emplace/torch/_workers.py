@@ -1,4 +1,4 @@
-"""Processes that run one program together, with torch.distributed on gloo."""
+"""Processes that run one program together, with torch.distributed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from emplace import InputError
-from emplace.torch import _process
+from emplace.torch import _devices, _process
 
 
 _PERIOD = 0.01  # seconds
@@ -28,11 +28,12 @@ _PERIOD = 0.01  # seconds
 @dataclass(frozen=True)
 class Processes:
     """Processes that stand for devices. threads: of each, one by default. speeds: of each, above 0 and at most 1: a process
-    of speed 0.4 is stopped for 6 of each 10 ms. seconds: the limit of a run."""
+    of speed 0.4 is stopped for 6 of each 10 ms. seconds: the limit of a run. devices: what they run on."""
     count: int
     threads: Sequence[int] | None = None
     speeds: Sequence[float] | None = None
     seconds: float = 600
+    devices: _devices.Cpus = _devices.Cpus()
 
 
 def run(function: Callable[[int], Any], processes: Processes) -> list[Any]:
@@ -44,8 +45,7 @@ def run(function: Callable[[int], Any], processes: Processes) -> list[Any]:
     children: list[int] = []
     try:
         for rank in range(processes.count):
-            threads = processes.threads[rank] if processes.threads else 1
-            children.append(_process.fork(functools.partial(_be_worker, function, rank, processes.count, folder, threads)))
+            children.append(_process.fork(functools.partial(_be_worker, function, rank, processes, folder)))
         _wait(children, folder, processes)
         results = []
         for rank in range(processes.count):
@@ -95,18 +95,21 @@ def _error_of(folder: str, rank: int, status: int) -> str:
         return f"ended with status {status}"
 
 
-def _be_worker(function: Callable[[int], Any], rank: int, processes: int, folder: str, threads: int) -> NoReturn:
+def _be_worker(function: Callable[[int], Any], rank: int, processes: Processes, folder: str) -> NoReturn:
     """The process's life; it does not return."""
     status = 1
     try:
         warnings.simplefilter("ignore", FutureWarning)  # of names of collectives that PyTorch changes
-        torch.set_num_threads(threads)
-        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=processes)
+        torch.set_num_threads(processes.threads[rank] if processes.threads else 1)
+        devices = processes.devices
+        devices.begin(rank)
+        dist.init_process_group(devices.backend, init_method=f"file://{folder}/store", rank=rank, world_size=processes.count)
         result = function(rank)
         with open(f"{folder}/result{rank}.part", "wb") as file:
             pickle.dump(result, file)
         os.replace(f"{folder}/result{rank}.part", f"{folder}/result{rank}")
-        dist.barrier()
+        devices.barrier()
+        devices.end()
         status = 0
     except BaseException as error:
         with open(f"{folder}/error{rank}", "w", encoding="utf-8") as file:

@@ -71,7 +71,9 @@ ModelName FindModelName(std::string_view name) {
 }
 
 std::optional<TransformerNetwork> FindNetwork(std::string_view name) {
-  if (IsConfig(name)) return ReadHuggingFaceConfig(ReadWholeFile(std::string(name)), std::string(name));
+  const std::string path(name);
+  // A file of settings, as an experiment is.
+  if (IsConfig(name)) return ReadHuggingFaceConfig(ReadWholeFile(path, InputKind::kExperiment), path);
   const TransformerNetwork* const preset = FindTransformer(name == "llama" ? "llama-3-8b" : name);
   return preset != nullptr ? std::optional(*preset) : std::nullopt;
 }

@@ -152,10 +152,11 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                  "NVIDIA Tesla V100 data sheet (SXM2): 15.7 TFLOP/s single precision, 125 on tensor cores (f16), "
                  "900 GB/s, 16 GB"),
             0, 0, 125, kVoltaHalf),
-      Rated(Kind("v100-pcie", "NVIDIA Tesla V100 (PCIe, 32 GB)", 14, 900, 32, 3.5, kVolta,
-                 "NVIDIA Tesla V100 data sheet (PCIe): 14 TFLOP/s single precision, 112 on tensor cores (f16), 900 GB/s, "
-                 "32 GB"),
-            0, 0, 112, kVoltaHalf),
+      Rated(
+          Kind("v100-pcie", "NVIDIA Tesla V100 (PCIe, 32 GB)", 14, 900, 32, 3.5, kVolta,
+               "NVIDIA Tesla V100 data sheet (PCIe): 14 TFLOP/s single precision, 112 on tensor cores (f16), 900 GB/s, "
+               "32 GB"),
+          0, 0, 112, kVoltaHalf),
       WithInt8(Rated(Kind("t4", "NVIDIA T4 (PCIe)", 8.1, 320, 16, 3.5, kVolta,
                           "NVIDIA T4 data sheet: 8.1 TFLOP/s single precision, 65 on tensor cores (f16), 130 TOPS in 8 "
                           "bits, 320 GB/s, 16 GB"),
@@ -238,26 +239,30 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                    "180 GB each"),
               80, 2250, 2250, kBlackwellHalf),
           4500, kBlackwellHalf),
-      WithInt8(Rated(Kind("gb200", "one of the two B200 GPUs of an NVIDIA GB200", 1250, 8000, 186, 2.5, kHopper,
-                          "NVIDIA GB200 NVL72 data sheet, a GPU: 80 TFLOP/s f32; with sparsity 2500 TF32, 5000 bf16 and "
-                          "f16, 10000 TOPS in 8 bits, half of each dense; 8 TB/s, 186 GB"),
-                     80, 2500, 2500, kBlackwellHalf),
-               5000, kBlackwellHalf),
-      WithInt8(Rated(Kind("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell (server edition)", 251.9, 1792, 96, 2.5, kAmpere,
-                          "NVIDIA RTX Blackwell PRO GPU Architecture, dense: 120 TFLOP/s f32, 251.9 TF32, 503.8 bf16 and "
-                          "f16, 1007.6 TOPS in 8 bits, 1792 GB/s, 96 GB"),
-                     120, 503.8, 503.8, kAmpereHalf),
-               1007.6, kAmpereHalf),
-      WithInt8(Rated(Kind("mi100", "AMD Instinct MI100", 46.1, 1229, 32, 4, kAmpere,
-                          "AMD Instinct MI100 data sheet: 46.1 TFLOP/s f32 in matrices, 92.3 bf16, 184.6 f16, 184.6 TOPS "
-                          "in 8 bits, 1.23 TB/s, 32 GB"),
-                     0, 92.3, 184.6, kMi300Half),
-               184.6, kMi300Half),
-      WithInt8(Rated(Kind("mi210", "AMD Instinct MI210", 45.3, 1638, 64, 4, kAmpere,
-                          "AMD Instinct MI210 data sheet: 45.3 TFLOP/s f32 in matrices, 181 bf16 and f16, 181 TOPS in 8 "
-                          "bits, 1.6 TB/s, 64 GB"),
-                     0, 181, 181, kMi300Half),
-               181, kMi300Half),
+      WithInt8(
+          Rated(Kind("gb200", "one of the two B200 GPUs of an NVIDIA GB200", 1250, 8000, 186, 2.5, kHopper,
+                     "NVIDIA GB200 NVL72 data sheet, a GPU: 80 TFLOP/s f32; with sparsity 2500 TF32, 5000 bf16 and "
+                     "f16, 10000 TOPS in 8 bits, half of each dense; 8 TB/s, 186 GB"),
+                80, 2500, 2500, kBlackwellHalf),
+          5000, kBlackwellHalf),
+      WithInt8(
+          Rated(Kind("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell (server edition)", 251.9, 1792, 96, 2.5, kAmpere,
+                     "NVIDIA RTX Blackwell PRO GPU Architecture, dense: 120 TFLOP/s f32, 251.9 TF32, 503.8 bf16 and "
+                     "f16, 1007.6 TOPS in 8 bits, 1792 GB/s, 96 GB"),
+                120, 503.8, 503.8, kAmpereHalf),
+          1007.6, kAmpereHalf),
+      WithInt8(
+          Rated(Kind("mi100", "AMD Instinct MI100", 46.1, 1229, 32, 4, kAmpere,
+                     "AMD Instinct MI100 data sheet: 46.1 TFLOP/s f32 in matrices, 92.3 bf16, 184.6 f16, 184.6 TOPS "
+                     "in 8 bits, 1.23 TB/s, 32 GB"),
+                0, 92.3, 184.6, kMi300Half),
+          184.6, kMi300Half),
+      WithInt8(
+          Rated(Kind("mi210", "AMD Instinct MI210", 45.3, 1638, 64, 4, kAmpere,
+                     "AMD Instinct MI210 data sheet: 45.3 TFLOP/s f32 in matrices, 181 bf16 and f16, 181 TOPS in 8 "
+                     "bits, 1.6 TB/s, 64 GB"),
+                0, 181, 181, kMi300Half),
+          181, kMi300Half),
       WithInt8(Rated(Kind("mi250", "one of the two dies of an AMD Instinct MI250", 45.3, 1638, 64, 4, kAmpere,
                           "AMD Instinct MI250 data sheet, half of each: 90.5 TFLOP/s f32 in matrices, 362.1 bf16 and "
                           "f16, 362.1 TOPS in 8 bits, 3.2 TB/s, 128 GB"),

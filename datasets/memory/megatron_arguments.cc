@@ -143,6 +143,23 @@ constexpr std::string_view kWithoutEffect[] = {
     "use-mcore-models",
     "use-persistent-ckpt-worker",
     "no-use-tokenizer-model-from-checkpoint-args",
+    "moe-flex-dispatcher-backend",
+    "megatron-fsdp-grad-comm-dtype",
+    "megatron-fsdp-main-grads-dtype",
+    "megatron-fsdp-main-params-dtype",
+    "use-precision-aware-optimizer",
+    "empty-unused-memory-level",
+    "eod-mask-loss",
+    "reset-position-ids",
+    "reset-attention-mask",
+    "trust-remote-code",
+    "export-te-mcore-model",
+    "rl-generation-lag",
+    "rl-partial-rollouts",
+    "inference-logging-step-interval",
+    "refit-method",
+    "no-use-layer-wise-param-layout",
+    "moe-router-padding-for-quantization",
     "verify-integrity",
     "vocab-file",
     "wandb-entity",
@@ -183,6 +200,12 @@ constexpr std::string_view kWithoutEffect[] = {
 };
 
 // Arguments that matter, and that the model leaves out, with the reason.
+constexpr std::string_view kPrefixesWithoutEffect[] = {
+    "adam-",      "ckpt-",        "data-",   "decoupled-", "dist-ckpt-", "error-injection-", "eval-",   "exit-",
+    "grpo-",      "langrl-",      "log-",    "lr-",        "muon-",      "one-logger",       "profile", "rerun-",
+    "straggler-", "tensorboard-", "timing-", "wandb-",
+};
+
 struct UnmodelledArgument {
   std::string_view key;
   std::string_view reason;
@@ -193,7 +216,9 @@ constexpr UnmodelledArgument kUnmodelled[] = {
     {"cuda-graph-scope", "the memory pools of CUDA graphs are not modelled"},
     {"enable-cuda-graph", "the memory pools of CUDA graphs are not modelled"},
     {"cpu-offloading", "activations that are moved to the host count as kept"},
-    {"optimizer-cpu-offload", "the state of the optimizer counts as held by the device"},
+    {"first-last-layers-bf16", "the first and the last layers count as in fp8"},
+    {"cp-comm-type", "messages of context parallelism are not modelled"},
+    {"window-size", "windows of attention are not modelled"},
     {"rl-offload-optimizer-during-inference", "the optimizer's state counts as held by the device"},
     {"rl-inference-tensor-model-parallel-size", "the second copy of the network for inference is not modelled"},
     {"img-h", "the network that encodes images is not modelled"},
@@ -278,12 +303,18 @@ class Arguments {
     return words;
   }
 
+  // Whether a prefix is the start of the key.
+  static auto StartOf(std::string_view key) {
+    return [key](std::string_view prefix) { return key.starts_with(prefix); };
+  }
+
   std::vector<std::string> Unmodelled() const {
     std::vector<std::string> lines;
     for (const auto& [key, value] : root_.Object()) {
       const bool is_off = value.As<std::monostate>() != nullptr || (value.As<bool>() != nullptr && !*value.As<bool>());
       if (is_off || asked_.contains(key)) continue;
       if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), key) != std::end(kWithoutEffect)) continue;
+      if (std::ranges::any_of(kPrefixesWithoutEffect, StartOf(key))) continue;
       const auto* const known = std::ranges::find(kUnmodelled, std::string_view(key), &UnmodelledArgument::key);
       lines.push_back(
           fmt::format("{}: {}", key, known != std::end(kUnmodelled) ? known->reason : "is not known, and is left out"));
@@ -685,6 +716,10 @@ void ReadRecompute(Arguments& args, TrainingSetup* setup) {
   recompute.norms = modules.contains("layernorm");
   recompute.latent_up_projection = modules.contains("mla_up_proj");
   recompute.mlp = modules.contains("mlp");
+  if (args.Flag("moe-layer-recompute")) {
+    if (recompute.kind == RecomputeKind::kNone) recompute.kind = RecomputeKind::kSelective;
+    modules.insert("moe");
+  }
   recompute.experts = modules.contains("moe");
   recompute.shared_experts = modules.contains("shared_experts");
 }
@@ -711,6 +746,9 @@ void ReadOptimizer(Arguments& args, TrainingSetup* setup) {
   };
   setup->optimizer_bytes = bytes_of("main-params-dtype") + bytes_of("exp-avg-dtype") + bytes_of("exp-avg-sq-dtype");
   args.Word("main-grads-dtype", "fp32", {"fp32", "bf16"});
+  if (args.Flag("optimizer-cpu-offload")) {
+    setup->optimizer_on_device = std::clamp(1 - args.Number("optimizer-offload-fraction", 1), 0.0, 1.0);
+  }
   setup->matrix_optimizer_bytes = setup->optimizer_bytes;
   const std::string optimizer = args.Word("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "adaptive_muon"});
   if (optimizer == "sgd") setup->optimizer_bytes = setup->matrix_optimizer_bytes = 8;
@@ -741,6 +779,12 @@ void ReadKernels(Arguments& args, TrainingSetup* setup) {
   setup->fuses_rope = !args.Flag("no-rope-fusion");
   setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader");
   setup->is_fp8 = args.Has("fp8-format") || args.Has("fp8");
+  if (args.Has("moe-expert-capacity-factor")) {
+    // Experts take no more than their capacity, and as much as that with padding.
+    const double factor = args.Number("moe-expert-capacity-factor", 1);
+    const bool is_padded = args.Flag("moe-pad-expert-input-to-capacity");
+    setup->expert_imbalance = is_padded ? factor : std::min(factor, setup->expert_imbalance);
+  }
   setup->overlaps_tensor_parallel = args.Flag("tp-comm-overlap") && setup->tp > 1;
   args.Text("tp-comm-overlap-cfg", "");
   setup->fuses_expert_weights = args.Flag("use-fused-weighted-squared-relu");

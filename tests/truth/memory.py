@@ -178,7 +178,7 @@ def reason_of(name):
 
 
 def write_page(cases, simumax):
-    models = sorted({case["model"] for case in cases}, key=lambda model: -sum(case["model"] == model for case in cases))
+    models = sorted({case["model"] for case in cases}, key=lambda model: (-sum(case["model"] == model for case in cases), model))
     rows = []
     for model in [*models, None]:
         chosen = [case for case in cases if model in (None, case["model"])]

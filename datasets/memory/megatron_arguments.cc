@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "datasets/memory/training_memory.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
@@ -18,7 +19,10 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr std::int64_t kMostOfAnything = std::int64_t{1} << 40;
+constexpr std::int64_t kMostOfAnything = std::int64_t{1} << 30;
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 16;
+constexpr std::int64_t kMostStages = 256;
+constexpr std::int64_t kMostLayers = 1024;
 
 // Arguments that leave the memory of a training step as it is: data, logs, checkpoints, learning rates, times.
 constexpr std::string_view kWithoutEffect[] = {
@@ -139,6 +143,23 @@ constexpr std::string_view kWithoutEffect[] = {
     "use-mcore-models",
     "use-persistent-ckpt-worker",
     "no-use-tokenizer-model-from-checkpoint-args",
+    "moe-flex-dispatcher-backend",
+    "megatron-fsdp-grad-comm-dtype",
+    "megatron-fsdp-main-grads-dtype",
+    "megatron-fsdp-main-params-dtype",
+    "use-precision-aware-optimizer",
+    "empty-unused-memory-level",
+    "eod-mask-loss",
+    "reset-position-ids",
+    "reset-attention-mask",
+    "trust-remote-code",
+    "export-te-mcore-model",
+    "rl-generation-lag",
+    "rl-partial-rollouts",
+    "inference-logging-step-interval",
+    "refit-method",
+    "no-use-layer-wise-param-layout",
+    "moe-router-padding-for-quantization",
     "verify-integrity",
     "vocab-file",
     "wandb-entity",
@@ -179,13 +200,25 @@ constexpr std::string_view kWithoutEffect[] = {
 };
 
 // Arguments that matter, and that the model leaves out, with the reason.
-constexpr std::pair<std::string_view, std::string_view> kUnmodelled[] = {
+constexpr std::string_view kPrefixesWithoutEffect[] = {
+    "adam-",      "ckpt-",        "data-",   "decoupled-", "dist-ckpt-", "error-injection-", "eval-",   "exit-",
+    "grpo-",      "langrl-",      "log-",    "lr-",        "muon-",      "one-logger",       "profile", "rerun-",
+    "straggler-", "tensorboard-", "timing-", "wandb-",
+};
+
+struct UnmodelledArgument {
+  std::string_view key;
+  std::string_view reason;
+};
+constexpr UnmodelledArgument kUnmodelled[] = {
     {"cuda-graph-impl", "the memory pools of CUDA graphs are not modelled"},
     {"cuda-graph-modules", "the memory pools of CUDA graphs are not modelled"},
     {"cuda-graph-scope", "the memory pools of CUDA graphs are not modelled"},
     {"enable-cuda-graph", "the memory pools of CUDA graphs are not modelled"},
     {"cpu-offloading", "activations that are moved to the host count as kept"},
-    {"optimizer-cpu-offload", "the state of the optimizer counts as held by the device"},
+    {"first-last-layers-bf16", "the first and the last layers count as in fp8"},
+    {"cp-comm-type", "messages of context parallelism are not modelled"},
+    {"window-size", "windows of attention are not modelled"},
     {"rl-offload-optimizer-during-inference", "the optimizer's state counts as held by the device"},
     {"rl-inference-tensor-model-parallel-size", "the second copy of the network for inference is not modelled"},
     {"img-h", "the network that encodes images is not modelled"},
@@ -215,29 +248,34 @@ class Arguments {
   bool Flag(std::string_view key) { return Has(key) && Node(key).Flag(); }
 
   // A number, which may be a text.
-  std::int64_t Integer(std::string_view key, std::int64_t otherwise, std::int64_t low = 0) {
+  std::int64_t Integer(std::string_view key, std::int64_t otherwise, std::int64_t low = 0,
+                       std::int64_t high = kMostOfAnything) {
     if (!Has(key)) return otherwise;
     const JsonNode node = Node(key);
     if (const auto* const text = node.value().As<std::string>()) {
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-      if (error == std::errc() && end == text->data() + text->size() && value >= low && value <= kMostOfAnything) {
+      if (error == std::errc() && end == text->data() + text->size() && value >= low && value <= high) {
         return value;
       }
     }
-    return node.Integer(low, kMostOfAnything, fmt::format("an integer from {}", low));
+    return node.Integer(low, high,
+                        high < kMostOfAnything ? fmt::format("an integer from {} to {}", low, high)
+                                               : fmt::format("an integer from {}", low));
   }
-  std::int64_t Needed(std::string_view key) {
+  std::int64_t Needed(std::string_view key, std::int64_t high = kMostOfAnything) {
     if (!Has(key)) throw InputError(std::string(key), "is missing (an integer from 1)");
-    return Integer(key, 0, 1);
+    return Integer(key, 0, 1, high);
   }
   double Number(std::string_view key, double otherwise) {
     return Has(key) ? Node(key).Number(0, 1e18, "a number from 0") : otherwise;
   }
-  std::string Text(std::string_view key, std::string otherwise) { return Has(key) ? Node(key).Text() : otherwise; }
+  std::string Text(std::string_view key, const std::string& otherwise) {
+    return Has(key) ? Node(key).Text() : otherwise;
+  }
   // One of the words.
-  std::string Word(std::string_view key, std::string otherwise, std::initializer_list<std::string_view> words) {
-    const std::string value = Text(key, std::move(otherwise));
+  std::string Word(std::string_view key, const std::string& otherwise, std::initializer_list<std::string_view> words) {
+    std::string value = Text(key, otherwise);
     if (std::find(words.begin(), words.end(), value) == words.end()) {
       std::string allowed;
       for (const std::string_view word : words) allowed += (allowed.empty() ? "" : ", ") + std::string(word);
@@ -265,16 +303,21 @@ class Arguments {
     return words;
   }
 
+  // Whether a prefix is the start of the key.
+  static auto StartOf(std::string_view key) {
+    return [key](std::string_view prefix) { return key.starts_with(prefix); };
+  }
+
   std::vector<std::string> Unmodelled() const {
     std::vector<std::string> lines;
     for (const auto& [key, value] : root_.Object()) {
       const bool is_off = value.As<std::monostate>() != nullptr || (value.As<bool>() != nullptr && !*value.As<bool>());
       if (is_off || asked_.contains(key)) continue;
       if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), key) != std::end(kWithoutEffect)) continue;
-      const auto* const known = std::find_if(std::begin(kUnmodelled), std::end(kUnmodelled),
-                                             [&](const auto& entry) { return entry.first == key; });
+      if (std::ranges::any_of(kPrefixesWithoutEffect, StartOf(key))) continue;
+      const auto* const known = std::ranges::find(kUnmodelled, std::string_view(key), &UnmodelledArgument::key);
       lines.push_back(
-          fmt::format("{}: {}", key, known != std::end(kUnmodelled) ? known->second : "is not known, and is left out"));
+          fmt::format("{}: {}", key, known != std::end(kUnmodelled) ? known->reason : "is not known, and is left out"));
     }
     return lines;
   }
@@ -310,6 +353,7 @@ std::int64_t TokenizerEntries(Arguments& args, const std::string& model) {
 
 // "E", "t*3", "(tt|)*6", "mL": the layers of each stage, of which a bar ends one.
 std::string ExpandLayout(std::string_view text, const std::string& key) {
+  constexpr std::size_t kMostLetters = 16384;
   std::string out;
   std::string unit;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -320,12 +364,12 @@ std::string ExpandLayout(std::string_view text, const std::string& key) {
       std::int64_t times = 0;
       std::from_chars(text.data() + i + 1, text.data() + end, times);
       if (times < 1 || times > 4096) throw InputError(key, fmt::format("is {} (a count after *)", Quoted(text)));
-      for (std::int64_t n = 1; n < times; ++n) out += unit;
+      for (std::int64_t n = 1; n < times && out.size() < kMostLetters; ++n) out += unit;
       i = end - 1;
     } else if (c == '(') {
       const std::size_t end = text.find(')', i);
       if (end == std::string_view::npos) throw InputError(key, fmt::format("is {} (a ) after each ()", Quoted(text)));
-      unit = text.substr(i + 1, end - i - 1);
+      unit = ExpandLayout(text.substr(i + 1, end - i - 1), key);
       out += unit;
       i = end;
     } else if (std::string_view("Etdm|L").find(c) != std::string_view::npos) {
@@ -439,6 +483,10 @@ void ReadLatentAttention(Arguments& args, NetworkShape* network) {
 void ReadWidths(Arguments& args, NetworkShape* network) {
   network->hidden = args.Needed("hidden-size");
   network->heads = args.Needed("num-attention-heads");
+  if (!args.Has("kv-channels") && network->hidden < network->heads) {
+    throw InputError("hidden-size",
+                     fmt::format("is {} (at least num-attention-heads, which is {})", network->hidden, network->heads));
+  }
   network->head_dim = args.Integer("kv-channels", network->hidden / network->heads, 1);
   network->query_groups = network->heads;
   if (args.Flag("group-query-attention")) network->query_groups = args.Integer("num-query-groups", 1, 1);
@@ -459,7 +507,7 @@ void ReadWidths(Arguments& args, NetworkShape* network) {
 void ReadLayers(Arguments& args, const std::string& model, MegatronRun* run) {
   NetworkShape& network = run->setup.network;
   const std::string pattern_key = args.Has("hybrid-layer-pattern") ? "hybrid-layer-pattern" : "hybrid-override-pattern";
-  network.prediction_layers = static_cast<std::size_t>(args.Integer("mtp-num-layers", 0));
+  network.prediction_layers = static_cast<std::size_t>(args.Integer("mtp-num-layers", 0, 0, kMostLayers));
   network.shares_prediction_layer = args.Flag("mtp-use-repeated-layer");
   network.mamba_heads = args.Integer("mamba-num-heads", 2 * network.hidden / 64, 1);
   network.mamba_head_dim = args.Integer("mamba-head-dim", 64, 1);
@@ -470,14 +518,15 @@ void ReadLayers(Arguments& args, const std::string& model, MegatronRun* run) {
     return ReadPattern(args.Text(pattern_key, ""), pattern_key, &network, &run->setup.stages);
   }
   if (model == "t5") {
-    const std::int64_t encoder = args.Integer("encoder-num-layers", args.Integer("num-layers", 1, 1), 1);
-    const std::int64_t decoder = args.Integer("decoder-num-layers", encoder, 1);
+    const std::int64_t encoder =
+        args.Integer("encoder-num-layers", args.Integer("num-layers", 1, 1, kMostLayers), 1, kMostLayers);
+    const std::int64_t decoder = args.Integer("decoder-num-layers", encoder, 1, kMostLayers);
     network.encoder_layers = static_cast<std::size_t>(encoder);
     network.layers.assign(network.encoder_layers, {});
     network.layers.resize(static_cast<std::size_t>(encoder + decoder), {.cross_attention = true});
     return;
   }
-  const auto layers = static_cast<std::size_t>(args.Needed("num-layers"));
+  const auto layers = static_cast<std::size_t>(args.Needed("num-layers", kMostLayers));
   const bool is_latent = args.Flag("multi-latent-attention");
   network.layers.assign(layers, {.mixer = is_latent ? Mixer::kLatentAttention : Mixer::kAttention});
   if (is_latent) ReadLatentAttention(args, &network);
@@ -549,7 +598,7 @@ void ReadStages(Arguments& args, MegatronRun* run) {
                        fmt::format("is {} (at most {} layers of a pipeline rank)", each, layers / setup.pp));
     }
   }
-  setup.vpp = args.Integer("num-virtual-stages-per-pipeline-rank", setup.vpp, 1);
+  setup.vpp = args.Integer("num-virtual-stages-per-pipeline-rank", setup.vpp, 1, kMostStages);
   const std::string layout_key = "pipeline-model-parallel-layout";
   if (args.Has(layout_key) && setup.pp > 1) {
     const std::string layout = args.Text(layout_key, "");
@@ -595,16 +644,24 @@ std::int64_t UsualWorldSize(Arguments& args) {
 
 void ReadDegrees(Arguments& args, std::int64_t world_size, MegatronRun* run) {
   TrainingSetup& setup = run->setup;
-  setup.tp = args.Integer("tensor-model-parallel-size", 1, 1);
-  setup.pp = args.Integer("pipeline-model-parallel-size", 1, 1);
-  setup.cp = args.Integer("context-parallel-size", 1, 1);
-  setup.ep = args.Integer("expert-model-parallel-size", 1, 1);
-  setup.etp = args.Integer("expert-tensor-parallel-size", setup.tp, 1);
+  setup.tp = args.Integer("tensor-model-parallel-size", 1, 1, kMostRanks);
+  setup.pp = args.Integer("pipeline-model-parallel-size", 1, 1, kMostStages);
+  setup.cp = args.Integer("context-parallel-size", 1, 1, kMostRanks);
+  setup.ep = args.Integer("expert-model-parallel-size", 1, 1, kMostRanks);
+  setup.etp = args.Integer("expert-tensor-parallel-size", setup.tp, 1, kMostRanks);
   setup.sequence_parallel = args.Flag("sequence-parallel") && setup.tp > 1;
   const std::int64_t dense = setup.tp * setup.pp * setup.cp;
+  const auto check = [](std::int64_t ranks) {
+    if (ranks > kMostRanks) {
+      throw InputError("tensor-model-parallel-size",
+                       fmt::format("and the other degrees make {} ranks of one model (at most {})", ranks, kMostRanks));
+    }
+  };
+  check(dense);
+  check(setup.etp * setup.ep * setup.pp);
   std::int64_t needed = dense;
   if (args.Integer("num-experts", 0) > 0) needed = std::lcm(dense, setup.etp * setup.ep * setup.pp);
-  if (dense > 1 << 20 || needed > 1 << 20) throw InputError("tensor-model-parallel-size", "makes over 1048576 ranks");
+  check(needed);
   run->world_size = world_size > 0 ? world_size : RoundUpTo(UsualWorldSize(args), needed);
   if (run->world_size % needed != 0) {
     const std::int64_t taken = RoundUpTo(run->world_size, needed);
@@ -614,6 +671,25 @@ void ReadDegrees(Arguments& args, std::int64_t world_size, MegatronRun* run) {
   }
   setup.dp = run->world_size / dense;
   setup.pipeline_before_data = args.Flag("use-tp-pp-dp-mapping");
+}
+
+void CheckDivides(std::string_view key, std::int64_t parts, std::string_view what, std::int64_t whole) {
+  if (whole % parts == 0) return;
+  throw InputError(std::string(key), fmt::format("is {} (a divisor of {}, which is {})", parts, what, whole));
+}
+
+void CheckDegrees(const TrainingSetup& setup) {
+  const NetworkShape& network = setup.network;
+  CheckDivides("tensor-model-parallel-size", setup.tp, "num-attention-heads", network.heads);
+  CheckDivides("tensor-model-parallel-size", setup.tp, "ffn-hidden-size", network.d_ff);
+  CheckDivides("context-parallel-size", setup.cp, "seq-length", network.sequence);
+  if (setup.sequence_parallel) {
+    CheckDivides("tensor-model-parallel-size", setup.tp, "the sequence of a rank", network.sequence / setup.cp);
+  }
+  if (network.experts > 0) {
+    CheckDivides("expert-model-parallel-size", setup.ep, "num-experts", network.experts);
+    CheckDivides("expert-tensor-parallel-size", setup.etp, "moe-ffn-hidden-size", network.d_expert);
+  }
 }
 
 void ReadBatch(Arguments& args, MegatronRun* run) {
@@ -640,6 +716,10 @@ void ReadRecompute(Arguments& args, TrainingSetup* setup) {
   recompute.norms = modules.contains("layernorm");
   recompute.latent_up_projection = modules.contains("mla_up_proj");
   recompute.mlp = modules.contains("mlp");
+  if (args.Flag("moe-layer-recompute")) {
+    if (recompute.kind == RecomputeKind::kNone) recompute.kind = RecomputeKind::kSelective;
+    modules.insert("moe");
+  }
   recompute.experts = modules.contains("moe");
   recompute.shared_experts = modules.contains("shared_experts");
 }
@@ -666,6 +746,9 @@ void ReadOptimizer(Arguments& args, TrainingSetup* setup) {
   };
   setup->optimizer_bytes = bytes_of("main-params-dtype") + bytes_of("exp-avg-dtype") + bytes_of("exp-avg-sq-dtype");
   args.Word("main-grads-dtype", "fp32", {"fp32", "bf16"});
+  if (args.Flag("optimizer-cpu-offload")) {
+    setup->optimizer_on_device = std::clamp(1 - args.Number("optimizer-offload-fraction", 1), 0.0, 1.0);
+  }
   setup->matrix_optimizer_bytes = setup->optimizer_bytes;
   const std::string optimizer = args.Word("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "adaptive_muon"});
   if (optimizer == "sgd") setup->optimizer_bytes = setup->matrix_optimizer_bytes = 8;
@@ -696,6 +779,12 @@ void ReadKernels(Arguments& args, TrainingSetup* setup) {
   setup->fuses_rope = !args.Flag("no-rope-fusion");
   setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader");
   setup->is_fp8 = args.Has("fp8-format") || args.Has("fp8");
+  if (args.Has("moe-expert-capacity-factor")) {
+    // Experts take no more than their capacity, and as much as that with padding.
+    const double factor = args.Number("moe-expert-capacity-factor", 1);
+    const bool is_padded = args.Flag("moe-pad-expert-input-to-capacity");
+    setup->expert_imbalance = is_padded ? factor : std::min(factor, setup->expert_imbalance);
+  }
   setup->overlaps_tensor_parallel = args.Flag("tp-comm-overlap") && setup->tp > 1;
   args.Text("tp-comm-overlap-cfg", "");
   setup->fuses_expert_weights = args.Flag("use-fused-weighted-squared-relu");
@@ -738,6 +827,8 @@ MegatronRun ReadMegatronArguments(const JsonValue& arguments, std::int64_t world
   ReadBatch(args, &run);
   ReadNetwork(args, model, &run);
   ReadStages(args, &run);
+  CheckDegrees(run.setup);
+  CheckSetup(run.setup);
   ReadOptimizer(args, &run.setup);
   ReadKernels(args, &run.setup);
   ReadRecompute(args, &run.setup);

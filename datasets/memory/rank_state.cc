@@ -161,7 +161,8 @@ std::int64_t ShardOf(const TrainingSetup& setup, const RankParameter& parameter)
 
 void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParameter>& parameters, RankProgram* program) {
   for (const RankParameter& parameter : parameters) {
-    const std::int64_t elements = ShardOf(setup, parameter);
+    const auto elements =
+        static_cast<std::int64_t>(static_cast<double>(ShardOf(setup, parameter)) * setup.optimizer_on_device);
     const std::int64_t bytes = parameter.is_matrix ? setup.matrix_optimizer_bytes : setup.optimizer_bytes;
     program->Allocate("weights in f32", setup.number_bytes < 4 ? 4 * elements : 0, MemoryClass::kOptimizer);
     for (std::int64_t left = bytes - 4; left > 0; left -= 4) {

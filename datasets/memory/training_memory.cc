@@ -10,6 +10,7 @@
 #include "datasets/memory/layer_memory.h"
 #include "datasets/memory/rank_state.h"
 #include "datasets/memory/tape.h"
+#include "sim/base/check.h"
 
 namespace emplace::datasets {
 namespace {
@@ -206,6 +207,42 @@ std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline
 }
 
 }  // namespace
+
+void CheckSetup(const TrainingSetup& setup) {
+  constexpr std::int64_t kMostStages = 256;
+  constexpr std::size_t kMostLayers = 1024;
+  constexpr std::int64_t kMostExperts = 8192;
+  constexpr double kMostBytes = static_cast<double>(std::int64_t{1} << 50);
+  const NetworkShape& network = setup.network;
+  if (setup.pp * setup.vpp > kMostStages) {
+    throw InputError("stages", fmt::format("are {} (at most {})", setup.pp * setup.vpp, kMostStages));
+  }
+  if (network.layers.size() > kMostLayers) {
+    throw InputError("layers", fmt::format("are {} (at most {})", network.layers.size(), kMostLayers));
+  }
+  if (network.experts > kMostExperts) {
+    throw InputError("experts", fmt::format("are {} (at most {})", network.experts, kMostExperts));
+  }
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double sequence = number(std::max(network.sequence, network.encoder_sequence));
+  const double rows = number(setup.micro_batch) * sequence;
+  const double width =
+      std::max({number(network.vocabulary), 2 * number(network.d_ff), 2 * number(network.d_expert),
+                3 * number(network.heads) * number(std::max(network.head_dim, network.nope_dim)),
+                number(network.hidden) * number(std::max<std::int64_t>(1, network.top_k)),
+                number(network.mamba_heads) * number(network.mamba_head_dim) * 4, number(network.d_shared_expert),
+                number(network.query_rank), number(network.key_rank)});
+  const double largest =
+      16 * std::max({rows * width * number(std::max<std::int64_t>(1, network.top_k)),
+                     rows * sequence * number(network.heads),
+                     number(network.hidden) * width * number(std::max<std::int64_t>(1, network.experts)),
+                     rows * number(network.hidden) * number(setup.ep * setup.etp),
+                     number(network.position_embeddings) * number(network.hidden),
+                     rows * number(network.mamba_state) * number(network.mamba_heads)});
+  if (largest > kMostBytes) {
+    throw InputError("sizes", fmt::format("make a tensor of {:.3g} bytes (at most 2^50)", largest));
+  }
+}
 
 RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_rank) {
   RankProgram program;

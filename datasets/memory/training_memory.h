@@ -12,6 +12,9 @@
 
 namespace emplace::datasets {
 
+// Throws InputError on a setup whose step is too large to write down, or whose tensors would have over 2^50 bytes.
+void CheckSetup(const TrainingSetup& setup);
+
 // A training step of one pipeline rank, once its state exists: forward and backward passes in the order of the
 // schedule.
 RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_rank);

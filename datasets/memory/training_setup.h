@@ -131,6 +131,7 @@ struct TrainingSetup {
   std::int64_t gradient_bytes = 4;           // of a number in the buffer of gradients
   std::int64_t optimizer_bytes = 12;         // of a parameter: weights and moments in f32
   std::int64_t matrix_optimizer_bytes = 12;  // of a parameter that is a matrix, other than of embeddings
+  double optimizer_on_device = 1;            // part of its state that the host does not hold
   bool keeps_f32_gradients = false;          // made by the optimizer's step, and kept until the next
   bool fp8_weights = false;
 

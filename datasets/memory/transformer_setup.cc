@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "datasets/memory/training_memory.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
@@ -159,6 +160,7 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   } else if (const auto* const count = plan.recompute.As<std::int64_t>(); count != nullptr && *count > 0) {
     setup.recompute = {.kind = RecomputeKind::kFull, .is_uniform = false, .layers = *count};
   }
+  CheckSetup(setup);
   return setup;
 }
 

@@ -9,6 +9,7 @@ and fails where they differ. Exit status: 0 done, 1 the page differs, 77 the dat
 import argparse
 import concurrent.futures
 import csv
+import itertools
 import json
 import re
 import statistics
@@ -130,7 +131,7 @@ class Program:
     def __init__(self, path, scratch):
         self.path = path
         self.scratch = Path(scratch)
-        self.count = 0
+        self.numbers = itertools.count()  # next() is safe between threads
         for kind in ("gb200", "b200"):
             text = (f"schema: emplace.cluster\nversion: 1\nname: {kind}\ndevices: [{{name: 'gpu:0', kind: {kind}}}]\n"
                     f"kinds: [{{name: {kind}, class: accelerator, peak_tflop_per_s: 1000, memory_bandwidth_gb_per_s: 8000}}]\n")
@@ -138,8 +139,7 @@ class Program:
 
     def peaks(self, case, gpu):
         """The peak of each rank."""
-        self.count += 1
-        file = self.scratch / f"{self.count}.json"
+        file = self.scratch / f"{next(self.numbers)}.json"
         file.write_text(json.dumps(case["arguments"]), encoding="utf-8")
         command = [self.path, "memory", "--from", "megatron", str(file), "--json"]
         if case["ranks"]:
@@ -178,7 +178,7 @@ def reason_of(name):
 
 
 def write_page(cases, simumax):
-    models = sorted({case["model"] for case in cases}, key=lambda model: -sum(case["model"] == model for case in cases))
+    models = sorted({case["model"] for case in cases}, key=lambda model: (-sum(case["model"] == model for case in cases), model))
     rows = []
     for model in [*models, None]:
         chosen = [case for case in cases if model in (None, case["model"])]

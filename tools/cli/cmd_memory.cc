@@ -92,8 +92,7 @@ datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset,
       value = ParseJson(in);
     } catch (const InputError&) {  // a text, such as rms
     }
-    const auto found =
-        std::find_if(fields.begin(), fields.end(), [&](const JsonMember& field) { return field.key == key; });
+    const auto found = std::ranges::find(fields, key, &JsonMember::key);
     if (found != fields.end()) {
       found->value = value;
     } else {
@@ -101,7 +100,7 @@ datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset,
     }
   }
   const JsonValue root{std::move(fields)};
-  const auto network = WithLocation("--set", [&] { return ReadFields<datasets::TransformerNetwork>(JsonNode(root)); });
+  auto network = WithLocation("--set", [&] { return ReadFields<datasets::TransformerNetwork>(JsonNode(root)); });
   datasets::CheckTransformer(network);
   return network;
 }

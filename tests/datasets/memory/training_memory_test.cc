@@ -104,9 +104,15 @@ TEST(MegatronArgumentsTest, WhatIsNotModelledIsSaidByName) {
 }
 
 TEST(MegatronArgumentsTest, RefusesWhatIsNotAllowed) {
+  EXPECT_THAT(ErrorOf(kSmall + R"(, "tensor-model-parallel-size": 3)"),
+              ::testing::HasSubstr("tensor-model-parallel-size: is 3 (a divisor of num-attention-heads, which is 8)"));
+  TrainingSetup setup = Read(kSmall).setup;
+  CheckSetup(setup);
+  setup.network.sequence = std::int64_t{1} << 30;
+  EXPECT_THROW(CheckSetup(setup), InputError);
   EXPECT_EQ(ErrorOf(R"("model": "gpt")"), "hidden-size: is missing (an integer from 1)");
   EXPECT_THAT(ErrorOf(kSmall + R"(, "tensor-model-parallel-size": 0)"),
-              ::testing::HasSubstr("tensor-model-parallel-size: is the number 0 (an integer from 1)"));
+              ::testing::HasSubstr("tensor-model-parallel-size: is the number 0 (an integer from 1 to 65536)"));
   EXPECT_THAT(ErrorOf(kSmall + R"(, "pipeline-model-parallel-size": 8)"),
               ::testing::HasSubstr("num-layers: is 12 (a multiple of the 8 stages)"));
   EXPECT_THAT(ErrorOf(kSmall + R"(, "optimizer": "lion")"), ::testing::HasSubstr("optimizer: is \"lion\" (adam, "));
@@ -159,6 +165,17 @@ TEST(TrainingMemoryTest, F16MakesItsF32GradientsInTheStepOfTheOptimizer) {
   RunOptimizer(setup, 0, &state);
   EXPECT_NEAR(static_cast<double>(PeakOf(state).end_bytes - before), 4.0 * static_cast<double>(Elements(setup, 0)),
               static_cast<double>(4 * kMiBOfStep));
+}
+
+TEST(TrainingMemoryTest, TheHostMayHoldTheStateOfTheOptimizer) {
+  const auto optimizer = [](const std::string& members) {
+    const RankPeak peak = PipelinePeaks(Read(kSmall + members).setup)[0];
+    return peak.classes[static_cast<std::size_t>(MemoryClass::kOptimizer)];
+  };
+  const std::int64_t whole = optimizer("");
+  EXPECT_EQ(optimizer(R"(, "optimizer-cpu-offload": true)"), 0);
+  EXPECT_NEAR(static_cast<double>(optimizer(R"(, "optimizer-cpu-offload": true, "optimizer-offload-fraction": 0.5)")),
+              0.5 * static_cast<double>(whole), 0.05 * static_cast<double>(whole));
 }
 
 TEST(TrainingMemoryTest, TheFirstRankOfAPipelineHoldsMoreMicroBatches) {

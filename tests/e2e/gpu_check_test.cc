@@ -104,8 +104,8 @@ TEST_F(GpuCheckTest, ADryRunPrintsThePlanAndRunsNothingLengthy) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   for (const std::string stage :
        {"describe", "configure", "build", "GPU tests", "profile inception_v3", "validate resnet", "validate nmt",
-        "cuda:0 alone", "et.profile beside emplace profile", "plans on two GPUs", "profile a TorchScript module", "simulator speed",
-        "updates on cuda", "sgdp on cuda", "hierarchical on cuda", "coloc_rl on cuda"}) {
+        "cuda:0 alone", "et.profile beside emplace profile", "plans on two GPUs", "profile a TorchScript module",
+        "simulator speed", "updates on cuda", "sgdp on cuda", "hierarchical on cuda", "coloc_rl on cuda"}) {
     EXPECT_THAT(ran.out, HasSubstr("\n" + stage + " (at most "));
   }
   EXPECT_THAT(ran.out, HasSubstr("emplace validate --graph $B/nmt.json.gz --random 25 --groups 40 --mostly cuda:0 "

@@ -339,7 +339,9 @@ Command AddMemory(CLI::App& app) {
       ->expected(2);
   command
       ->add_option("--world-size", options->world_size,
-                   "Ranks of a run that --from names (default: 8, or as many as one model needs)")
+                   "Ranks of a run that --from names (default: 8, or 64 or 128 where its length is counted in samples, "
+                   "or as many "
+                   "as one model needs)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1 << 20));
   command

@@ -75,7 +75,8 @@ Value AttendToItself(NetworkBuilder& net, Value x, std::int64_t heads, Attention
   const Value queries = SplitHeads(net, parts[0], heads, "queries");
   const Value keys = SplitHeads(net, parts[1], heads, "keys");
   const Value values = SplitHeads(net, parts[2], heads, "values");
-  const double scale = 1 / std::sqrt(static_cast<double>(width / heads));
+  const std::int64_t head_width = width / heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(head_width));
   const Value context = JoinHeads(net, attend(queries, keys, values, scale), "joined");
   const auto in_output = net.Within("output");
   return Dense(net, context, width);

@@ -178,7 +178,7 @@ class StepBuilder {
     return Scale(net_, Unary(net_, "tanh", Scale(net_, x, 1 / cap, "down")), cap, "up");
   }
 
-  // Of x to itself, or to `memory` if there is one.
+  // x attends to itself, or to `memory` if there is one.
   Value Attention(const std::string& path, Value x, Value memory, bool causal, std::int64_t window) {
     const HeadValues heads = network_.latent ? LatentHeads(path, x) : PlainHeads(path, x, memory);
     const bool is_relative = network_.positions == PositionKind::kRelative;

@@ -339,7 +339,7 @@ class Splitter {
     for (std::size_t i = 0; i < op().outputs.size(); ++i) Split(i, axis(out_shape(i)));
   }
 
-  // Of the rows that a rank has, with the scale of all.
+  // Each rank normalises the rows that it has, with the scale of all.
   void RmsNorm() {
     const bool is_gradient = op().kind == "rms_norm_grad";
     const std::size_t scale = is_gradient ? 3 : 1;

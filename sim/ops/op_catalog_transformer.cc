@@ -72,7 +72,7 @@ Heads BackwardHeads(const OpView& view) {
   return ExpectHeads(view, view.in(1), view.in(2), view.in(3), view.in(4), view.in(5));
 }
 
-// Of each pair: both products, and softmax 5.
+// Each pair takes part in both products, and in softmax with 5.
 OpWork Attention(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   const Heads heads = ForwardHeads(view);

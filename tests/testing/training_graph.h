@@ -40,7 +40,8 @@ inline GraphTotals TotalsOf(const Graph& graph) {
                                                    "sparse_sgd", "sparse_momentum", "sparse_rmsprop", "sparse_adam"};
     if (optimizers.contains(op.kind)) {
       const Tensor& weights = graph.tensor(graph.inputs(id)[0]);
-      totals.parameters += static_cast<double>(weights.size.count / ElementBytes(weights.dtype));
+      const std::int64_t elements = weights.size.count / ElementBytes(weights.dtype);
+      totals.parameters += static_cast<double>(elements);
     }
   }
   return totals;

@@ -91,7 +91,7 @@ TEST(TransformerGraphTest, ModulesAreNamedAsHuggingFaceDoes) {
 }
 
 TEST(TransformerGraphTest, ProductsAreThoseWrittenOut) {
-  // Of each of 8 tokens: queries and output 2 * 8 * 8, keys and values 2 * 8 * 4, the MLP 3 * 8 * 16, twice; logits
+  // Each of 8 tokens takes: queries and output 2 * 8 * 8, keys and values 2 * 8 * 4, the MLP 3 * 8 * 16, twice; logits
   // 12 * 8. Attention as PyTorch counts: each of 4 heads of 2 sequences 4 * 4 pairs of 2 + 2, twice; the gradient has
   // five products for two.
   const double linear = 2.0 * 8 * (2 * (2 * 64 + 2 * 32 + 3 * 128) + 96);

@@ -126,7 +126,9 @@ TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
   EXPECT_EQ(names("engines"), "fifo flow placeto-reference ");
   EXPECT_EQ(names("groupers"), "identity merge_and_colocate colocation modules layers ops ");
   EXPECT_EQ(names("importers"), "emplace pipedream dnn-partitioning kineto onnx chakra pytorch-et torch-export nccl ");
-  EXPECT_EQ(names("clusters"), "2x-dgx-h100 dgx-a100 dgx-h100 hdp-8k40 p2.8xlarge post-8k80 sgdp-8p100 ");
+  EXPECT_EQ(names("clusters"),
+            "2x-dgx-h100 dgx-a100 dgx-b200 dgx-h100 dgx-h200 gb200-nvl72 hdp-8k40 hgx-mi300x p2.8xlarge p5.48xlarge "
+            "post-8k80 sgdp-8p100 ");
   EXPECT_EQ(
       names("agents"),
       "single_device cpu_only expert random round_robin blocks metis scotch m_topo m_etf m_sct heft dp_contiguous "

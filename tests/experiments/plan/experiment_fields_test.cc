@@ -83,7 +83,7 @@ TEST(ExperimentFieldsTest, EverythingElseThatCannotBeIsRefused) {
        "cluster.gpus: cannot be used together with devices (one of them)"},
       {"cluster: {name: p2.8xlarge, gpus: two}", "cluster.gpus: is the text \"two\" (an integer from 0 to 1048576)"},
       {"cluster: {name: p2.8xlarge, memory: 12}", "cluster.memory: is the number 12 (unlimited)"},
-      {"cluster: {name: p2.8xlarge, size: 2}", "cluster.size: unknown key (name, file, devices, gpus, memory)"},
+      {"cluster: {name: p2.8xlarge, size: 2}", "cluster.size: unknown key (name, file, nodes, devices, gpus, memory)"},
       {"engine: steam", "engine: unknown engine \"steam\" (fifo, flow, placeto-reference)"},
       {"costs: {profile: 3}", "costs.profile: is the number 3 (a string that is not empty)"},
       {"costs: {file: p.json}", "costs.file: unknown key (profile)"},

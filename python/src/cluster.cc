@@ -26,8 +26,8 @@ PlacedCluster Keep(PlacedCluster whole, const std::vector<std::string>& devices,
 
 PlacedCluster LoadNamedCluster(const std::string& name, std::size_t nodes, const std::vector<std::string>& devices,
                                std::optional<std::size_t> gpus, bool unlimited_memory) {
-  Cluster whole = WithLocation("nodes", [&] { return datasets::LoadCluster(name).Repeat(nodes); });
-  return Keep({std::move(whole), name}, devices, gpus, unlimited_memory);
+  const Cluster node = datasets::LoadCluster(name);
+  return Keep({WithLocation("nodes", [&] { return node.Repeat(nodes); }), name}, devices, gpus, unlimited_memory);
 }
 
 PlacedCluster ReadClusterText(const std::string& text, const std::string& name) {

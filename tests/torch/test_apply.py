@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib.machinery
 import importlib.util
 import io
@@ -24,7 +25,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 import emplace
 import emplace.torch as et
-from emplace.torch import _devices
+from emplace.torch import _devices, _validate
 
 LAYERS = 4
 STAGES = [["model.embed_tokens", "model.rotary_emb", "model.layers.0", "model.layers.1"],
@@ -291,10 +292,21 @@ def gpus(count, initialised=False):
         yield available
 
 
+class OnCpu(_devices.Gpus):
+    kind, backend, message_sizes = "cpu", "gloo", (1 << 12, 1 << 16)
+
+    def device(self, rank):
+        return torch.device("cpu")
+
+
 class DeviceTest(unittest.TestCase):
     """validate(device=): which devices it takes, and what it does on GPUs, with CUDA replaced by the CPU."""
 
     PLAN = {"schema": "emplace.plan", "version": 1, "dp": 2}
+
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
 
     @staticmethod
     def ran(*arguments):
@@ -345,13 +357,7 @@ class DeviceTest(unittest.TestCase):
         set_device.assert_called_once_with(1)
 
     def test_plans_run_as_on_gpus_and_the_tool_prints_both_times(self):
-        waits, peak = multiprocessing.Value("i", 0), 5 << 20
-
-        class OnCpu(_devices.Gpus):
-            kind, backend, message_sizes = "cpu", "gloo", (1 << 12, 1 << 16)
-
-            def device(self, rank):
-                return torch.device("cpu")
+        waits, peak, devices = multiprocessing.Value("i", 0), 5 << 20, OnCpu()
 
         def wait():
             with waits.get_lock():
@@ -363,8 +369,9 @@ class DeviceTest(unittest.TestCase):
             results.append(validate(*args, **more))
             return results[-1]
 
-        with mock.patch.object(_devices, "_count", lambda: (False, 2)), mock.patch.object(_devices, "Gpus", OnCpu), \
+        with mock.patch.object(_devices, "_count", lambda: (False, 2)), mock.patch.object(_devices, "Gpus", lambda: devices), \
                 mock.patch.object(et, "validate", recorded), \
+                mock.patch.object(_validate, "measure_messages", functools.cache(_validate.measure_messages)), \
                 mock.patch.multiple(torch.cuda, set_device=mock.DEFAULT, current_device=lambda: 0, synchronize=wait,
                                     reset_peak_memory_stats=mock.DEFAULT, max_memory_allocated=lambda: peak):
             status, output = self.ran("--device", "cuda", "--width", "16", "--rows", "8", "--steps", "2")

@@ -52,7 +52,6 @@ std::span<const double> Knots(Axis axis) {
     case Axis::kM:
       return kM;
     case Axis::kN:
-      return kN;
     case Axis::kK:
       return kN;
     case Axis::kLength:

@@ -349,6 +349,14 @@ class DeviceTest(unittest.TestCase):
             self.assertEqual(_devices.choose("cpu", 2).kind, "cpu")
             self.assertEqual(_devices.choose(None, 3).kind, "cpu")
 
+    def test_a_message_takes_what_its_two_ranks_measure(self):
+        idle, busy = {"send": [1.0, 1.0], "copy": [10.0, 40.0]}, {"send": [200.0, 2000.0], "copy": [10.0, 40.0]}
+        processes = mock.Mock(devices=mock.Mock(message_sizes=(1000, 10000)))
+        with mock.patch.object(_validate._workers, "run", return_value=[busy, busy, idle, idle]):
+            messages = _validate.measure_messages(processes)
+        self.assertAlmostEqual(messages["send"](10000), 2000)
+        self.assertAlmostEqual(messages["copy"](10000), 40)
+
     def test_each_rank_has_its_own_gpu(self):
         found = _devices.Gpus()
         self.assertEqual((found.device(1), found.kind, found.backend), (torch.device("cuda:1"), "cuda", "nccl"))

@@ -484,13 +484,13 @@ Tape::Tensor LayerMemory::Layer(Tape& tape, Tape::Tensor input, const LayerKind&
   }
   if (kind.cross_attention) add(CrossAttention(tape, hidden, encoded));
   switch (kind.feed_forward) {
-    case FeedForward::kNone:
+    case FeedForwardKind::kNone:
       break;
-    case FeedForward::kDense:
+    case FeedForwardKind::kDense:
       add(Again(tape, hidden, MakesAgain(&Recompute::mlp),
                 [this](Tape& inner, Tape::Tensor x) { return FeedForwardBlock(inner, x); }));
       break;
-    case FeedForward::kExperts:
+    case FeedForwardKind::kExperts:
       add(Again(tape, hidden, MakesAgain(&Recompute::experts),
                 [this](Tape& inner, Tape::Tensor x) { return Experts(inner, x); }));
       break;

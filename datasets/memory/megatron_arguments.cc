@@ -410,15 +410,15 @@ void ReadPattern(const std::string& pattern, const std::string& key, NetworkShap
       stages->emplace_back();
       continue;
     }
-    LayerKind layer{.mixer = Mixer::kNone, .feed_forward = FeedForward::kNone};
+    LayerKind layer{.mixer = Mixer::kNone, .feed_forward = FeedForwardKind::kNone};
     if (c == 'M') {
       layer.mixer = Mixer::kMamba;
     } else if (c == '*') {
       layer.mixer = Mixer::kAttention;
     } else if (c == '-') {
-      layer.feed_forward = FeedForward::kDense;
+      layer.feed_forward = FeedForwardKind::kDense;
     } else if (c == 'E') {
-      layer.feed_forward = FeedForward::kExperts;
+      layer.feed_forward = FeedForwardKind::kExperts;
     } else {
       throw InputError(key, fmt::format("is {} (letters of M, *, -, E, and | and /)", Quoted(pattern)));
     }
@@ -533,7 +533,7 @@ void ReadLayers(Arguments& args, const std::string& model, MegatronRun* run) {
   if (network.experts > 0) {
     const std::vector<bool> has_experts = ExpertLayers(args, layers);
     for (std::size_t i = 0; i < layers; ++i) {
-      if (has_experts[i]) network.layers[i].feed_forward = FeedForward::kExperts;
+      if (has_experts[i]) network.layers[i].feed_forward = FeedForwardKind::kExperts;
     }
   }
 }

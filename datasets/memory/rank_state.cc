@@ -43,11 +43,11 @@ class ParameterList {
     if (layer.mixer == Mixer::kAttention) AddAttention(layer.cross_attention);
     if (layer.mixer == Mixer::kLatentAttention) AddLatentAttention();
     if (layer.mixer == Mixer::kMamba) AddMamba();
-    if (layer.feed_forward == FeedForward::kDense) {
+    if (layer.feed_forward == FeedForwardKind::kDense) {
       AddNorm(network_.hidden);
       AddFeedForward(network_.d_ff, setup_.tp, /*is_expert=*/false, network_.hidden);
     }
-    if (layer.feed_forward == FeedForward::kExperts) AddExperts();
+    if (layer.feed_forward == FeedForwardKind::kExperts) AddExperts();
   }
 
   void AddPrediction(const LayerKind& layer) {
@@ -283,7 +283,7 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   for (const std::size_t i : StagesOf(setup, pipeline_rank)) {
     has_products = has_products || setup.stages[i].has_loss;
     for (const std::size_t layer : setup.stages[i].layers) {
-      has_products = has_products || setup.network.layers[layer].feed_forward == FeedForward::kExperts;
+      has_products = has_products || setup.network.layers[layer].feed_forward == FeedForwardKind::kExperts;
     }
   }
   const std::int64_t workspace =

@@ -11,10 +11,10 @@ namespace emplace::datasets {
 // rank depends on. Counts are of the whole network, and sizes in bytes, unless the name says otherwise.
 
 enum class Mixer : std::uint8_t { kNone, kAttention, kLatentAttention, kMamba };
-enum class FeedForward : std::uint8_t { kNone, kDense, kExperts };
+enum class FeedForwardKind : std::uint8_t { kNone, kDense, kExperts };
 struct LayerKind {
   Mixer mixer = Mixer::kAttention;
-  FeedForward feed_forward = FeedForward::kDense;
+  FeedForwardKind feed_forward = FeedForwardKind::kDense;
   bool cross_attention = false;  // a decoder's, over what the encoder returned
 };
 

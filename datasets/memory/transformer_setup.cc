@@ -54,7 +54,7 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   shape.layers.assign(shape.encoder_layers, {});
   for (std::int64_t i = 0; i < network.layers; ++i) {
     shape.layers.push_back({.mixer = network.latent ? Mixer::kLatentAttention : Mixer::kAttention,
-                            .feed_forward = network.HasExperts(i) ? FeedForward::kExperts : FeedForward::kDense,
+                            .feed_forward = network.HasExperts(i) ? FeedForwardKind::kExperts : FeedForwardKind::kDense,
                             .cross_attention = network.encoder_layers > 0});
   }
   return shape;

@@ -314,7 +314,7 @@ Cluster ClusterFromFields(const JsonValue& root) {
   const Channels channels = ReadChannels(fields);
   CollectiveCosts costs;
   if (const auto field = fields.Find("collectives")) costs = ReadCollectiveCosts(*field);
-  const auto with_network = [&](Cluster cluster) {
+  const auto with_network = [&](const Cluster& cluster) {
     const auto field = fields.Find("network");
     return field ? cluster.WithNetwork(NetworkFromFields(*field, cluster)) : cluster;
   };

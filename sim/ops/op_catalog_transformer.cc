@@ -199,7 +199,7 @@ OpWork EmbeddingGrad(const Graph& graph, OpId op) {
   return MakeWork(OpClass::kGather, Elements(view.in(0)), view.in_bytes(1) + 2 * view.in_bytes(0) + view.out_bytes(0));
 }
 
-constexpr OpClass kElementwiseClass = OpClass::kElementwise;
+constexpr OpClass kStreamed = OpClass::kElementwise;
 
 // In alphabetical order.
 constexpr OpKind kTransformerKinds[] = {
@@ -214,20 +214,20 @@ constexpr OpKind kTransformerKinds[] = {
      "scores again, and the gradients of weights, values, queries and keys: five products, with softmax 2.5 times the "
      "forward pass where W is V. Counted like PyTorch: 2*B*H*N*M * (3*W + 2*V)",
      AttentionGrad, AttentionGradCounted},
-    {"cast", kElementwiseClass, "(x) -> x in another type: 0; reads x, writes it", SameShapes<1, 1, 0>},
-    {"cast_grad", kElementwiseClass, "(dy) -> dy in the type of x: 0; reads dy, writes it", SameShapes<1, 1, 0>},
+    {"cast", kStreamed, "(x) -> x in another type: 0; reads x, writes it", SameShapes<1, 1, 0>},
+    {"cast_grad", kStreamed, "(dy) -> dy in the type of x: 0; reads dy, writes it", SameShapes<1, 1, 0>},
     {"embedding", OpClass::kGather, "(table[V,H], n row numbers) -> rows: 0 flop; reads the n rows, not the table",
      Embedding},
     {"embedding_grad", OpClass::kGather,
      "(dy, n row numbers) -> dtable[V,H]: n*H; writes zeros, then adds each row, which it reads and writes",
      EmbeddingGrad},
     {"expand", OpClass::kNone, "(x) -> x with sizes of 1 repeated: 0; another view of the same bytes", Expand},
-    {"geglu", kElementwiseClass, "(gate, x) -> gelu(gate) * x: 10*E; gelu 9, product 1", Gated<10>},
-    {"geglu_grad", kElementwiseClass,
+    {"geglu", kStreamed, "(gate, x) -> gelu(gate) * x: 10*E; gelu 9, product 1", Gated<10>},
+    {"geglu_grad", kStreamed,
      "(dy, gate, x) -> dgate, dx: 20*E; gelu_grad(dy, gate) 17, * x 1, gelu(gate) 1 with its factor known, * dy 1",
      GatedGrad<20>},
-    {"reglu", kElementwiseClass, "(gate, x) -> max(gate, 0) * x: 2*E", Gated<2>},
-    {"reglu_grad", kElementwiseClass, "(dy, gate, x) -> dgate, dx: 4*E; relu(gate) 1, * dy 1, dy * x 1, select 1",
+    {"reglu", kStreamed, "(gate, x) -> max(gate, 0) * x: 2*E", Gated<2>},
+    {"reglu_grad", kStreamed, "(dy, gate, x) -> dgate, dx: 4*E; relu(gate) 1, * dy 1, dy * x 1, select 1",
      GatedGrad<4>},
     {"rms_norm", OpClass::kNormalisation,
      "(x, scale) -> y, 1 / root mean square: 4*E + 4 a row; square and sum 2, normalise 1, scale 1; each row 2 "
@@ -237,16 +237,16 @@ constexpr OpKind kTransformerKinds[] = {
      "(dy, x, 1 / root mean square, scale) -> dx, dscale: 9*E + 1 a row; normalised x 1, dscale 2, g = dy * scale 1, "
      "sum of g * normalised x 2, dx 3; each row a division",
      RmsNormGrad},
-    {"rotary", kElementwiseClass,
+    {"rotary", kStreamed,
      "(x[B,H,N,W], cosines and sines[N,R]) -> x with R of its width rotated: 3*B*H*N*R; each pair of elements 4 "
      "products, a sum, a difference",
      Rotary},
-    {"rotary_grad", kElementwiseClass, "(dy, cosines and sines) -> dy rotated back: 3*B*H*N*R", Rotary},
-    {"silu", kElementwiseClass, "(x) -> x * sigmoid(x): 5*E; sigmoid 4, product 1", SameShapes<1, 1, 5>},
-    {"silu_grad", kElementwiseClass, "(dy, x) -> dy * s * (1 + x * (1 - s)): 9*E; s = sigmoid(x) 4, the rest 5",
+    {"rotary_grad", kStreamed, "(dy, cosines and sines) -> dy rotated back: 3*B*H*N*R", Rotary},
+    {"silu", kStreamed, "(x) -> x * sigmoid(x): 5*E; sigmoid 4, product 1", SameShapes<1, 1, 5>},
+    {"silu_grad", kStreamed, "(dy, x) -> dy * s * (1 + x * (1 - s)): 9*E; s = sigmoid(x) 4, the rest 5",
      SameShapes<2, 1, 9>},
-    {"swiglu", kElementwiseClass, "(gate, x) -> silu(gate) * x: 6*E; silu 5, product 1", Gated<6>},
-    {"swiglu_grad", kElementwiseClass,
+    {"swiglu", kStreamed, "(gate, x) -> silu(gate) * x: 6*E; silu 5, product 1", Gated<6>},
+    {"swiglu_grad", kStreamed,
      "(dy, gate, x) -> dgate, dx: 12*E; silu(gate) 5, dx 1, silu' with sigmoid known 4, * dy 1, * x 1", GatedGrad<12>},
 };
 

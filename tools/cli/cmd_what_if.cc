@@ -112,28 +112,29 @@ std::string ChangesText(const ClusterChanges& changes) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-using Row = std::pair<std::string, StepReport>;
+using NamedReport = std::pair<std::string, StepReport>;
 
-Bytes LargestPeak(const StepReport& report) {
+Bytes PeakOfFullest(const StepReport& report) {
   Bytes largest;
   for (const StepReport::DeviceRow& row : report.devices) largest = std::max(largest, row.peak);
   return largest;
 }
 
-void Print(std::ostream& out, const ClusterChanges& changes, const std::vector<Row>& rows, std::string_view value) {
+void Print(std::ostream& out, const ClusterChanges& changes, const std::vector<NamedReport>& rows,
+           std::string_view value) {
   out << HeadLine(rows.front().second) << "\nif           " << ChangesText(changes) << "\n\n";
   Table table({"placement", std::string(value), "times as fast", "busiest device", "largest peak memory", "fits"});
   const double before = rows.front().second.step_time_micros;
   for (const auto& [name, report] : rows) {
     table.Add({name, HumanReadableMicros(report.step_time_micros),
                report.step_time_micros > 0 ? fmt::format("{:.3f}", before / report.step_time_micros) : "",
-               HumanReadableMicros(report.busiest_device_micros), HumanReadable(LargestPeak(report)),
+               HumanReadableMicros(report.busiest_device_micros), HumanReadable(PeakOfFullest(report)),
                report.fits_memory ? "yes" : "no"});
   }
   table.PrintText(out);
 }
 
-void WriteJson(std::ostream& out, const ClusterChanges& changes, const std::vector<Row>& rows,
+void WriteJson(std::ostream& out, const ClusterChanges& changes, const std::vector<NamedReport>& rows,
                std::string_view value_field) {
   const StepReport& first = rows.front().second;
   using Json = nlohmann::ordered_json;
@@ -152,7 +153,7 @@ void WriteJson(std::ostream& out, const ClusterChanges& changes, const std::vect
     json[name] = {{std::string(value_field), report.step_time_micros},
                   {"fits_memory", report.fits_memory},
                   {"busiest_device_us", report.busiest_device_micros},
-                  {"peak_bytes", LargestPeak(report).count}};
+                  {"peak_bytes", PeakOfFullest(report).count}};
   }
   out << json.dump(1) << '\n';
 }
@@ -192,8 +193,8 @@ int Run(const WhatIfOptions& options) {
   const Answers before(problem, graph, cluster, schedule);
   Answers after(problem, graph, changed, schedule);
   const Placement placement = LoadPlacement(options.placement, graph, cluster, before.costs());
-  std::vector<Row> rows = {{"before", before.Of(placement, options.placement)},
-                           {"held", after.Of(placement, options.placement)}};
+  std::vector<NamedReport> rows = {{"before", before.Of(placement, options.placement)},
+                                   {"held", after.Of(placement, options.placement)}};
   busy.End();
   std::vector<FileToWrite> files;
   std::optional<Placement> found;

@@ -82,8 +82,8 @@ TEST(MegatronArgumentsTest, LayoutsAndFrequenciesOfLayersAreRead) {
   EXPECT_EQ(run.setup.stages[0].layers, (std::vector<std::size_t>{0, 1, 2}));
   EXPECT_EQ(run.setup.stages[7].layers, (std::vector<std::size_t>{15}));
   EXPECT_TRUE(run.setup.stages[7].has_prediction);
-  EXPECT_EQ(run.setup.network.layers[2].feed_forward, FeedForward::kDense);
-  EXPECT_EQ(run.setup.network.layers[3].feed_forward, FeedForward::kExperts);
+  EXPECT_EQ(run.setup.network.layers[2].feed_forward, FeedForwardKind::kDense);
+  EXPECT_EQ(run.setup.network.layers[3].feed_forward, FeedForwardKind::kExperts);
   const MegatronRun hybrid = Read(R"("model": "hybrid", "hidden-size": 64, "num-attention-heads": 4, "seq-length": 64,
     "hybrid-layer-pattern": "M-M*E/*E", "num-experts": 4, "bf16": true)");
   ASSERT_EQ(hybrid.setup.network.layers.size(), 5U);

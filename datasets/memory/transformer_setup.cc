@@ -15,7 +15,7 @@
 namespace emplace::datasets {
 namespace {
 
-void CheckDivides(std::string_view degree, std::int64_t parts, std::string_view what, std::int64_t whole) {
+void CheckDegreeDivides(std::string_view degree, std::int64_t parts, std::string_view what, std::int64_t whole) {
   if (whole % parts != 0) {
     throw InputError(std::string(degree), fmt::format("is {} (a divisor of {}, which is {})", parts, what, whole));
   }
@@ -108,17 +108,17 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
 }
 
 void CheckDegrees(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence) {
-  CheckDivides("tp", plan.tp, "heads", network.heads);
-  CheckDivides("tp", plan.tp, "d_ff", network.d_ff);
-  CheckDivides("cp", plan.cp, "the sequence", sequence);
-  if (plan.sequence_parallel) CheckDivides("tp", plan.tp, "the sequence of a rank", sequence / plan.cp);
+  CheckDegreeDivides("tp", plan.tp, "heads", network.heads);
+  CheckDegreeDivides("tp", plan.tp, "d_ff", network.d_ff);
+  CheckDegreeDivides("cp", plan.cp, "the sequence", sequence);
+  if (plan.sequence_parallel) CheckDegreeDivides("tp", plan.tp, "the sequence of a rank", sequence / plan.cp);
   if (plan.ep > 1 && network.experts.count == 0) {
     throw InputError("ep", fmt::format("is {}, but the network has no experts (1)", plan.ep));
   }
   if (network.experts.count > 0) {
-    CheckDivides("ep", plan.ep, "the experts", network.experts.count);
-    CheckDivides("etp", plan.etp, "d_expert", network.experts.d_expert);
-    CheckDivides("ep", plan.ep * plan.etp, "dp times cp times tp", plan.dp * plan.cp * plan.tp);
+    CheckDegreeDivides("ep", plan.ep, "the experts", network.experts.count);
+    CheckDegreeDivides("etp", plan.etp, "d_expert", network.experts.d_expert);
+    CheckDegreeDivides("ep", plan.ep * plan.etp, "dp times cp times tp", plan.dp * plan.cp * plan.tp);
   }
 }
 

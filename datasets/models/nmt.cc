@@ -96,9 +96,9 @@ Encoded Encode(NetworkBuilder& net, Value source, const NmtOptions& options) {
 }
 
 // Additive attention: context = sum_s softmax_s(v . tanh(W query + U memory_s)) memory_s.
-class Attention {
+class DecoderAttention {
  public:
-  Attention(NetworkBuilder& net, Value memory, const NmtOptions& options) : net_(net), memory_(memory) {
+  DecoderAttention(NetworkBuilder& net, Value memory, const NmtOptions& options) : net_(net), memory_(memory) {
     const auto scope = net.Layer("attention");
     query_weights_ = net.Variable("query_weights", {options.hidden, options.hidden});
     const Value memory_weights = net.Variable("memory_weights", {net.shape(memory)[2], options.hidden});
@@ -156,7 +156,7 @@ std::vector<Value> Decode(NetworkBuilder& net, const Encoded& encoded, Value tar
     const auto scope = net.Layer("decoder/embedding");
     embedded = Embed(net, target, options);
   }
-  Attention attention(net, encoded.memory, options);
+  DecoderAttention attention(net, encoded.memory, options);
   const std::int64_t context_width = net.shape(encoded.memory)[2];
   std::vector<LstmCell> lstms;
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {

@@ -10,10 +10,10 @@
 namespace emplace::datasets {
 namespace {
 
-using Weights = std::vector<TransformerWeight>;
+using WeightList = std::vector<TransformerWeight>;
 using enum WeightDivision;
 
-void AddNorm(const TransformerNetwork& network, const std::string& name, std::int64_t width, Weights* weights) {
+void AddNorm(const TransformerNetwork& network, const std::string& name, std::int64_t width, WeightList* weights) {
   weights->push_back({.name = name + ".weight", .rows = width});
   if (network.norm == NormKind::kLayer && network.norm_bias)
     weights->push_back({.name = name + ".bias", .rows = width});
@@ -21,13 +21,13 @@ void AddNorm(const TransformerNetwork& network, const std::string& name, std::in
 
 // The weights of a product, [outputs, inputs]. Its bias is as long as the outputs, and divided if they are.
 void AddProduct(const std::string& name, std::int64_t outputs, std::int64_t inputs, bool bias, WeightDivision division,
-                Weights* weights) {
+                WeightList* weights) {
   weights->push_back({.name = name + ".weight", .rows = outputs, .columns = inputs, .division = division});
   if (!bias) return;
   weights->push_back({.name = name + ".bias", .rows = outputs, .division = division == kInputs ? kWhole : division});
 }
 
-void AddLatentAttention(const TransformerNetwork& network, const LatentAttention& latent, Weights* weights) {
+void AddLatentAttention(const TransformerNetwork& network, const LatentAttention& latent, WeightList* weights) {
   const std::int64_t queries = network.heads * network.key_width();
   if (latent.q_rank > 0) {
     AddProduct("self_attn.q_a_proj", latent.q_rank, network.d_model, network.qkv_bias, kWhole, weights);
@@ -43,7 +43,7 @@ void AddLatentAttention(const TransformerNetwork& network, const LatentAttention
              kOutputs, weights);
 }
 
-void AddAttention(const TransformerNetwork& network, const std::string& name, Weights* weights) {
+void AddAttention(const TransformerNetwork& network, const std::string& name, WeightList* weights) {
   if (network.latent) {
     AddLatentAttention(network, *network.latent, weights);
   } else {
@@ -62,16 +62,16 @@ void AddAttention(const TransformerNetwork& network, const std::string& name, We
   if (network.sinks) weights->push_back({.name = name + ".sinks", .rows = network.heads, .division = kOutputs});
 }
 
-void AddMlp(const TransformerNetwork& network, const std::string& name, std::int64_t width, Weights* weights) {
+void AddMlp(const TransformerNetwork& network, const std::string& name, std::int64_t width, WeightList* weights) {
   if (network.gated) AddProduct(name + ".gate_proj", width, network.d_model, network.mlp_bias, kOutputs, weights);
   AddProduct(name + ".up_proj", width, network.d_model, network.mlp_bias, kOutputs, weights);
   AddProduct(name + ".down_proj", network.d_model, width, network.mlp_bias, kInputs, weights);
 }
 
-void AddExperts(const TransformerNetwork& network, Weights* weights) {
+void AddExperts(const TransformerNetwork& network, WeightList* weights) {
   const TransformerExperts& experts = network.experts;
   AddProduct("mlp.gate", experts.count, network.d_model, experts.router_bias, kWhole, weights);
-  Weights routed;
+  WeightList routed;
   AddProduct(network.gated ? "mlp.experts.gate_up_proj" : "mlp.experts.up_proj",
              (network.gated ? 2 : 1) * experts.d_expert, network.d_model, network.mlp_bias, kOutputs, &routed);
   AddProduct("mlp.experts.down_proj", network.d_model, experts.d_expert, network.mlp_bias, kInputs, &routed);
@@ -83,7 +83,7 @@ void AddExperts(const TransformerNetwork& network, Weights* weights) {
 }
 
 // The table of relative positions, of a stack's first layer.
-void AddRelativePositions(const TransformerNetwork& network, std::int64_t layer, Weights* weights) {
+void AddRelativePositions(const TransformerNetwork& network, std::int64_t layer, WeightList* weights) {
   if (network.positions != PositionKind::kRelative || layer != 0) return;
   weights->push_back(
       {.name = "self_attn.relative_attention_bias.weight", .rows = network.relative_buckets, .columns = network.heads});
@@ -157,7 +157,7 @@ void CheckTransformer(const TransformerNetwork& network) {
 }
 
 std::vector<TransformerWeight> EmbeddingWeights(const TransformerNetwork& network) {
-  Weights weights = {
+  WeightList weights = {
       {.name = "embed_tokens.weight", .rows = network.vocabulary, .columns = network.d_model, .division = kVocabulary}};
   if (network.positions == PositionKind::kLearned) {
     weights.push_back({.name = "embed_positions.weight", .rows = network.max_positions, .columns = network.d_model});
@@ -167,7 +167,7 @@ std::vector<TransformerWeight> EmbeddingWeights(const TransformerNetwork& networ
 
 std::vector<TransformerWeight> EncoderLayerWeights(const TransformerNetwork& network, std::int64_t layer) {
   EMPLACE_CHECK_LT(layer, network.encoder_layers);
-  Weights weights;
+  WeightList weights;
   AddNorm(network, "input_layernorm", network.d_model, &weights);
   AddAttention(network, "self_attn", &weights);
   AddRelativePositions(network, layer, &weights);
@@ -178,7 +178,7 @@ std::vector<TransformerWeight> EncoderLayerWeights(const TransformerNetwork& net
 
 std::vector<TransformerWeight> LayerWeights(const TransformerNetwork& network, std::int64_t layer) {
   EMPLACE_CHECK_LT(layer, network.layers + network.mtp_layers);
-  Weights weights;
+  WeightList weights;
   AddNorm(network, "input_layernorm", network.d_model, &weights);
   AddAttention(network, "self_attn", &weights);
   AddRelativePositions(network, layer, &weights);
@@ -198,7 +198,7 @@ std::vector<TransformerWeight> LayerWeights(const TransformerNetwork& network, s
 }
 
 std::vector<TransformerWeight> PredictionWeights(const TransformerNetwork& network) {
-  Weights weights;
+  WeightList weights;
   AddNorm(network, "enorm", network.d_model, &weights);
   AddNorm(network, "hnorm", network.d_model, &weights);
   AddProduct("eh_proj", network.d_model, 2 * network.d_model, false, kOutputs, &weights);
@@ -208,7 +208,7 @@ std::vector<TransformerWeight> PredictionWeights(const TransformerNetwork& netwo
 }
 
 std::vector<TransformerWeight> OutputWeights(const TransformerNetwork& network) {
-  Weights weights;
+  WeightList weights;
   if (network.encoder_layers > 0) AddNorm(network, "encoder.norm", network.d_model, &weights);
   AddNorm(network, "norm", network.d_model, &weights);
   if (!network.tied) AddProduct("lm_head", network.vocabulary, network.d_model, false, kVocabulary, &weights);
@@ -227,7 +227,7 @@ ParameterCount Parameters(const TransformerNetwork& network, std::span<const Tra
 
 ParameterCount Parameters(const TransformerNetwork& network) {
   ParameterCount count;
-  const auto add = [&](const Weights& weights, std::int64_t times = 1) {
+  const auto add = [&](const WeightList& weights, std::int64_t times = 1) {
     const ParameterCount part = Parameters(network, weights);
     count.total += part.total * times;
     count.active += part.active * times;

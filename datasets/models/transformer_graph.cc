@@ -230,7 +230,8 @@ class StepBuilder {
     Value inner = Linear(path + ".up_proj", x, width, bias);
     {
       const auto scope = net_.Layer(path);
-      inner = network_.gated ? Binary(net_, GatedKind(), gate, inner) : Unary(net_, NameOf(network_.activation), inner);
+      inner = network_.gated ? Binary(net_, GatedKind(), gate, inner)
+                             : Unary(net_, emplace::NameOf(network_.activation), inner);
     }
     return Linear(path + ".down_proj", inner, network_.d_model, bias);
   }
@@ -271,7 +272,7 @@ class StepBuilder {
         const Shape shape = {experts.count, capacity, experts.d_expert};
         fed = net_.Forward(GatedKind(), GatedKind(), {fed}, {{.dtype = net_.dtype(fed), .shape = shape}}).front();
       } else {
-        fed = Unary(net_, NameOf(network_.activation), fed);
+        fed = Unary(net_, emplace::NameOf(network_.activation), fed);
       }
       fed = ExpertProduct("down_proj", fed, network_.d_model);
     }

@@ -12,7 +12,7 @@
 namespace emplace::datasets {
 namespace {
 
-struct Size {
+struct PresetSize {
   std::string_view name;
   std::int64_t layers;
   std::int64_t d_model;
@@ -24,7 +24,7 @@ struct Size {
   bool tied = false;
 };
 
-TransformerNetwork WithSize(const Size& size, std::string_view source, std::int64_t max_positions) {
+TransformerNetwork WithSize(const PresetSize& size, std::string_view source, std::int64_t max_positions) {
   TransformerNetwork network;
   network.name = size.name;
   network.source = source;
@@ -44,30 +44,30 @@ using Networks = std::vector<TransformerNetwork>;
 
 void AddLlama(Networks* all) {
   constexpr std::string_view k2 = "Touvron et al. 2023, Llama 2, table 1; model cards";
-  for (const Size& size : {Size{"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000},
-                           {"llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000},
-                           {"llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000}}) {
+  for (const PresetSize& size : {PresetSize{"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000},
+                                 {"llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000},
+                                 {"llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000}}) {
     all->push_back(WithSize(size, k2, 4096));
   }
   constexpr std::string_view k3 = "Grattafiori et al. 2024, The Llama 3 herd of models, table 3; model cards";
-  for (const Size& size : {Size{"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256},
-                           {"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256}}) {
+  for (const PresetSize& size : {PresetSize{"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256},
+                                 {"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256}}) {
     all->push_back(WithSize(size, k3, 8192));
   }
-  for (const Size& size : {Size{"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256},
-                           {"llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256},
-                           {"llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256}}) {
+  for (const PresetSize& size : {PresetSize{"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256},
+                                 {"llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256},
+                                 {"llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256}}) {
     all->push_back(WithSize(size, k3, 131072));
   }
-  for (const Size& size : {Size{"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true},
-                           {"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true}}) {
+  for (const PresetSize& size : {PresetSize{"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true},
+                                 {"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true}}) {
     all->push_back(WithSize(size, "model cards of Llama 3.2", 131072));
   }
   // Networks of the Ultra-Scale Playbook's runs: heads share no keys.
-  for (const Size& size : {Size{"nanotron-1b", 16, 2048, 32, 32, 64, 8192, 131072, true},
-                           {"nanotron-3b", 28, 3072, 32, 32, 96, 8192, 131072, true},
-                           {"nanotron-8b", 32, 4096, 32, 32, 128, 14336, 131072},
-                           {"nanotron-80b", 80, 8192, 64, 64, 128, 28672, 131072}}) {
+  for (const PresetSize& size : {PresetSize{"nanotron-1b", 16, 2048, 32, 32, 64, 8192, 131072, true},
+                                 {"nanotron-3b", 28, 3072, 32, 32, 96, 8192, 131072, true},
+                                 {"nanotron-8b", 32, 4096, 32, 32, 128, 14336, 131072},
+                                 {"nanotron-80b", 80, 8192, 64, 64, 128, 28672, 131072}}) {
     all->push_back(
         WithSize(size, "Hugging Face 2025, The Ultra-Scale Playbook; nanotron, scaling_benchmarks.py", 4096));
   }
@@ -78,7 +78,7 @@ void AddMistral(Networks* all) {
                                       "Jiang et al. 2023, Mistral 7B, table 1 (version 0.1)", 32768);
   dense.window = 4096;
   all->push_back(dense);
-  const auto add = [all](const Size& size, std::string_view source, std::int64_t max_positions) {
+  const auto add = [all](const PresetSize& size, std::string_view source, std::int64_t max_positions) {
     TransformerNetwork network = WithSize(size, source, max_positions);
     network.experts = {.count = 8, .top_k = 2, .d_expert = size.d_ff};
     all->push_back(network);
@@ -88,26 +88,26 @@ void AddMistral(Networks* all) {
 }
 
 void AddQwen(Networks* all) {
-  for (const Size& size : {Size{"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, true},
-                           {"qwen2.5-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, true},
-                           {"qwen2.5-3b", 36, 2048, 16, 2, 128, 11008, 151936, true},
-                           {"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064},
-                           {"qwen2.5-14b", 48, 5120, 40, 8, 128, 13824, 152064},
-                           {"qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064},
-                           {"qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064}}) {
+  for (const PresetSize& size : {PresetSize{"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, true},
+                                 {"qwen2.5-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, true},
+                                 {"qwen2.5-3b", 36, 2048, 16, 2, 128, 11008, 151936, true},
+                                 {"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064},
+                                 {"qwen2.5-14b", 48, 5120, 40, 8, 128, 13824, 152064},
+                                 {"qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064},
+                                 {"qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064}}) {
     TransformerNetwork network =
         WithSize(size, "Qwen Team 2024, Qwen2.5 technical report, table 1; model cards", 131072);
     network.qkv_bias = true;
     all->push_back(network);
   }
-  for (const Size& size : {Size{"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true},
-                           {"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, true},
-                           {"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, true},
-                           {"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936},
-                           {"qwen3-14b", 40, 5120, 40, 8, 128, 17408, 151936},
-                           {"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936},
-                           {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936},
-                           {"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 12288, 151936}}) {
+  for (const PresetSize& size : {PresetSize{"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true},
+                                 {"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, true},
+                                 {"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, true},
+                                 {"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936},
+                                 {"qwen3-14b", 40, 5120, 40, 8, 128, 17408, 151936},
+                                 {"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936},
+                                 {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936},
+                                 {"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 12288, 151936}}) {
     TransformerNetwork network = WithSize(size, "Qwen Team 2025, Qwen3 technical report, table 1; model cards", 40960);
     network.qk_norm = true;
     if (size.name == "qwen3-30b-a3b") network.experts = {.count = 128, .top_k = 8, .d_expert = 768};
@@ -117,7 +117,7 @@ void AddQwen(Networks* all) {
 }
 
 void AddDeepSeek(Networks* all) {
-  const auto add = [all](const Size& size, std::string_view source, std::int64_t q_rank,
+  const auto add = [all](const PresetSize& size, std::string_view source, std::int64_t q_rank,
                          const TransformerExperts& experts) -> TransformerNetwork& {
     TransformerNetwork network = WithSize(size, source, 163840);
     network.latent = {.q_rank = q_rank, .kv_rank = 512, .nope_width = 128, .rope_width = 64, .value_width = 128};
@@ -142,8 +142,8 @@ void AddDeepSeek(Networks* all) {
 }
 
 void AddGptOss(Networks* all) {
-  for (const Size& size :
-       {Size{"gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088}, {"gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088}}) {
+  for (const PresetSize& size : {PresetSize{"gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088},
+                                 {"gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088}}) {
     TransformerNetwork network =
         WithSize(size, "OpenAI 2025, gpt-oss-120b and gpt-oss-20b model card, table 1", 131072);
     network.qkv_bias = network.output_bias = network.mlp_bias = true;
@@ -156,7 +156,7 @@ void AddGptOss(Networks* all) {
 }
 
 void AddGemma(Networks* all) {
-  const auto add = [all](const Size& size, std::string_view source, std::int64_t max_positions,
+  const auto add = [all](const PresetSize& size, std::string_view source, std::int64_t max_positions,
                          std::int64_t window) -> TransformerNetwork& {
     TransformerNetwork network = WithSize(size, source, max_positions);
     network.activation = ActivationKind::kGelu;
@@ -165,18 +165,18 @@ void AddGemma(Networks* all) {
     all->push_back(network);
     return all->back();
   };
-  for (const Size& size : {Size{"gemma-2-2b", 26, 2304, 8, 4, 256, 9216, 256000, true},
-                           {"gemma-2-9b", 42, 3584, 16, 8, 256, 14336, 256000, true},
-                           {"gemma-2-27b", 46, 4608, 32, 16, 128, 36864, 256000, true}}) {
+  for (const PresetSize& size : {PresetSize{"gemma-2-2b", 26, 2304, 8, 4, 256, 9216, 256000, true},
+                                 {"gemma-2-9b", 42, 3584, 16, 8, 256, 14336, 256000, true},
+                                 {"gemma-2-27b", 46, 4608, 32, 16, 128, 36864, 256000, true}}) {
     TransformerNetwork& network = add(size, "Gemma Team 2024, Gemma 2, table 1", 8192, 4096);
     network.full_every = 2;
     network.attention_softcap = 50;
     network.logit_softcap = 30;
   }
-  for (const Size& size : {Size{"gemma-3-1b", 26, 1152, 4, 1, 256, 6912, 262144, true},
-                           {"gemma-3-4b", 34, 2560, 8, 4, 256, 10240, 262208, true},
-                           {"gemma-3-12b", 48, 3840, 16, 8, 256, 15360, 262208, true},
-                           {"gemma-3-27b", 62, 5376, 32, 16, 128, 21504, 262208, true}}) {
+  for (const PresetSize& size : {PresetSize{"gemma-3-1b", 26, 1152, 4, 1, 256, 6912, 262144, true},
+                                 {"gemma-3-4b", 34, 2560, 8, 4, 256, 10240, 262208, true},
+                                 {"gemma-3-12b", 48, 3840, 16, 8, 256, 15360, 262208, true},
+                                 {"gemma-3-27b", 62, 5376, 32, 16, 128, 21504, 262208, true}}) {
     const bool is_small = size.layers == 26;
     TransformerNetwork& network = add(size, "Gemma Team 2025, Gemma 3 technical report, section 2 (text)",
                                       is_small ? 32768 : 131072, is_small ? 512 : 1024);
@@ -217,7 +217,7 @@ void AddGpt(Networks* all) {
 }
 
 void AddMpt(Networks* all) {
-  const auto add = [all](const Size& size, std::int64_t positions) {
+  const auto add = [all](const PresetSize& size, std::int64_t positions) {
     TransformerNetwork network = WithSize(size, "MosaicML 2023, model cards of MPT-7B and MPT-30B", positions);
     network.gated = false;
     network.activation = ActivationKind::kGelu;
@@ -230,11 +230,11 @@ void AddMpt(Networks* all) {
 }
 
 void AddT5(Networks* all) {
-  for (const Size& size : {Size{"t5-small", 6, 512, 8, 8, 64, 2048, 32128, true},
-                           {"t5-base", 12, 768, 12, 12, 64, 3072, 32128, true},
-                           {"t5-large", 24, 1024, 16, 16, 64, 4096, 32128, true},
-                           {"t5-3b", 24, 1024, 32, 32, 128, 16384, 32128, true},
-                           {"t5-11b", 24, 1024, 128, 128, 128, 65536, 32128, true}}) {
+  for (const PresetSize& size : {PresetSize{"t5-small", 6, 512, 8, 8, 64, 2048, 32128, true},
+                                 {"t5-base", 12, 768, 12, 12, 64, 3072, 32128, true},
+                                 {"t5-large", 24, 1024, 16, 16, 64, 4096, 32128, true},
+                                 {"t5-3b", 24, 1024, 32, 32, 128, 16384, 32128, true},
+                                 {"t5-11b", 24, 1024, 128, 128, 128, 65536, 32128, true}}) {
     TransformerNetwork network =
         WithSize(size, "Raffel et al. 2020, Exploring the limits of transfer learning (T5), section 3.7", 0);
     network.encoder_layers = size.layers;

@@ -24,20 +24,21 @@ void AddProduct(const std::string& name, std::int64_t outputs, std::int64_t inpu
                 WeightList* weights) {
   weights->push_back({.name = name + ".weight", .rows = outputs, .columns = inputs, .division = division});
   if (!bias) return;
-  weights->push_back({.name = name + ".bias", .rows = outputs, .division = division == kInputs ? kWhole : division});
+  weights->push_back(
+      {.name = name + ".bias", .rows = outputs, .division = division == kInputs ? kUndivided : division});
 }
 
 void AddLatentAttention(const TransformerNetwork& network, const LatentAttention& latent, WeightList* weights) {
   const std::int64_t queries = network.heads * network.key_width();
   if (latent.q_rank > 0) {
-    AddProduct("self_attn.q_a_proj", latent.q_rank, network.d_model, network.qkv_bias, kWhole, weights);
+    AddProduct("self_attn.q_a_proj", latent.q_rank, network.d_model, network.qkv_bias, kUndivided, weights);
     AddNorm(network, "self_attn.q_a_layernorm", latent.q_rank, weights);
     AddProduct("self_attn.q_b_proj", queries, latent.q_rank, false, kOutputs, weights);
   } else {
     AddProduct("self_attn.q_proj", queries, network.d_model, false, kOutputs, weights);
   }
   AddProduct("self_attn.kv_a_proj_with_mqa", latent.kv_rank + latent.rope_width, network.d_model, network.qkv_bias,
-             kWhole, weights);
+             kUndivided, weights);
   AddNorm(network, "self_attn.kv_a_layernorm", latent.kv_rank, weights);
   AddProduct("self_attn.kv_b_proj", network.heads * (latent.nope_width + latent.value_width), latent.kv_rank, false,
              kOutputs, weights);
@@ -70,7 +71,7 @@ void AddMlp(const TransformerNetwork& network, const std::string& name, std::int
 
 void AddExperts(const TransformerNetwork& network, WeightList* weights) {
   const TransformerExperts& experts = network.experts;
-  AddProduct("mlp.gate", experts.count, network.d_model, experts.router_bias, kWhole, weights);
+  AddProduct("mlp.gate", experts.count, network.d_model, experts.router_bias, kUndivided, weights);
   WeightList routed;
   AddProduct(network.gated ? "mlp.experts.gate_up_proj" : "mlp.experts.up_proj",
              (network.gated ? 2 : 1) * experts.d_expert, network.d_model, network.mlp_bias, kOutputs, &routed);

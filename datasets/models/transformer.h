@@ -156,13 +156,13 @@ void CheckTransformer(const TransformerNetwork& network);
 
 // What tensor parallelism divides, as Megatron-LM does: the outputs of a product (columns of its weights, in its
 // words), the inputs, the rows of a table; or nothing.
-enum class WeightDivision { kWhole, kOutputs, kInputs, kVocabulary };
+enum class WeightDivision { kUndivided, kOutputs, kInputs, kVocabulary };
 
 struct TransformerWeight {
   std::string name;  // in its layer, as Hugging Face's Llama: "self_attn.q_proj.weight", "mlp.experts.down_proj.weight"
   std::int64_t rows = 0;     // outputs of a product
   std::int64_t columns = 1;  // inputs; 1: a vector
-  WeightDivision division = WeightDivision::kWhole;
+  WeightDivision division = WeightDivision::kUndivided;
   std::int64_t experts = 0;  // one of these for each routed expert, which expert parallelism divides; 0: one for all
 
   std::int64_t elements() const { return rows * columns * (experts > 0 ? experts : 1); }

@@ -20,7 +20,7 @@ namespace emplace::datasets {
 namespace {
 
 constexpr std::int64_t kMostOfAnything = std::int64_t{1} << 30;
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 16;
+constexpr std::int64_t kMostRanksOfRun = std::int64_t{1} << 16;
 constexpr std::int64_t kMostStages = 256;
 constexpr std::int64_t kMostLayers = 1024;
 
@@ -644,17 +644,18 @@ std::int64_t UsualWorldSize(Arguments& args) {
 
 void ReadDegrees(Arguments& args, std::int64_t world_size, MegatronRun* run) {
   TrainingSetup& setup = run->setup;
-  setup.tp = args.Integer("tensor-model-parallel-size", 1, 1, kMostRanks);
+  setup.tp = args.Integer("tensor-model-parallel-size", 1, 1, kMostRanksOfRun);
   setup.pp = args.Integer("pipeline-model-parallel-size", 1, 1, kMostStages);
-  setup.cp = args.Integer("context-parallel-size", 1, 1, kMostRanks);
-  setup.ep = args.Integer("expert-model-parallel-size", 1, 1, kMostRanks);
-  setup.etp = args.Integer("expert-tensor-parallel-size", setup.tp, 1, kMostRanks);
+  setup.cp = args.Integer("context-parallel-size", 1, 1, kMostRanksOfRun);
+  setup.ep = args.Integer("expert-model-parallel-size", 1, 1, kMostRanksOfRun);
+  setup.etp = args.Integer("expert-tensor-parallel-size", setup.tp, 1, kMostRanksOfRun);
   setup.sequence_parallel = args.Flag("sequence-parallel") && setup.tp > 1;
   const std::int64_t dense = setup.tp * setup.pp * setup.cp;
   const auto check = [](std::int64_t ranks) {
-    if (ranks > kMostRanks) {
-      throw InputError("tensor-model-parallel-size",
-                       fmt::format("and the other degrees make {} ranks of one model (at most {})", ranks, kMostRanks));
+    if (ranks > kMostRanksOfRun) {
+      throw InputError(
+          "tensor-model-parallel-size",
+          fmt::format("and the other degrees make {} ranks of one model (at most {})", ranks, kMostRanksOfRun));
     }
   };
   check(dense);

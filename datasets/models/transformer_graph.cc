@@ -414,7 +414,7 @@ void ReadSizes(OptionReader& reader, TransformerNetwork* network) {
 
 template <typename Enum>
 void ReadEnumOption(OptionReader& reader, std::string_view key, Enum* value, std::string_view help) {
-  std::string text(NameOf(*value));
+  std::string text(emplace::NameOf(*value));
   std::vector<std::string_view> names;
   for (const auto& [known, name] : EnumNames<Enum>::kNames) names.push_back(name);
   reader.Read(key, &text, names, help);

@@ -487,6 +487,10 @@ void ReadWidths(Arguments& args, NetworkShape* network) {
     throw InputError("hidden-size",
                      fmt::format("is {} (at least num-attention-heads, which is {})", network->hidden, network->heads));
   }
+  if (!args.Has("kv-channels") && network->hidden % network->heads != 0) {
+    throw InputError("hidden-size", fmt::format("is {} (a multiple of num-attention-heads, which is {})",
+                                                network->hidden, network->heads));
+  }
   network->head_dim = args.Integer("kv-channels", network->hidden / network->heads, 1);
   network->query_groups = network->heads;
   if (args.Flag("group-query-attention")) network->query_groups = args.Integer("num-query-groups", 1, 1);
@@ -736,6 +740,7 @@ AttentionKernel ReadAttention(Arguments& args, const TrainingSetup& setup) {
 void ReadOptimizer(Arguments& args, TrainingSetup* setup) {
   const bool is_fp16 = args.Flag("fp16");
   const bool is_bf16 = args.Flag("bf16");
+  if (is_fp16 && is_bf16) throw InputError("fp16", "is set beside bf16 (one of them)");
   setup->number_bytes = is_fp16 || is_bf16 ? 2 : 4;
   setup->distributed_optimizer = args.Flag("use-distributed-optimizer");
   setup->optimizer_instances = args.Integer("num-distributed-optimizer-instances", 1, 1);
@@ -820,6 +825,37 @@ void ReadOffload(Arguments& args, Offload* offload) {
 
 }  // namespace
 
+namespace {
+
+// Arguments that Megatron-LM refuses, or that have no effect beside the others.
+void AddContradictions(Arguments& args, const std::string& model, std::int64_t world_size, MegatronRun* run) {
+  const TrainingSetup& setup = run->setup;
+  const NetworkShape& network = setup.network;
+  const auto add = [run](std::string line) { run->unmodelled.push_back(std::move(line)); };
+  if (network.experts == 0 && (setup.ep > 1 || model == "moe" || model == "mixtral")) {
+    add(setup.ep > 1 ? fmt::format("expert-model-parallel-size: is {}, but there is no num-experts", setup.ep)
+                     : fmt::format("model: is {}, but there is no num-experts", model));
+  }
+  if (network.experts > 0 && network.top_k > network.experts) {
+    add(fmt::format("moe-router-topk: is {}, but num-experts is {}", network.top_k, network.experts));
+  }
+  const std::int64_t sequences = setup.micro_batch * setup.dp;
+  const std::int64_t batch = args.Integer("global-batch-size", sequences, 1);
+  if (world_size > 0 && batch % sequences != 0) {
+    add(fmt::format("global-batch-size: is {}, which micro-batches of {} on {} data-parallel ranks do not divide",
+                    batch, setup.micro_batch, setup.dp));
+  }
+  static const std::set<std::string> kModules = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",
+                                                 "mlp",       "moe",     "shared_experts"};
+  for (const std::string& module : args.Words("recompute-modules")) {
+    if (!kModules.contains(module)) {
+      add(fmt::format("recompute-modules: {} is not known ({})", Quoted(module), fmt::join(kModules, ", ")));
+    }
+  }
+}
+
+}  // namespace
+
 MegatronRun ReadMegatronArguments(const JsonValue& arguments, std::int64_t world_size) {
   Arguments args(arguments);
   const std::string model = args.Text("model", "gpt");
@@ -835,6 +871,7 @@ MegatronRun ReadMegatronArguments(const JsonValue& arguments, std::int64_t world
   ReadRecompute(args, &run.setup);
   ReadOffload(args, &run.setup.offload);
   for (std::string& line : args.Unmodelled()) run.unmodelled.push_back(std::move(line));
+  AddContradictions(args, model, world_size, &run);
   return run;
 }
 

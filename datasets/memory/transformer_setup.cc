@@ -74,6 +74,18 @@ std::optional<std::int64_t> LayerNumber(const JsonValue& part) {
   return std::nullopt;
 }
 
+void CheckEachLayerOnce(const std::vector<StageShape>& stages, std::size_t layers) {
+  std::vector<std::size_t> times(layers);
+  for (const StageShape& stage : stages) {
+    for (const std::size_t layer : stage.layers) ++times[layer];
+  }
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (times[layer] == 1) continue;
+    throw InputError("stages", fmt::format("hold layer {} {} (each of the {} layers once)", layer,
+                                           times[layer] == 0 ? "nowhere" : "more than once", layers));
+  }
+}
+
 std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
   const auto count = static_cast<std::size_t>(plan.pp * plan.vpp);
   std::vector<StageShape> stages(count);
@@ -98,10 +110,16 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
           throw InputError(fmt::format("stages[{}][{}]", i, j), fmt::format("is {} (the number of a layer, 0 to {})",
                                                                             JsonText(plan.stages[i][j]), layers - 1));
         }
-        stages[i].layers.push_back(static_cast<std::size_t>(*layer));
+        const auto number = static_cast<std::size_t>(*layer);
+        // Several paths can be of one layer.
+        const bool is_path = plan.stages[i][j].As<std::string>() != nullptr;
+        if (!is_path || stages[i].layers.empty() || stages[i].layers.back() != number) {
+          stages[i].layers.push_back(number);
+        }
       }
     }
   }
+  CheckEachLayerOnce(stages, layers);
   stages.front().has_embedding = true;
   stages.back().has_loss = true;
   return stages;
@@ -112,6 +130,14 @@ void CheckDegrees(const TransformerNetwork& network, const ParallelPlan& plan, s
   CheckDegreeDivides("tp", plan.tp, "d_ff", network.d_ff);
   CheckDegreeDivides("cp", plan.cp, "the sequence", sequence);
   if (plan.sequence_parallel) CheckDegreeDivides("tp", plan.tp, "the sequence of a rank", sequence / plan.cp);
+  if (network.positions == PositionKind::kLearned && network.max_positions > 0 && sequence > network.max_positions) {
+    throw InputError("sequence",
+                     fmt::format("is {} (at most the {} positions of the network)", sequence, network.max_positions));
+  }
+  if (plan.pp > 1 && plan.schedule != "1f1b" && !plan.schedule.starts_with("interleaved")) {
+    throw InputError("schedule",
+                     fmt::format("is {}, whose memory is not modelled (1f1b, or interleaved with vpp)", plan.schedule));
+  }
   if (plan.ep > 1 && network.experts.count == 0) {
     throw InputError("ep", fmt::format("is {}, but the network has no experts (1)", plan.ep));
   }

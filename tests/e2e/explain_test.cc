@@ -179,6 +179,7 @@ TEST_F(ExplainTest, WhatIfRefusesWhatItCannotChange) {
   ExpectRefused(Emplace(what_if + "--bandwidth -1"),
                 "the factor of bandwidth: is -1 (a number above 0 and at most 1e+06)");
   ExpectRefused(Emplace(what_if + "--kind h100"), "--kind: is \"h100\" (OLD=NEW, such as h100=b200)");
+  ExpectRefused(Emplace(what_if + "--kind k80=v100 --kind k80=p100"), "--kind: names \"k80\" twice (once)");
   ExpectRefused(Emplace(what_if + "--memory 2 -o x.json"), "--output: needs --search");
 }
 

@@ -61,6 +61,47 @@ TEST_F(MemoryTest, APlanOfANetworkFitsOrDoesNot) {
   EXPECT_EQ(json.at("ranks").size(), 8U);
 }
 
+TEST_F(MemoryTest, AConfigOfHuggingFaceIsItsNetwork) {
+  Write("config.json",
+        R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
+    "rope_theta": 500000.0, "tie_word_embeddings": false})");
+  const auto ranks = [&](const std::string& network) {
+    const Ran ran = Emplace("memory " + network + " --plan tp=8 --json");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out).at("ranks");
+  };
+  EXPECT_EQ(ranks("config.json"), ranks("llama-3-8b"));
+}
+
+TEST_F(MemoryTest, ArgumentsOfMegatronThatContradictEachOtherAreNamed) {
+  const auto told = [&](const std::string& more) {
+    Write("args.json", R"({"model": "gpt", "num-layers": 4, "hidden-size": 512, "num-attention-heads": 8,
+      "seq-length": 1024, "max-position-embeddings": 1024, "micro-batch-size": 4, "global-batch-size": 32, )" +
+                           more + "}");
+    return Emplace("memory --from megatron args.json --world-size 8");
+  };
+  EXPECT_EQ(told(R"("bf16": true)").err, "");
+  EXPECT_NE(told(R"("expert-model-parallel-size": 8)").err.find("is 8, but there is no num-experts"),
+            std::string::npos);
+  EXPECT_NE(told(R"("recompute-modules": ["bogus"])").err.find("\"bogus\" is not known (core_attn"), std::string::npos);
+  EXPECT_NE(told(R"("tensor-model-parallel-size": 2, "micro-batch-size ": 3)").err.find("micro-batch-size "),
+            std::string::npos);
+  EXPECT_EQ(told(R"("bf16": true, "fp16": true)").err, "args.json: fp16: is set beside bf16 (one of them)\n");
+}
+
+TEST_F(MemoryTest, RanksAreHeldAgainstTheSmallestAcceleratorOfEnough) {
+  Write("mixed.yaml", R"({"schema": "emplace.cluster", "version": 1, "name": "mixed", "devices": [
+    {"name": "gpu:0", "kind": "h100", "memory_gib": 79}, {"name": "gpu:1", "kind": "k80", "memory_gib": 11}],
+    "link": {"bandwidth_gb_per_s": 10}})");
+  const Ran ran = Emplace("memory llama-3-8b --plan tp=8 --cluster mixed.yaml --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("warning: 8 ranks on 2 accelerators of mixed.yaml (--nodes)"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("each rank is held against gpu:1, k80"), std::string::npos) << ran.err;
+  EXPECT_EQ(nlohmann::json::parse(ran.out).at("device"), "k80");
+  EXPECT_EQ(Emplace("memory llama-3-8b --plan tp=8,dp=2 --cluster dgx-h100 --nodes 2").err, "");
+}
+
 TEST_F(MemoryTest, BadInputIsOneLine) {
   const auto error = [&](const std::string& command) {
     const Ran ran = Emplace("memory " + command);
@@ -74,6 +115,26 @@ TEST_F(MemoryTest, BadInputIsOneLine) {
   EXPECT_NE(error("llama-3-8b --plan tp=3").find("--plan: tp: is 3"), std::string::npos);
   EXPECT_NE(error("llama-3-8b --plan tp").find("tp"), std::string::npos);
   EXPECT_NE(error("no-such-network --plan tp=2").find("no-such-network: is no network"), std::string::npos);
+  EXPECT_NE(
+      error("llama-3-8b --plan pp=4,schedule=gpipe").find("--plan: schedule: is gpipe, whose memory is not modelled"),
+      std::string::npos);
+  const auto plan_of = [&](const std::string& stages) {
+    Write("stages.json", R"({"schema": "emplace.plan", "version": 1, "pp": 2, "stages": )" + stages + "}");
+    return error("llama-3-8b --set layers=4 --plan stages.json");
+  };
+  EXPECT_NE(plan_of("[[0], [1, 3]]").find("stages: hold layer 2 nowhere (each of the 4 layers once)"),
+            std::string::npos);
+  EXPECT_NE(plan_of("[[0, 1, 1], [2, 3]]").find("stages: hold layer 1 more than once"), std::string::npos);
+  EXPECT_NE(plan_of(R"([["model.layers.0", "model.layers.1.mlp"], ["model.layers.1.self_attn", "model.layers.2"]])")
+                .find("stages: hold layer 1 more than once"),
+            std::string::npos);
+  EXPECT_NE(error("gpt-2-xl --plan tp=1 --sequence 4096").find("sequence: is 4096 (at most the 1024 positions"),
+            std::string::npos);
+  EXPECT_NE(error("llama-3-8b --plan tp=2 --world-size 64").find("--world-size: is for --from"), std::string::npos);
+  EXPECT_NE(error("llama-3-8b --plan tp=2 --nodes 2").find("--cluster: is missing"), std::string::npos);
+  EXPECT_NE(error("--from megatron args.json --plan tp=2").find("--plan: is not for --from"), std::string::npos);
+  EXPECT_NE(error("--from megatron args.json --set layers=2").find("--set: is not for --from megatron"),
+            std::string::npos);
   EXPECT_NE(error("--from caffe args.json").find("--from: is \"caffe\" (megatron"), std::string::npos);
 }
 

@@ -15,6 +15,7 @@
 #include "datasets/memory/megatron_arguments.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
+#include "datasets/models/registry.h"
 #include "datasets/models/transformer.h"
 #include "datasets/parallel_plan.h"
 #include "sim/base/check.h"
@@ -105,11 +106,11 @@ datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset,
   return network;
 }
 
-const datasets::TransformerNetwork& NeedNetwork(const std::string& name) {
-  if (const datasets::TransformerNetwork* const network = datasets::FindTransformer(name)) return *network;
+datasets::TransformerNetwork NeedNetwork(const std::string& name) {
+  if (std::optional<datasets::TransformerNetwork> network = datasets::FindNetwork(name)) return *std::move(network);
   std::vector<std::string> names;
   for (const datasets::TransformerNetwork& network : datasets::TransformerPresets()) names.push_back(network.name);
-  throw InputError(name, fmt::format("is no network ({})", fmt::join(names, ", ")));
+  throw InputError(name, fmt::format("is no network ({}, or a config.json)", fmt::join(names, ", ")));
 }
 
 // `place`: where the plan is from.
@@ -157,14 +158,53 @@ MemoryRun ReadMegatronRun(const MemoryOptions& options) {
   });
 }
 
-// The accelerator that the ranks run on: the first of the cluster.
-std::optional<Device> AcceleratorOf(const MemoryOptions& options) {
+// The accelerator of the cluster with the least memory, which each rank is held against. Warns where the cluster has
+// fewer accelerators than there are ranks, or several kinds.
+std::optional<Device> AcceleratorOf(const MemoryOptions& options, std::int64_t ranks) {
   if (options.problem.cluster.name.empty()) return std::nullopt;
   const Cluster cluster = LoadCluster(options.problem);
+  std::optional<Device> smallest;
+  std::int64_t accelerators = 0;
+  bool has_other_kinds = false;
   for (const Device& device : cluster.devices()) {
-    if (!device.is_cpu) return device;
+    if (device.is_cpu) continue;
+    ++accelerators;
+    has_other_kinds |= smallest && smallest->kind != device.kind;
+    const auto bytes = [](const Device& of) { return of.memory.value_or(Bytes{std::int64_t{1} << 62}).count; };
+    if (!smallest || bytes(device) < bytes(*smallest)) smallest = device;
   }
-  throw InputError(options.problem.cluster.name, "has no accelerator (the ranks' device)");
+  if (!smallest) throw InputError(options.problem.cluster.name, "has no accelerator (the ranks' device)");
+  if (ranks > accelerators) {
+    PrintMessage(fmt::format("warning: {} ranks on {} of {} (--nodes)", ranks, Counted(accelerators, "accelerator"),
+                             options.problem.cluster.name));
+  }
+  if (has_other_kinds) {
+    PrintMessage(fmt::format("warning: {} has several kinds of accelerators: each rank is held against {}, {}",
+                             options.problem.cluster.name, smallest->name, smallest->kind));
+  }
+  if (!smallest->memory) {
+    PrintMessage(fmt::format("warning: {} has no memory_gib, so that everything fits", smallest->name));
+  }
+  return smallest;
+}
+
+// Options that another one leaves without a meaning.
+void RefuseWithoutMeaning(const MemoryOptions& options) {
+  const auto refuse = [](bool given, std::string_view option, std::string_view why) {
+    if (given) throw InputError(std::string(option), std::string(why));
+  };
+  const experiments::ClusterChoice& cluster = options.problem.cluster;
+  const bool has_part = cluster.nodes != 1 || !cluster.devices.empty();
+  refuse(cluster.name.empty() && has_part, "--cluster", "is missing (--nodes and --devices are of a cluster)");
+  if (options.framework.empty()) {
+    refuse(options.world_size != 0, "--world-size", "is for --from (the plan has its ranks)");
+    return;
+  }
+  refuse(!options.plan.empty(), "--plan", "is not for --from (the file is the plan)");
+  if (options.framework != "megatron") return;
+  refuse(!options.network.empty(), "NETWORK", "is not for --from megatron (the file has the network)");
+  refuse(!options.settings.empty(), "--set", "is not for --from megatron (the file has the network)");
+  refuse(options.sequence != 0, "--sequence", "is not for --from megatron (seq-length of the file)");
 }
 
 // Which GPU computes as what: cuBLAS and Transformer Engine choose their workspaces by it.
@@ -296,13 +336,14 @@ int RunMemory(const MemoryOptions& options) {
   if (!options.framework.empty() && options.file.empty()) {
     throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.framework, options.framework));
   }
+  RefuseWithoutMeaning(options);
   MemoryRun run = options.framework.empty()         ? ReadNetworkRun(options)
                   : options.framework == "megatron" ? ReadMegatronRun(options)
                                                     : ReadPlanOfFramework(options);
   if (run.setup.ranks() > kMostRanks) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
-  const std::optional<Device> device = AcceleratorOf(options);
+  const std::optional<Device> device = AcceleratorOf(options, run.setup.ranks());
   if (device) run.setup.compute_capability = ComputeCapability(device->kind);
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
@@ -321,7 +362,10 @@ Command AddMemory(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("memory", "Predict the peak memory of every rank of a parallel training step, by class");
   auto options = std::make_shared<MemoryOptions>();
-  command->add_option("network", options->network, "Name of a network, such as llama-3-8b")->type_name("NETWORK");
+  command
+      ->add_option("network", options->network,
+                   "Name of a network, such as llama-3-8b, or a config.json of Hugging Face's")
+      ->type_name("NETWORK");
   AddSetOption(*command, &options->settings);
   AddClusterOptions(*command, &options->problem, /*optional=*/true);
   command->add_option("--plan", options->plan, "plan.json, or its fields: dp=8,tp=4,zero=1,recompute=full")

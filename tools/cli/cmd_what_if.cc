@@ -165,7 +165,11 @@ ClusterChanges ChangesOf(const WhatIfOptions& options) {
     if (at == 0 || at == std::string::npos || at + 1 == text.size()) {
       throw InputError("--kind", "is " + Quoted(text) + " (OLD=NEW, such as h100=b200)");
     }
-    changes.kinds.emplace_back(text.substr(0, at), text.substr(at + 1));
+    const std::string old_kind = text.substr(0, at);
+    for (const auto& [known, _] : changes.kinds) {
+      if (known == old_kind) throw InputError("--kind", "names " + Quoted(old_kind) + " twice (once)");
+    }
+    changes.kinds.emplace_back(old_kind, text.substr(at + 1));
   }
   if (ChangesText(changes).empty()) {
     throw InputError("what-if", "nothing is changed (--bandwidth, --latency, --memory, --kind)");

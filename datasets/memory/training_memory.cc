@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "datasets/memory/layer_memory.h"
@@ -272,47 +276,47 @@ std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup) {
 }
 
 std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes) {
-  TrainingSetup changed = setup;
-  std::string text;
-  const auto fits = [&](const TrainingSetup& tried) -> std::optional<std::int64_t> {
-    std::int64_t most = 0;
-    for (const RankPeak& peak : PipelinePeaks(tried)) most = std::max(most, peak.reserved_bytes);
-    return most <= bytes ? std::optional(most) : std::nullopt;
+  struct Change {
+    std::string_view name;
+    bool is_possible;
+    void (*apply)(TrainingSetup* setup);
   };
-  // Tries the change alone, and then on top of those before it.
-  const auto attempt = [&](const std::string& name, auto change) -> std::optional<FittingChange> {
-    TrainingSetup alone = setup;
-    change(&alone);
-    if (const auto most = fits(alone)) return FittingChange{name, *most};
-    change(&changed);
-    text += (text.empty() ? "" : " and ") + name;
-    if (const auto most = fits(changed)) return FittingChange{text, *most};
-    return std::nullopt;
+  const bool has_data_ranks = setup.dp * setup.cp > 1;
+  // What costs least time comes first.
+  const Change all[] = {
+      {"sequence parallelism",
+       !setup.sequence_parallel && setup.tp > 1 && setup.network.sequence / setup.cp % setup.tp == 0,
+       [](TrainingSetup* s) { s->sequence_parallel = true; }},
+      {"a distributed optimizer (zero 1)", !setup.distributed_optimizer && has_data_ranks,
+       [](TrainingSetup* s) { s->distributed_optimizer = true; }},
+      {"micro-batches of one sequence", setup.micro_batch > 1,
+       [](TrainingSetup* s) {
+         s->micro_batches *= s->micro_batch;
+         s->micro_batch = 1;
+       }},
+      {"full recomputation", setup.recompute.kind != RecomputeKind::kFull,
+       [](TrainingSetup* s) { s->recompute = {.kind = RecomputeKind::kFull}; }},
+      {"sharded weights (zero 3)", !setup.shards_weights && setup.pp == 1 && has_data_ranks,
+       [](TrainingSetup* s) { s->distributed_optimizer = s->shards_gradients = s->shards_weights = true; }},
   };
-  if (!setup.sequence_parallel && setup.tp > 1 && setup.network.sequence / setup.cp % setup.tp == 0) {
-    if (auto found = attempt("sequence parallelism", [](TrainingSetup* s) { s->sequence_parallel = true; }))
-      return found;
-  }
-  if (!setup.distributed_optimizer && setup.dp * setup.cp > 1) {
-    const auto change = [](TrainingSetup* s) { s->distributed_optimizer = true; };
-    if (auto found = attempt("a distributed optimizer (zero 1)", change)) return found;
-  }
-  if (setup.micro_batch > 1) {
-    const auto change = [](TrainingSetup* s) {
-      s->micro_batches *= s->micro_batch;
-      s->micro_batch = 1;
-    };
-    if (auto found = attempt("micro-batches of one sequence", change)) return found;
-  }
-  if (setup.recompute.kind != RecomputeKind::kFull) {
-    const auto change = [](TrainingSetup* s) { s->recompute = {.kind = RecomputeKind::kFull}; };
-    if (auto found = attempt("full recomputation", change)) return found;
-  }
-  if (!setup.shards_weights && setup.pp == 1 && setup.dp * setup.cp > 1) {
-    const auto change = [](TrainingSetup* s) {
-      s->distributed_optimizer = s->shards_gradients = s->shards_weights = true;
-    };
-    if (auto found = attempt("sharded weights (zero 3)", change)) return found;
+  std::vector<Change> changes;
+  std::ranges::copy_if(all, std::back_inserter(changes), &Change::is_possible);
+  // Sets of changes as bits: the smallest first, then those whose last change comes first.
+  std::vector<unsigned> sets((std::size_t{1} << changes.size()) - 1);
+  std::iota(sets.begin(), sets.end(), 1U);
+  std::ranges::stable_sort(sets, {}, [](unsigned set) { return std::popcount(set); });
+  for (const unsigned set : sets) {
+    FittingChange found;
+    TrainingSetup changed = setup;
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if ((set >> i & 1U) == 0) continue;
+      changes[i].apply(&changed);
+      found.text += (found.text.empty() ? "" : " and ") + std::string(changes[i].name);
+    }
+    for (const RankPeak& peak : PipelinePeaks(changed)) {
+      found.reserved_bytes = std::max(found.reserved_bytes, peak.reserved_bytes);
+    }
+    if (found.reserved_bytes <= bytes) return found;
   }
   return std::nullopt;
 }

@@ -22,9 +22,9 @@ RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_ran
 // The peak of each pipeline rank. Ranks of one pipeline stage that differ in their other places have the same.
 std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup);
 
-// The first of these changes that makes every rank fit in `bytes` of reserved memory, in words, with the largest peak
-// that it leaves: sequence parallelism, a distributed optimizer, smaller micro-batches, recomputation, and both. None
-// if none does.
+// The fewest of these changes that make every rank fit in `bytes` of reserved memory, in words, with the largest peak
+// that they leave: sequence parallelism, a distributed optimizer, micro-batches of one sequence, full recomputation,
+// sharded weights. Of equally many the first in this order. None if all together do not.
 struct FittingChange {
   std::string text;
   std::int64_t reserved_bytes = 0;

@@ -61,6 +61,17 @@ TEST_F(MemoryTest, APlanOfANetworkFitsOrDoesNot) {
   EXPECT_EQ(json.at("ranks").size(), 8U);
 }
 
+TEST_F(MemoryTest, TheSmallestChangeThatFitsHasNoChangeTooMany) {
+  const auto json =
+      nlohmann::json::parse(Emplace("memory llama-3-8b --plan tp=2,dp=4,micro_batch=8 --cluster dgx-h100 --json").out);
+  EXPECT_EQ(json.at("ranks")[0].at("fits"), false);
+  EXPECT_EQ(json.at("smallest_change").at("text"), "sequence parallelism and micro-batches of one sequence");
+  const auto changed = nlohmann::json::parse(
+      Emplace("memory llama-3-8b --plan tp=2,dp=4,micro_batch=1,grad_accumulation=8,sequence_parallel=true --json")
+          .out);
+  EXPECT_EQ(json.at("smallest_change").at("peak_reserved_bytes"), changed.at("ranks")[0].at("peak_reserved_bytes"));
+}
+
 TEST_F(MemoryTest, AConfigOfHuggingFaceIsItsNetwork) {
   Write("config.json",
         R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,

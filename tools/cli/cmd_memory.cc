@@ -233,7 +233,16 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
   nlohmann::ordered_json json = {{"schema", "emplace.memory"}, {"version", 1}, {"of", run.title}};
   if (device) json["device"] = device->kind;
   const std::optional<std::int64_t> usable = UsableBytes(device);
-  if (usable) json["usable_bytes"] = *usable;
+  if (usable) {
+    json["usable_bytes"] = *usable;
+    const auto over = [&](const datasets::RankPeak& peak) { return peak.reserved_bytes > *usable; };
+    if (std::ranges::any_of(peaks, over)) {
+      const auto change = datasets::FindFittingChange(run.setup, *usable);
+      json["smallest_change"] =
+          change ? nlohmann::ordered_json{{"text", change->text}, {"peak_reserved_bytes", change->reserved_bytes}}
+                 : nlohmann::ordered_json();
+    }
+  }
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
     const std::size_t place = PipelineRank(run.setup, rank);

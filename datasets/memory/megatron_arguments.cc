@@ -845,11 +845,11 @@ void AddContradictions(Arguments& args, const std::string& model, std::int64_t w
     add(fmt::format("global-batch-size: is {}, which micro-batches of {} on {} data-parallel ranks do not divide",
                     batch, setup.micro_batch, setup.dp));
   }
-  static const std::set<std::string> kModules = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",
-                                                 "mlp",       "moe",     "shared_experts"};
+  static const std::set<std::string> known = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",
+                                              "mlp",       "moe",     "shared_experts"};
   for (const std::string& module : args.Words("recompute-modules")) {
-    if (!kModules.contains(module)) {
-      add(fmt::format("recompute-modules: {} is not known ({})", Quoted(module), fmt::join(kModules, ", ")));
+    if (!known.contains(module)) {
+      add(fmt::format("recompute-modules: {} is not known ({})", Quoted(module), fmt::join(known, ", ")));
     }
   }
 }

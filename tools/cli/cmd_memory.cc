@@ -160,11 +160,11 @@ MemoryRun ReadMegatronRun(const MemoryOptions& options) {
 
 // The accelerator of the cluster with the least memory, which each rank is held against. Warns where the cluster has
 // fewer accelerators than there are ranks, or several kinds.
-std::optional<Device> AcceleratorOf(const MemoryOptions& options, std::int64_t ranks) {
+std::optional<Device> AcceleratorOf(const MemoryOptions& options, std::size_t ranks) {
   if (options.problem.cluster.name.empty()) return std::nullopt;
   const Cluster cluster = LoadCluster(options.problem);
   std::optional<Device> smallest;
-  std::int64_t accelerators = 0;
+  std::size_t accelerators = 0;
   bool has_other_kinds = false;
   for (const Device& device : cluster.devices()) {
     if (device.is_cpu) continue;
@@ -352,7 +352,7 @@ int RunMemory(const MemoryOptions& options) {
   if (run.setup.ranks() > kMostRanks) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
-  const std::optional<Device> device = AcceleratorOf(options, run.setup.ranks());
+  const std::optional<Device> device = AcceleratorOf(options, static_cast<std::size_t>(run.setup.ranks()));
   if (device) run.setup.compute_capability = ComputeCapability(device->kind);
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);

@@ -64,11 +64,12 @@ TEST(MegatronArgumentsTest, DefaultsAreThoseOfMegatron) {
 TEST(MegatronArgumentsTest, ParametersAreExact) {
   // 12 layers of qkv, projection, two products of the MLP, their biases and two norms; embeddings; the last norm.
   constexpr std::int64_t kLayer = 512 * 1536 + 1536 + 512 * 512 + 512 + 512 * 2048 + 2048 + 2048 * 512 + 512 + 4 * 512;
+  constexpr std::int64_t kWidth = 512;
   const MegatronRun whole = Read(kSmall);
-  EXPECT_EQ(Elements(whole.setup, 0), 12 * kLayer + (50304 + 1024) * 512 + 2 * 512);
+  EXPECT_EQ(Elements(whole.setup, 0), 12 * kLayer + (50304 + 1024) * kWidth + 2 * kWidth);
   // The last stage has a copy of the tied embedding.
   const MegatronRun stages = Read(kSmall + R"(, "pipeline-model-parallel-size": 4)");
-  EXPECT_EQ(Elements(stages.setup, 3), 3 * kLayer + 50304 * 512 + 2 * 512);
+  EXPECT_EQ(Elements(stages.setup, 3), 3 * kLayer + 50304 * kWidth + 2 * kWidth);
   EXPECT_EQ(Elements(stages.setup, 1), 3 * kLayer);
   EXPECT_EQ(StagesOf(stages.setup, 3), (std::vector<std::size_t>{3}));
 }
@@ -236,7 +237,8 @@ TEST(TransformerSetupTest, ShardsMakeRanksSmaller) {
 }
 
 TEST(TransformerSetupTest, StagesMayNameModules) {
-  const TransformerNetwork& network = *FindTransformer("llama-3-8b");
+  TransformerNetwork network = *FindTransformer("llama-3-8b");
+  network.layers = 2;
   const TrainingSetup setup = MakeTrainingSetup(
       network, Plan(R"("pp": 2, "stages": [["model.embed_tokens", "model.layers.0"], ["layers.1", "lm_head"]])"), 2048);
   EXPECT_EQ(setup.stages[0].layers, (std::vector<std::size_t>{0}));

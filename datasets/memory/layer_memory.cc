@@ -360,9 +360,7 @@ Tape::Tensor LayerMemory::Activation(Tape& tape, Tape::Tensor input, std::int64_
   return output;
 }
 
-Tape::Tensor LayerMemory::FeedForwardBlock(Tape& tape, Tape::Tensor input) const {
-  const std::int64_t width = network_.d_ff / setup_.tp;
-  const Tape::Tensor first = NormAndLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1));
+Tape::Tensor LayerMemory::ActivationAndRowLinear(Tape& tape, Tape::Tensor first, std::int64_t width) const {
   const Tape::Tensor active = Activation(tape, first, rows_, width, /*is_weighted=*/false);
   tape.Drop(first);
   const Tape::Tensor output = RowLinear(tape, active, width);
@@ -370,15 +368,17 @@ Tape::Tensor LayerMemory::FeedForwardBlock(Tape& tape, Tape::Tensor input) const
   return output;
 }
 
+Tape::Tensor LayerMemory::FeedForwardBlock(Tape& tape, Tape::Tensor input) const {
+  const std::int64_t width = network_.d_ff / setup_.tp;
+  return ActivationAndRowLinear(tape, NormAndLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1)),
+                                width);
+}
+
 // Takes the normed input.
 Tape::Tensor LayerMemory::SharedExpert(Tape& tape, Tape::Tensor input) const {
   const std::int64_t width = network_.d_shared_expert / setup_.tp;
-  const Tape::Tensor first = ColumnLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1));
-  const Tape::Tensor active = Activation(tape, first, rows_, width, /*is_weighted=*/false);
-  tape.Drop(first);
-  const Tape::Tensor output = RowLinear(tape, active, width);
-  tape.Drop(active);
-  return output;
+  return ActivationAndRowLinear(tape, ColumnLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1)),
+                                width);
 }
 
 Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {

@@ -54,6 +54,8 @@ class LayerMemory {
     std::int64_t value_dim = 0;
   };
   Tape::Tensor CoreAttention(Tape& tape, const AttentionInputs& inputs) const;
+  // The second half of an MLP; drops `first`, what its first product returned.
+  Tape::Tensor ActivationAndRowLinear(Tape& tape, Tape::Tensor first, std::int64_t width) const;
   Tape::Tensor FeedForwardBlock(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor Activation(Tape& tape, Tape::Tensor input, std::int64_t rows, std::int64_t width,
                           bool is_weighted) const;

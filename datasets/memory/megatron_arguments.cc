@@ -678,22 +678,17 @@ void ReadDegrees(Arguments& args, std::int64_t world_size, MegatronRun* run) {
   setup.pipeline_before_data = args.Flag("use-tp-pp-dp-mapping");
 }
 
-void CheckDivides(std::string_view key, std::int64_t parts, std::string_view what, std::int64_t whole) {
-  if (whole % parts == 0) return;
-  throw InputError(std::string(key), fmt::format("is {} (a divisor of {}, which is {})", parts, what, whole));
-}
-
 void CheckDegrees(const TrainingSetup& setup) {
   const NetworkShape& network = setup.network;
-  CheckDivides("tensor-model-parallel-size", setup.tp, "num-attention-heads", network.heads);
-  CheckDivides("tensor-model-parallel-size", setup.tp, "ffn-hidden-size", network.d_ff);
-  CheckDivides("context-parallel-size", setup.cp, "seq-length", network.sequence);
+  CheckDegreeDivides("tensor-model-parallel-size", setup.tp, "num-attention-heads", network.heads);
+  CheckDegreeDivides("tensor-model-parallel-size", setup.tp, "ffn-hidden-size", network.d_ff);
+  CheckDegreeDivides("context-parallel-size", setup.cp, "seq-length", network.sequence);
   if (setup.sequence_parallel) {
-    CheckDivides("tensor-model-parallel-size", setup.tp, "the sequence of a rank", network.sequence / setup.cp);
+    CheckDegreeDivides("tensor-model-parallel-size", setup.tp, "the sequence of a rank", network.sequence / setup.cp);
   }
   if (network.experts > 0) {
-    CheckDivides("expert-model-parallel-size", setup.ep, "num-experts", network.experts);
-    CheckDivides("expert-tensor-parallel-size", setup.etp, "moe-ffn-hidden-size", network.d_expert);
+    CheckDegreeDivides("expert-model-parallel-size", setup.ep, "num-experts", network.experts);
+    CheckDegreeDivides("expert-tensor-parallel-size", setup.etp, "moe-ffn-hidden-size", network.d_expert);
   }
 }
 

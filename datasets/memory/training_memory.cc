@@ -248,6 +248,11 @@ void CheckSetup(const TrainingSetup& setup) {
   }
 }
 
+void CheckDegreeDivides(std::string_view degree, std::int64_t parts, std::string_view what, std::int64_t whole) {
+  if (whole % parts == 0) return;
+  throw InputError(std::string(degree), fmt::format("is {} (a divisor of {}, which is {})", parts, what, whole));
+}
+
 RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_rank) {
   RankProgram program;
   program.Mark("before the step");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/memory/rank_program.h"
@@ -14,6 +15,8 @@ namespace emplace::datasets {
 
 // Throws InputError on a setup whose step is too large to write down, or whose tensors would have over 2^50 bytes.
 void CheckSetup(const TrainingSetup& setup);
+// Throws InputError(DEGREE) unless `what`, which is `whole`, can be divided into `parts`.
+void CheckDegreeDivides(std::string_view degree, std::int64_t parts, std::string_view what, std::int64_t whole);
 
 // A training step of one pipeline rank, once its state exists: forward and backward passes in the order of the
 // schedule.

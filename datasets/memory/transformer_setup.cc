@@ -15,12 +15,6 @@
 namespace emplace::datasets {
 namespace {
 
-void CheckDegreeDivides(std::string_view degree, std::int64_t parts, std::string_view what, std::int64_t whole) {
-  if (whole % parts != 0) {
-    throw InputError(std::string(degree), fmt::format("is {} (a divisor of {}, which is {})", parts, what, whole));
-  }
-}
-
 NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   NetworkShape shape;
   shape.hidden = network.d_model;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@ std::string HeadLine(std::string_view graph, std::string_view cluster, std::stri
 
 std::string HeadLine(const StepReport& report) {
   return HeadLine(report.graph, report.cluster, report.engine, report.costs);
+}
+
+Bytes LargestPeak(const StepReport& report) {
+  Bytes largest;
+  for (const StepReport::DeviceRow& row : report.devices) largest = std::max(largest, row.peak);
+  return largest;
 }
 
 namespace {

@@ -13,6 +13,9 @@ namespace emplace {
 std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs);
 std::string HeadLine(const StepReport& report);
 
+// The largest peak memory of a device.
+Bytes LargestPeak(const StepReport& report);
+
 // Prints what an explanation starts with: head line, step time, lower bound.
 void PrintExplanationHead(std::ostream& out, const StepReport& report);
 // Prints step time, bounds, and a row for each device.

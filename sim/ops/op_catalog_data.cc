@@ -48,16 +48,6 @@ OpWork Widen(const Graph& graph, OpId op) {
   return MakeWork(kCopyClass, 0, view.AllBytes());
 }
 
-OpWork Gather(const Graph& graph, OpId op) {
-  const OpView view(graph, op);
-  view.ExpectCounts(2, 1);
-  const ShapeView table = view.in(0);
-  view.ExpectRank(table, 2, "the table");
-  view.Expect(view.input_is_integer(1), "row numbers are integers");
-  view.Expect(Elements(view.out(0)) == Elements(view.in(1)) * static_cast<double>(table[1]), "one table row an index");
-  return MakeWork(OpClass::kGather, 0, view.in_bytes(1) + 2 * view.out_bytes(0));
-}
-
 OpWork GatherGrad(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 2);
@@ -103,7 +93,7 @@ constexpr OpKind kDataKinds[] = {
     {"pad", kCopyClass, "(x) -> y: 0 flop; reads x, writes y", Widen},
     {"pad_grad", kCopyClass, "(dy) -> dx: 0 flop; reads only what it writes", Slice},
     {"gather", OpClass::kGather, "(table[V,H], n row numbers) -> rows: 0 flop; reads the n rows, not the table",
-     Gather},
+     GatherWork},
     {"gather_grad", OpClass::kGather,
      "(dy, n row numbers) -> row gradients[n,H], their row numbers[n]: n*H; adds rows of equal number, at most all",
      GatherGrad},
@@ -114,5 +104,15 @@ constexpr OpKind kDataKinds[] = {
 }  // namespace
 
 std::span<const OpKind> DataKinds() { return kDataKinds; }
+
+OpWork GatherWork(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(2, 1);
+  const ShapeView table = view.in(0);
+  view.ExpectRank(table, 2, "the table");
+  view.Expect(view.input_is_integer(1), "row numbers are integers");
+  view.Expect(Elements(view.out(0)) == Elements(view.in(1)) * static_cast<double>(table[1]), "one table row an index");
+  return MakeWork(OpClass::kGather, 0, view.in_bytes(1) + 2 * view.out_bytes(0));
+}
 
 }  // namespace emplace

@@ -16,11 +16,12 @@
 // - Images are [N, C, H, W]; filters [K, C, R, S]; E is the number of elements of the (first) output.
 namespace emplace {
 
-std::span<const OpKind> ProductKinds();      // convolutions and matrix products
-std::span<const OpKind> ElementwiseKinds();  // one output element from one element of each input
-std::span<const OpKind> ReductionKinds();    // sums, norms, softmax, pooling
-std::span<const OpKind> DataKinds();         // inputs, variables, and what only moves data
-std::span<const OpKind> UpdateKinds();       // kinds that update variables
+std::span<const OpKind> ProductKinds();          // convolutions and matrix products
+std::span<const OpKind> ElementwiseKinds();      // one output element from one element of each input
+std::span<const OpKind> ReductionKinds();        // sums, norms, softmax, pooling
+std::span<const OpKind> DataKinds();             // inputs, variables, and what only moves data
+OpWork GatherWork(const Graph& graph, OpId op);  // rows of a table: `gather` and `embedding`, whose gradients differ
+std::span<const OpKind> UpdateKinds();           // kinds that update variables
 
 // Kinds of the Transformers of today, in alphabetical order: fused attention, RMS norms, rotary embeddings, gated
 // activations, embeddings with dense gradients, casts. They are in no part of AllOpKinds(), so that agents that tell

@@ -179,16 +179,6 @@ OpWork Expand(const Graph& graph, OpId op) {
 
 // ---- The table of embeddings, whose gradient is as large as it is
 
-OpWork Embedding(const Graph& graph, OpId op) {
-  const OpView view(graph, op);
-  view.ExpectCounts(2, 1);
-  const ShapeView table = view.in(0);
-  view.ExpectRank(table, 2, "the table");
-  view.Expect(view.input_is_integer(1), "row numbers are integers");
-  view.Expect(Elements(view.out(0)) == Elements(view.in(1)) * static_cast<double>(table[1]), "one table row an index");
-  return MakeWork(OpClass::kGather, 0, view.in_bytes(1) + 2 * view.out_bytes(0));
-}
-
 OpWork EmbeddingGrad(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
@@ -217,7 +207,7 @@ constexpr OpKind kTransformerKinds[] = {
     {"cast", kStreamed, "(x) -> x in another type: 0; reads x, writes it", SameShapes<1, 1, 0>},
     {"cast_grad", kStreamed, "(dy) -> dy in the type of x: 0; reads dy, writes it", SameShapes<1, 1, 0>},
     {"embedding", OpClass::kGather, "(table[V,H], n row numbers) -> rows: 0 flop; reads the n rows, not the table",
-     Embedding},
+     GatherWork},
     {"embedding_grad", OpClass::kGather,
      "(dy, n row numbers) -> dtable[V,H]: n*H; writes zeros, then adds each row, which it reads and writes",
      EmbeddingGrad},

@@ -193,12 +193,6 @@ double BestMicros(const std::vector<Cell>& cells, const std::optional<std::size_
   return best;
 }
 
-Bytes LargestPeak(const StepReport& report) {
-  Bytes largest;
-  for (const auto& row : report.devices) largest = std::max(largest, row.peak);
-  return largest;
-}
-
 std::string BusiestDevice(const StepReport& report) {
   const auto load = [](const StepReport::DeviceRow& row) { return row.busy_micros + row.crossing_micros; };
   const auto busiest = std::max_element(report.devices.begin(), report.devices.end(),

@@ -67,10 +67,7 @@ class Answers {
 
   // Throws InputError(FILE) on a placement that cannot run.
   StepReport Of(const Placement& placement, const std::string& file) const {
-    WithLocation(file, [&] {
-      CheckPlacement(placement, graph_, cluster_, costs());
-      return 0;
-    });
+    WithLocation(file, [&] { CheckPlacement(placement, graph_, cluster_, costs()); });
     const StepResult result = objective_->RunWithPeakMemory(placement);
     if (!result.runs) throw InputError(file, "is no pipeline for --schedule " + schedule_.value().name);
     StepReport report = objective_->Report(placement, result);
@@ -114,12 +111,6 @@ std::string ChangesText(const ClusterChanges& changes) {
 
 using NamedReport = std::pair<std::string, StepReport>;
 
-Bytes PeakOfFullest(const StepReport& report) {
-  Bytes largest;
-  for (const StepReport::DeviceRow& row : report.devices) largest = std::max(largest, row.peak);
-  return largest;
-}
-
 void Print(std::ostream& out, const ClusterChanges& changes, const std::vector<NamedReport>& rows,
            std::string_view value) {
   out << HeadLine(rows.front().second) << "\nif           " << ChangesText(changes) << "\n\n";
@@ -128,7 +119,7 @@ void Print(std::ostream& out, const ClusterChanges& changes, const std::vector<N
   for (const auto& [name, report] : rows) {
     table.Add({name, HumanReadableMicros(report.step_time_micros),
                report.step_time_micros > 0 ? fmt::format("{:.3f}", before / report.step_time_micros) : "",
-               HumanReadableMicros(report.busiest_device_micros), HumanReadable(PeakOfFullest(report)),
+               HumanReadableMicros(report.busiest_device_micros), HumanReadable(LargestPeak(report)),
                report.fits_memory ? "yes" : "no"});
   }
   table.PrintText(out);
@@ -153,7 +144,7 @@ void WriteJson(std::ostream& out, const ClusterChanges& changes, const std::vect
     json[name] = {{std::string(value_field), report.step_time_micros},
                   {"fits_memory", report.fits_memory},
                   {"busiest_device_us", report.busiest_device_micros},
-                  {"peak_bytes", PeakOfFullest(report).count}};
+                  {"peak_bytes", LargestPeak(report).count}};
   }
   out << json.dump(1) << '\n';
 }

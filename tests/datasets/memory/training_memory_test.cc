@@ -236,6 +236,11 @@ TEST(TransformerSetupTest, ShardsMakeRanksSmaller) {
   }
 }
 
+TEST(TransformerSetupTest, ADegreeHasToDivideWhatItDivides) {
+  CheckDegreeDivides("tp", 4, "heads", 32);
+  EXPECT_THROW(CheckDegreeDivides("tp", 3, "heads", 32), InputError);
+}
+
 TEST(TransformerSetupTest, StagesMayNameModules) {
   TransformerNetwork network = *FindTransformer("llama-3-8b");
   network.layers = 2;

@@ -122,5 +122,14 @@ TEST(ReportTextTest, TheFirstLineNamesTheCosts) {
   EXPECT_TRUE(head.str().ends_with(" (path)\n"));
 }
 
+TEST(ReportTextTest, TheLargestPeakIsOfAnyDevice) {
+  StepReport report;
+  EXPECT_EQ(LargestPeak(report), Bytes{0});
+  report.devices.resize(3);
+  report.devices[1].peak = Bytes{70};
+  report.devices[2].peak = Bytes{30};
+  EXPECT_EQ(LargestPeak(report), Bytes{70});
+}
+
 }  // namespace
 }  // namespace emplace

@@ -16,6 +16,7 @@ struct LayerKind {
   Mixer mixer = Mixer::kAttention;
   FeedForwardKind feed_forward = FeedForwardKind::kDense;
   bool cross_attention = false;  // a decoder's, over what the encoder returned
+  std::int64_t window = 0;       // tokens that its attention looks back at; 0: all
 };
 
 enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };

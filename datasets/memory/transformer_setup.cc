@@ -49,7 +49,8 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   for (std::int64_t i = 0; i < network.layers; ++i) {
     shape.layers.push_back({.mixer = network.latent ? Mixer::kLatentAttention : Mixer::kAttention,
                             .feed_forward = network.HasExperts(i) ? FeedForwardKind::kExperts : FeedForwardKind::kDense,
-                            .cross_attention = network.encoder_layers > 0});
+                            .cross_attention = network.encoder_layers > 0,
+                            .window = network.WindowOf(i)});
   }
   return shape;
 }

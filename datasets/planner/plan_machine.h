@@ -1,0 +1,53 @@
+#ifndef EMPLACE_DATASETS_PLANNER_PLAN_MACHINE_H_
+#define EMPLACE_DATASETS_PLANNER_PLAN_MACHINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sim/cluster.h"
+#include "sim/graph.h"
+
+namespace emplace::datasets {
+
+// The ranks that take part in a collective: `ranks` of them, `per_node` on each node.
+struct RankGroup {
+  std::int64_t ranks = 1;
+  std::int64_t per_node = 1;
+};
+
+// What a plan needs to know of a cluster: nodes with the same number of accelerators of one kind.
+struct PlanMachine {
+  std::string name;
+  DeviceKind device;
+  std::optional<Bytes> memory;  // of the accelerator with the least; none: no limit
+  std::int64_t gpus_per_node = 1;
+  std::int64_t nodes = 1;
+  Link inside;   // between two accelerators of a node
+  Link between;  // between two of different nodes, as each of them has it when all send; none with one node
+  double host_micros = 0;  // to launch a kernel
+  CollectiveCosts collective_costs;
+
+  std::int64_t gpus() const { return gpus_per_node * nodes; }
+  // Ranks that are `stride` apart, `ranks` of them.
+  RankGroup GroupOf(std::int64_t ranks, std::int64_t stride) const;
+};
+
+// `nodes` copies of the cluster, joined by its network. A cluster whose own accelerators form several groups, each
+// joined by faster links than the groups are, counts as so many nodes. Throws InputError on a cluster without
+// accelerators or with several kinds of them, without links between them, and on several copies of one without a
+// network.
+PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes);
+
+// The time of a collective of the group, in us, whose whole message has this size. Inside a node it is that of the
+// measured curves where the device has them (docs/curves.md). Over several nodes, the message crosses the network once
+// for each node, over the links of all ranks of the group in a node; a ring takes `network_step_us` more for each node
+// after the first, and a tree for each doubling of nodes.
+double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const RankGroup& group, double bytes,
+                        double network_step_us);
+// Of a message from one rank to the next of its group, `stride` apart.
+double MessageMicros(const PlanMachine& machine, std::int64_t stride, double bytes);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_PLANNER_PLAN_MACHINE_H_

@@ -1,0 +1,573 @@
+#include "datasets/planner/step_time.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "datasets/memory/rank_state.h"
+#include "sim/base/check.h"
+#include "sim/cost/curves.h"
+
+namespace emplace::datasets {
+namespace {
+
+constexpr FrameworkHabits kHabits[] = {
+    {.name = "megatron", .tensor_overlap = 0, .gradient_overlap = 0.9, .parameter_overlap = 0.9},
+    {.name = "nanotron",
+     .elementwise = 2,
+     .layer_host_micros = 1500,
+     .message_micros = 500,
+     .pipeline_host_micros = 1300,
+     .large_job_micros = 1.1e6,
+     .gathers_of_layer = 7,
+     .network_step_micros = 30,
+     .fuses_weight_gradients = false},
+};
+
+double Number(std::int64_t value) { return static_cast<double>(value); }
+
+// From a rank to that of the next stage.
+std::int64_t PipelineStride(const TrainingSetup& setup) {
+  return setup.tp * setup.cp * (setup.pipeline_before_data ? 1 : setup.dp);
+}
+
+constexpr double kHalf = 2;    // bytes of a number in half precision
+constexpr double kSingle = 4;  // in f32
+
+}  // namespace
+
+const FrameworkHabits* FindFrameworkHabits(std::string_view name) {
+  const auto* const found = std::ranges::find(kHabits, name, &FrameworkHabits::name);
+  return found == std::end(kHabits) ? nullptr : found;
+}
+
+std::vector<std::string_view> FrameworkNames() {
+  std::vector<std::string_view> names;
+  for (const FrameworkHabits& habits : kHabits) names.push_back(habits.name);
+  return names;
+}
+
+PassTime& PassTime::operator+=(const PassTime& other) {
+  products += other.products;
+  elementwise += other.elementwise;
+  tensor += other.tensor;
+  experts += other.experts;
+  weights += other.weights;
+  waiting += other.waiting;
+  return *this;
+}
+
+PassTime PassTime::operator*(double factor) const {
+  PassTime scaled = *this;
+  for (double* part : {&scaled.products, &scaled.elementwise, &scaled.tensor, &scaled.experts, &scaled.weights,
+                       &scaled.waiting}) {
+    *part *= factor;
+  }
+  return scaled;
+}
+
+StepTimer::Passes& StepTimer::Passes::operator+=(const Passes& other) {
+  forward += other.forward;
+  backward += other.backward;
+  return *this;
+}
+
+// Adds up the kernels and collectives of a piece of the network.
+struct StepTimer::Piece {
+  Piece(const PlanMachine& machine_, const FrameworkHabits& habits_, const TrainingSetup& setup_)
+      : machine(machine_), habits(habits_), setup(setup_), network(setup_.network) {
+    precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
+    element = Number(setup.number_bytes);
+    rows = Number(setup.micro_batch) * Number(network.sequence) / Number(setup.cp);
+    local_rows = setup.sequence_parallel ? rows / Number(setup.tp) : rows;
+    tensor_group = machine.GroupOf(setup.tp, 1);
+    context_group = machine.GroupOf(setup.cp, setup.tp);
+  }
+
+  double Micros(const OpShape& shape, double bytes) const {
+    if (const auto curved = CurveMicros(machine.device, precision, shape, bytes)) {
+      return curved->time.micros / habits.kernel_share;
+    }
+    const PrecisionRate rate = RateOf(machine.device, precision);
+    const auto share = [](const auto& shares, OpClass of, double otherwise) {
+      const double value = shares[static_cast<std::size_t>(of)];
+      return value > 0 ? value : otherwise;
+    };
+    constexpr double kUsual = 0.7;
+    const auto streamed = [&](double moved, OpClass of) {
+      return moved / (Number(machine.device.memory_bandwidth.count) / 1e6) /
+             share(machine.device.bandwidth_efficiency, of, kUsual);
+    };
+    double micros = 0;
+    if (const auto* const product = std::get_if<ProductShape>(&shape)) {
+      const double flop = 2 * product->batch * product->m * product->n * product->k;
+      const double moved =
+          element * product->batch * (product->m * product->k + product->k * product->n + product->m * product->n);
+      micros = std::max(flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kMatrixProduct, kUsual),
+                        streamed(moved, OpClass::kMatrixProduct));
+    } else if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
+      const double pairs = attention->batch * attention->heads * attention->queries * attention->keys *
+                           (attention->causal ? 0.5 : 1);
+      const double flop = (attention->backward ? 10 : 4) * pairs * attention->head_dim;
+      micros = flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kAttention, 0.5);
+    } else {
+      micros = streamed(bytes, OpClass::kElementwise);
+    }
+    return (machine.device.launch_micros + micros) / habits.kernel_share;
+  }
+
+  // `parts` products, of `m` rows each, and the two of their backward passes.
+  void Product(double m, double n, double k, double parts = 1) {
+    forward.products += Micros(ProductShape{.batch = parts, .m = m, .n = n, .k = k}, 0);
+    backward.products += Micros(ProductShape{.batch = parts, .m = m, .n = k, .k = n}, 0);
+    const double weights = parts * n * k;
+    const double gradient = Number(setup.gradient_bytes);
+    ProductShape of_weights = {.batch = parts, .m = n, .n = k, .k = m};
+    if (habits.fuses_weight_gradients) {
+      of_weights.moved_bytes = element * parts * m * (n + k) + 2 * gradient * weights;
+    }
+    backward.products += Micros(of_weights, 0);
+    if (!habits.fuses_weight_gradients) {
+      backward.elementwise += Micros(OpShape(), (element + 2 * gradient) * weights);
+    }
+    kernels += 3;
+  }
+
+  // Moves so many numbers in the forward and in the backward pass.
+  void Elementwise(double forward_numbers, double backward_numbers) {
+    if (forward_numbers > 0) {
+      forward.elementwise += Micros(OpShape(), habits.elementwise * element * forward_numbers);
+    }
+    if (backward_numbers > 0) {
+      backward.elementwise += Micros(OpShape(), habits.elementwise * element * backward_numbers);
+    }
+  }
+
+  void Norm(double of_rows, double width) {
+    const RowsShape shape = {.columns = width};
+    forward.elementwise += Micros(shape, 2 * element * of_rows * width);
+    backward.elementwise += Micros(shape, 3 * element * of_rows * width);
+  }
+
+  // What the backward pass does, a gather of the inputs is the scatter of their gradients.
+  void TensorExchange(CollectiveKind forward_kind, CollectiveKind backward_kind, double numbers) {
+    if (setup.tp == 1) return;
+    forward.tensor += Exchange(forward_kind, tensor_group, element * numbers);
+    backward.tensor += Exchange(backward_kind, tensor_group, element * numbers);
+  }
+  // In front of a product whose weights are divided by outputs.
+  void EnterTensorPart() {
+    const double numbers = rows * Number(network.hidden);
+    if (setup.sequence_parallel) {
+      TensorExchange(CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, numbers);
+      // The backward pass gathers the inputs once more, for the gradients of weights.
+      hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, element * numbers);
+    } else if (setup.tp > 1) {
+      backward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
+    }
+  }
+  void LeaveTensorPart() {
+    const double numbers = rows * Number(network.hidden);
+    if (setup.sequence_parallel) {
+      TensorExchange(CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, numbers);
+    } else if (setup.tp > 1) {
+      forward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
+    }
+  }
+  double Exchange(CollectiveKind kind, const RankGroup& group, double bytes) const {
+    return CollectiveMicros(machine, kind, group, bytes, habits.network_step_micros);
+  }
+
+  void Attention(double heads, double key_heads, double head_dim, double key_width, std::int64_t window) {
+    AttentionShape shape = {.batch = Number(setup.micro_batch),
+                            .queries = Number(network.sequence),
+                            .keys = Number(network.sequence),
+                            .heads = heads,
+                            .key_heads = std::min(heads, key_heads),
+                            .head_dim = head_dim,
+                            .window = Number(window),
+                            .causal = !network.is_bert};
+    if (setup.cp > 1) {
+      // Each rank has as much of the causal mask as the others: half of all keys for each of its queries.
+      shape.queries /= Number(setup.cp);
+      if (shape.causal) shape.keys /= 2;
+      shape.causal = false;
+    }
+    const double once = Micros(shape, 0);
+    shape.backward = true;
+    const double back = Micros(shape, 0);
+    forward.products += once;
+    backward.products += back;
+    if (setup.cp == 1) return;
+    // Keys and values travel around the ring while the attention to those before them runs; the backward pass sends
+    // their gradients too.
+    const double bytes = element * rows * key_width * (Number(setup.cp) - 1);
+    const double steps = (Number(setup.cp) - 1) * MessageMicros(machine, setup.tp, 0);
+    const double ring = steps + MessageMicros(machine, setup.tp, bytes);
+    forward.tensor += std::max(0.0, ring - once);
+    backward.tensor += std::max(0.0, 2 * ring - back);
+  }
+
+  void AttentionBlock(std::int64_t window) {
+    const double tp = Number(setup.tp);
+    const double hidden = Number(network.hidden);
+    const double heads = Number(network.heads) / tp;
+    const double key_heads = std::max(1.0, Number(network.query_groups) / tp);
+    const double queries = heads * Number(network.head_dim);
+    const double keys = key_heads * Number(network.head_dim);
+    Norm(local_rows, hidden);
+    EnterTensorPart();
+    Product(rows, queries + 2 * keys, hidden);
+    if (network.norms_queries) {
+      Norm(rows * heads, Number(network.head_dim));
+      Norm(rows * key_heads, Number(network.head_dim));
+    }
+    if (network.has_rope) Elementwise(2 * rows * (queries + keys), 2 * rows * (queries + keys));
+    Attention(heads, key_heads, Number(network.head_dim), 2 * keys, window);
+    Product(rows, hidden, queries);
+    LeaveTensorPart();
+    Residual();
+  }
+
+  void LatentAttentionBlock() {
+    const double tp = Number(setup.tp);
+    const double hidden = Number(network.hidden);
+    const double heads = Number(network.heads) / tp;
+    const double query = Number(network.nope_dim + network.rope_dim);
+    const double value = Number(network.value_dim);
+    Norm(local_rows, hidden);
+    if (network.query_rank > 0) {
+      Product(local_rows, Number(network.query_rank), hidden);
+      Norm(local_rows, Number(network.query_rank));
+      Product(rows, heads * query, Number(network.query_rank));
+    } else {
+      Product(rows, heads * query, hidden);
+    }
+    Product(local_rows, Number(network.key_rank + network.rope_dim), hidden);
+    Norm(local_rows, Number(network.key_rank));
+    EnterTensorPart();
+    Product(rows, heads * (Number(network.nope_dim) + value), Number(network.key_rank));
+    Elementwise(4 * rows * heads * query, 4 * rows * heads * query);
+    Attention(heads, heads, (query + value) / 2, heads * (query + value), 0);
+    Product(rows, hidden, heads * value);
+    LeaveTensorPart();
+    Residual();
+  }
+
+  void Residual() {
+    const double numbers = local_rows * Number(network.hidden);
+    Elementwise(3 * numbers, 3 * numbers);
+  }
+
+  void Activation(double of_rows, double width) {
+    const double gated = network.gated() ? 1 : 0;
+    Elementwise((2 + gated) * of_rows * width, (3 + 2 * gated) * of_rows * width);
+  }
+
+  void FeedForward(double of_rows, double width) {
+    const double hidden = Number(network.hidden);
+    Product(of_rows, (network.gated() ? 2 : 1) * width, hidden);
+    Activation(of_rows, width);
+    Product(of_rows, hidden, width);
+  }
+
+  void DenseBlock() {
+    Norm(local_rows, Number(network.hidden));
+    EnterTensorPart();
+    FeedForward(rows, Number(network.d_ff) / Number(setup.tp));
+    LeaveTensorPart();
+    Residual();
+  }
+
+  // Each rank sends its tokens to the ranks of their experts, which are `ep` apart from each other's copies.
+  void ExpertBlock() {
+    const double hidden = Number(network.hidden);
+    Norm(local_rows, hidden);
+    if (network.d_shared_expert > 0) {
+      EnterTensorPart();
+      FeedForward(rows, Number(network.d_shared_expert) / Number(setup.tp));
+      LeaveTensorPart();
+    }
+    Product(local_rows, Number(network.experts), hidden);
+    const double tokens = setup.sequence_parallel || setup.tp == 1 ? local_rows : rows / Number(setup.tp);
+    const double copies = tokens * Number(network.top_k);
+    const RankGroup group = machine.GroupOf(setup.ep, setup.etp);
+    const RankGroup expert_tensor_group = machine.GroupOf(setup.etp, 1);
+    const double bytes = element * copies * hidden;
+    for (int i = 0; i < 2; ++i) {  // there and back
+      forward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
+      backward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
+      const double gathered = bytes * Number(setup.etp);
+      const auto kind = i == 0 ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
+      const auto reverse = i == 0 ? CollectiveKind::kReduceScatter : CollectiveKind::kAllGather;
+      forward.experts += Exchange(kind, expert_tensor_group, gathered);
+      backward.experts += Exchange(reverse, expert_tensor_group, gathered);
+      Elementwise(2 * copies * hidden, 2 * copies * hidden);
+    }
+    const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
+    const double of_expert = copies * Number(setup.etp) / experts * setup.expert_imbalance;
+    const double width = Number(network.d_expert) / Number(setup.etp);
+    Product(of_expert, (network.gated() ? 2 : 1) * width, hidden, experts);
+    Activation(of_expert * experts, width);
+    Product(of_expert, hidden, width, experts);
+    Residual();
+  }
+
+  // What is hidden is hidden, and the device waits for the host where that is slower.
+  Passes Finish() const {
+    Passes passes = {forward, backward};
+    passes.backward.tensor += std::max(0.0, hidden_gathers - backward.products / 2);
+    for (PassTime* pass : {&passes.forward, &passes.backward}) {
+      pass->tensor -= std::min(pass->tensor, pass->products) * habits.tensor_overlap;
+    }
+    return passes;
+  }
+
+  const PlanMachine& machine;
+  const FrameworkHabits& habits;
+  const TrainingSetup& setup;
+  const NetworkShape& network;
+  Precision precision = Precision::kBf16;
+  double element = kHalf;
+  double rows = 0;        // tokens of a micro-batch on a rank, within tensor-parallel parts
+  double local_rows = 0;  // between them
+  RankGroup tensor_group;
+  RankGroup context_group;
+  PassTime forward;
+  PassTime backward;
+  double hidden_gathers = 0;  // beside the products of the backward pass
+  int kernels = 0;
+};
+
+StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) : machine_(machine), habits_(habits) {
+  machine_.between.bandwidth_gb_per_s *= habits.network_share;
+}
+
+StepTimer::Passes StepTimer::Cached(const std::string& key, const TrainingSetup& setup, auto make) {
+  const std::string full =
+      fmt::format("{} {} {} {} {} {} {} {}", key, setup.micro_batch, setup.tp, setup.cp, setup.ep, setup.etp,
+                  setup.sequence_parallel, setup.number_bytes);
+  const auto found = known_.find(full);
+  if (found != known_.end()) return found->second;
+  return known_.emplace(full, make()).first->second;
+}
+
+bool StepTimer::PipelineCrosses(const TrainingSetup& setup) const {
+  return setup.pp > 1 && PipelineStride(setup) * setup.pp > machine_.gpus_per_node;
+}
+
+StepTimer::Passes StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer) {
+  const LayerKind& kind = setup.network.layers[layer];
+  const bool crosses = PipelineCrosses(setup);
+  const std::string key =
+      fmt::format("layer {} {} {} {} {}", static_cast<int>(kind.mixer), static_cast<int>(kind.feed_forward),
+                  kind.window, kind.cross_attention, crosses);
+  return Cached(key, setup, [&] {
+    Piece piece(machine_, habits_, setup);
+    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
+    if (kind.mixer == Mixer::kAttention) piece.AttentionBlock(kind.window);
+    if (kind.cross_attention) piece.AttentionBlock(0);
+    if (kind.mixer == Mixer::kLatentAttention) piece.LatentAttentionBlock();
+    if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
+    if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
+    Passes passes = piece.Finish();
+    double host = habits_.layer_host_micros;
+    if (crosses) {
+      const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
+      host = std::max(host, habits_.pipeline_host_micros * Number(setup.tp) * std::sqrt(nodes));
+    }
+    for (PassTime* pass : {&passes.forward, &passes.backward}) {
+      pass->waiting = std::max(0.0, host - pass->micros());
+    }
+    return passes;
+  });
+}
+
+StepTimer::Passes StepTimer::EmbeddingPasses(const TrainingSetup& setup) const {
+  Piece piece(machine_, habits_, setup);
+  const double numbers = piece.rows * Number(setup.network.hidden);
+  piece.Elementwise(2 * numbers, 3 * numbers);
+  piece.LeaveTensorPart();
+  return piece.Finish();
+}
+
+// The last norm, the head, and a cross-entropy that computes in f32.
+StepTimer::Passes StepTimer::LossPasses(const TrainingSetup& setup) const {
+  Piece piece(machine_, habits_, setup);
+  const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
+  piece.Norm(piece.local_rows, Number(setup.network.hidden));
+  piece.EnterTensorPart();
+  piece.Product(piece.rows, vocabulary, Number(setup.network.hidden));
+  constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
+  constexpr double kBackwardPasses = 5;
+  piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
+  return piece.Finish();
+}
+
+StepTimer::Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_number) {
+  Passes passes;
+  const StageShape& stage = setup.stages[stage_number];
+  const Recompute& recompute = setup.recompute;
+  const bool gathers = setup.shards_weights;
+  const std::int64_t shards = setup.dp * setup.cp / setup.optimizer_instances;
+  const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
+  const double layer_bytes =
+      Number(GatheredUnitsOf(setup, stage_number % static_cast<std::size_t>(setup.pp)).layer_bytes);
+  for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+    Passes layer = LayerPasses(setup, stage.layers[i]);
+    const bool is_recomputed = recompute.kind == RecomputeKind::kFull &&
+                               (recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers));
+    if (is_recomputed) layer.backward += layer.forward;
+    if (gathers) {
+      const double gather =
+          CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group, layer_bytes, habits_.network_step_micros);
+      const double scatter = CollectiveMicros(machine_, CollectiveKind::kReduceScatter, shard_group,
+                                              layer_bytes * Number(setup.gradient_bytes) / Number(setup.number_bytes),
+                                              habits_.network_step_micros);
+      layer.forward.weights += std::max(0.0, gather - layer.forward.micros());
+      layer.backward.weights += std::max(0.0, gather + scatter - layer.backward.micros());
+    }
+    passes += layer;
+  }
+  if (stage.has_embedding) passes += Cached("embedding", setup, [&] { return EmbeddingPasses(setup); });
+  if (stage.has_loss) passes += Cached("loss", setup, [&] { return LossPasses(setup); });
+  if (stage.has_prediction) {
+    for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
+      passes += LayerPasses(setup, setup.network.layers.size() - 1);
+      passes += Cached("loss", setup, [&] { return LossPasses(setup); });
+    }
+  }
+  return passes;
+}
+
+// The exchange of gradients and the optimizer, of the pipeline rank with the most parameters.
+void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) const {
+  struct Parameters {
+    double shared = 0;
+    double of_experts = 0;
+    double sum() const { return shared + of_experts; }
+  };
+  Parameters most;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(setup.pp); ++i) {
+    Parameters own;
+    for (const RankParameter& parameter : ParametersOf(setup, i)) {
+      (parameter.is_expert ? own.of_experts : own.shared) += Number(parameter.elements);
+    }
+    if (own.sum() > most.sum()) most = own;
+  }
+  const std::int64_t replicas = setup.dp * setup.cp;
+  const std::int64_t expert_replicas = std::max<std::int64_t>(1, replicas * setup.tp / (setup.ep * setup.etp));
+  const auto exchange = [&](CollectiveKind kind, double bytes) {
+    return CollectiveMicros(machine_, kind, machine_.GroupOf(replicas, setup.tp), bytes * most.shared,
+                            habits_.network_step_micros) +
+           CollectiveMicros(machine_, kind, machine_.GroupOf(expert_replicas, setup.ep * setup.etp),
+                            bytes * most.of_experts, habits_.network_step_micros);
+  };
+  const auto exposed = [](double micros, double share, const PassTime& beside) {
+    return std::max(0.0, micros - share * beside.micros());
+  };
+  const double gradient = Number(setup.gradient_bytes);
+  double divided = 1;  // parts of the optimizer's state
+  double expert_divided = 1;
+  if (setup.distributed_optimizer || setup.shards_weights) {
+    divided = Number(replicas) / Number(setup.optimizer_instances);
+    expert_divided = std::max(1.0, Number(expert_replicas) / Number(setup.optimizer_instances));
+  }
+  if (setup.shards_weights) {  // exchanged layer by layer
+  } else if (setup.distributed_optimizer) {
+    const double layers = Number(static_cast<std::int64_t>(setup.network.layers.size())) / Number(setup.pp);
+    const double latencies =
+        layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, most.shared));
+    step->gradients = exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap,
+                              last.backward) +
+                      exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies,
+                              habits_.parameter_overlap, last.forward);
+  } else {
+    step->gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
+  }
+  // Adam reads gradients, weights in f32 and both moments, and writes all but the gradients, and weights in half
+  // precision. The norm of the gradients reads them before it, and they are set to zero behind it.
+  constexpr double kBytesOfAdam = 7 * kSingle + kHalf;
+  const Piece piece(machine_, habits_, setup);
+  const double state = most.shared / divided + most.of_experts / expert_divided;
+  const double gradients = setup.shards_gradients || setup.shards_weights ? state : most.sum();
+  step->optimizer = piece.Micros(OpShape(), kBytesOfAdam * state) + piece.Micros(OpShape(), gradient * state) +
+                    piece.Micros(OpShape(), gradient * gradients);
+}
+
+StepTime StepTimer::Time(const TrainingSetup& setup) {
+  std::vector<Passes> ranks(static_cast<std::size_t>(setup.pp));
+  for (std::size_t i = 0; i < setup.stages.size(); ++i) ranks[i % ranks.size()] += StagePasses(setup, i);
+  const double micro_batches = Number(setup.micro_batches);
+  std::size_t slowest = 0;
+  double sum = 0;
+  const auto micros = [](const Passes& passes) { return passes.forward.micros() + passes.backward.micros(); };
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    sum += micros(ranks[i]);
+    if (micros(ranks[i]) > micros(ranks[slowest])) slowest = i;
+  }
+  StepTime step;
+  PassTime both = ranks[slowest].forward;
+  both += ranks[slowest].backward;
+  step.passes = both * micro_batches;
+  // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
+  step.bubble = (sum - both.micros()) / Number(setup.vpp);
+  if (setup.pp > 1) {
+    const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp) /
+                        (setup.sequence_parallel ? Number(setup.tp) : 1);
+    const double bytes = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+    const double message = habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes);
+    step.messages = 2 * message * (micro_batches * Number(setup.vpp) + Number(setup.pp) - 1);
+  }
+  AddExchange(setup, ranks[slowest], &step);
+  step.other = habits_.step_micros;
+  constexpr std::int64_t kLargeJob = 512;
+  if (machine_.gpus() >= kLargeJob) {
+    const bool crosses = PipelineCrosses(setup) || setup.tp * setup.cp > machine_.gpus_per_node;
+    const bool exchanges = setup.dp * setup.tp * setup.cp > machine_.gpus_per_node && setup.dp * setup.cp > 1;
+    step.other += habits_.large_job_micros * ((crosses ? micro_batches : 0) + (exchanges ? 1 : 0));
+  }
+  step.micros = step.passes.micros() + step.bubble + step.messages + step.gradients + step.optimizer + step.other;
+  return step;
+}
+
+double ModelFlop(const TrainingSetup& setup) {
+  const NetworkShape& network = setup.network;
+  const double sequence = Number(network.sequence);
+  const double hidden = Number(network.hidden);
+  double of_token = 0;  // multiplications of a token in the forward pass
+  for (const LayerKind& layer : network.layers) {
+    const double heads = Number(network.heads);
+    if (layer.mixer == Mixer::kAttention) {
+      const double queries = heads * Number(network.head_dim);
+      const double keys = Number(network.query_groups) * Number(network.head_dim);
+      const double seen = layer.window > 0 ? std::min(sequence, Number(layer.window)) : sequence;
+      of_token += hidden * (2 * queries + 2 * keys) + 2 * seen * queries;
+    }
+    if (layer.mixer == Mixer::kLatentAttention) {
+      const double query = Number(network.nope_dim + network.rope_dim);
+      const double value = Number(network.value_dim);
+      const double rank = Number(network.query_rank);
+      of_token += rank > 0 ? rank * (hidden + heads * query) : hidden * heads * query;
+      of_token += hidden * Number(network.key_rank + network.rope_dim) +
+                  Number(network.key_rank) * heads * (Number(network.nope_dim) + value) + heads * value * hidden +
+                  sequence * heads * (query + value);
+    }
+    const double products = network.gated() ? 3 : 2;
+    if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * Number(network.d_ff);
+    if (layer.feed_forward == FeedForwardKind::kExperts) {
+      of_token += hidden * Number(network.experts) +
+                  products * hidden *
+                      (Number(network.top_k) * Number(network.d_expert) + Number(network.d_shared_expert));
+    }
+  }
+  of_token += hidden * Number(network.vocabulary) * (1 + Number(static_cast<std::int64_t>(network.prediction_layers)));
+  constexpr double kFlopOfStep = 6;  // two of each multiplication, in the forward pass and twice in the backward pass
+  return kFlopOfStep * of_token * sequence * Number(setup.micro_batch) * Number(setup.micro_batches) * Number(setup.dp);
+}
+
+}  // namespace emplace::datasets

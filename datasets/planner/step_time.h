@@ -1,0 +1,104 @@
+#ifndef EMPLACE_DATASETS_PLANNER_STEP_TIME_H_
+#define EMPLACE_DATASETS_PLANNER_STEP_TIME_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/memory/training_setup.h"
+#include "datasets/planner/plan_machine.h"
+
+namespace emplace::datasets {
+
+// How a framework runs a step, beside what a TrainingSetup says of its memory. The numbers are fitted on measured steps
+// (docs/results/plan.md says on which); each is the same for all networks, plans and clusters.
+struct FrameworkHabits {
+  std::string_view name;
+  double kernel_share = 1;         // rate of kernels in a step, relative to that of kernels that run alone
+  double elementwise = 1;          // bytes that ops other than products, attention and norms move, relative to fused ones
+  double layer_host_micros = 0;    // host time of a layer's forward pass; its backward pass takes as much
+  double tensor_overlap = 0;       // part of tensor-parallel collectives that runs beside products
+  double gradient_overlap = 0;     // part of the last backward pass that the exchange of gradients runs beside
+  double parameter_overlap = 0;    // the same of the forward pass, and the gathering of weights
+  double message_micros = 0;       // host time of a message between stages
+  // Host time of a layer's pass for each rank of its tensor-parallel group, where the pipeline has stages on several
+  // nodes; times the square root of the nodes that the group is on.
+  double pipeline_host_micros = 0;
+  // Of each micro-batch whose messages or collectives cross the network, and of each exchange of gradients that does,
+  // in jobs of 512 ranks and more.
+  double large_job_micros = 0;
+  double gathers_of_layer = 0;     // collectives that gather a layer's weights after the step; 0: none of its own
+  double network_step_micros = 0;  // see CollectiveMicros
+  double network_share = 1;        // bandwidth between nodes that collectives reach
+  double step_micros = 0;          // of each step
+  bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
+};
+// Null if there is none of that name.
+const FrameworkHabits* FindFrameworkHabits(std::string_view name);
+std::vector<std::string_view> FrameworkNames();
+
+// What a rank spends a forward or a backward pass of one micro-batch on.
+struct PassTime {
+  double products = 0;     // matrix products and attention
+  double elementwise = 0;  // everything else that runs on the device
+  double tensor = 0;       // collectives of tensor and context parallelism that nothing hides
+  double experts = 0;      // exchange of tokens between experts
+  double weights = 0;      // gathering of weights and scattering of gradients (ZeRO 3) that nothing hides
+  double waiting = 0;      // for the host
+  double micros() const { return products + elementwise + tensor + experts + weights + waiting; }
+  PassTime& operator+=(const PassTime& other);
+  PassTime operator*(double factor) const;
+};
+
+// A predicted step of the rank that takes longest. The parts add up to `micros`.
+struct StepTime {
+  double micros = 0;
+  PassTime passes;         // of all micro-batches
+  double bubble = 0;       // waiting for other stages
+  double messages = 0;     // between stages
+  double gradients = 0;    // exchange of gradients, and of weights after the step, that nothing hides
+  double optimizer = 0;
+  double other = 0;        // fixed, or of large jobs
+};
+
+// Predicts steps on one machine as one framework runs them. Keeps the times of layers that it has seen, so that plans
+// which differ in their data and pipeline parallelism alone cost little.
+class StepTimer {
+ public:
+  StepTimer(const PlanMachine& machine, const FrameworkHabits& habits);
+
+  // Throws InputError on a network with layers that are not timed (Mamba).
+  StepTime Time(const TrainingSetup& setup);
+
+ private:
+  struct Passes {
+    PassTime forward;
+    PassTime backward;
+    Passes& operator+=(const Passes& other);
+  };
+  // Passes of a layer, or of what comes before the first and behind the last.
+  struct Piece;
+  // Whether stages of a pipeline are on several nodes.
+  bool PipelineCrosses(const TrainingSetup& setup) const;
+  Passes LayerPasses(const TrainingSetup& setup, std::size_t layer);
+  Passes EmbeddingPasses(const TrainingSetup& setup) const;
+  Passes LossPasses(const TrainingSetup& setup) const;
+  Passes Cached(const std::string& key, const TrainingSetup& setup, auto make);
+  Passes StagePasses(const TrainingSetup& setup, std::size_t stage);
+
+  void AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) const;
+
+  PlanMachine machine_;
+  FrameworkHabits habits_;
+  std::map<std::string, Passes, std::less<>> known_;
+};
+
+// FLOP of products and attention of one step of all ranks, forward and backward, without recomputation, attention whole
+// also where a causal mask leaves half of it out: what frameworks compute their MFU from.
+double ModelFlop(const TrainingSetup& setup);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_PLANNER_STEP_TIME_H_

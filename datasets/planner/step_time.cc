@@ -15,7 +15,8 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr FrameworkHabits kHabits[] = {
+const std::vector<FrameworkHabits>& AllHabits() {
+  static const std::vector<FrameworkHabits> habits = {
     {.name = "megatron", .tensor_overlap = 0, .gradient_overlap = 0.9, .parameter_overlap = 0.9},
     {.name = "nanotron",
      .elementwise = 2,
@@ -25,8 +26,14 @@ constexpr FrameworkHabits kHabits[] = {
      .large_job_micros = 1.1e6,
      .gathers_of_layer = 7,
      .network_step_micros = 30,
-     .fuses_weight_gradients = false},
-};
+     .fuses_weight_gradients = false,
+     .interleaves = false,
+     .has_context_parallel = false,
+     .recomputes = false,
+     .stages_by_cost = true},
+  };
+  return habits;
+}
 
 double Number(std::int64_t value) { return static_cast<double>(value); }
 
@@ -41,13 +48,13 @@ constexpr double kSingle = 4;  // in f32
 }  // namespace
 
 const FrameworkHabits* FindFrameworkHabits(std::string_view name) {
-  const auto* const found = std::ranges::find(kHabits, name, &FrameworkHabits::name);
-  return found == std::end(kHabits) ? nullptr : found;
+  const auto found = std::ranges::find(AllHabits(), name, &FrameworkHabits::name);
+  return found == AllHabits().end() ? nullptr : &*found;
 }
 
 std::vector<std::string_view> FrameworkNames() {
   std::vector<std::string_view> names;
-  for (const FrameworkHabits& habits : kHabits) names.push_back(habits.name);
+  for (const FrameworkHabits& habits : AllHabits()) names.push_back(habits.name);
   return names;
 }
 

@@ -34,6 +34,13 @@ struct FrameworkHabits {
   double network_share = 1;        // bandwidth between nodes that collectives reach
   double step_micros = 0;          // of each step
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
+
+  // Which plans it can run.
+  std::vector<std::int64_t> zero = {0, 1};  // ZeRO's stages
+  bool interleaves = true;
+  bool has_context_parallel = true;
+  bool recomputes = true;
+  bool stages_by_cost = false;  // else by layers
 };
 // Null if there is none of that name.
 const FrameworkHabits* FindFrameworkHabits(std::string_view name);

@@ -27,6 +27,7 @@
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/network.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
 
@@ -83,44 +84,13 @@ datasets::ParallelPlan LoadPlan(const std::string& text) {
   return datasets::ReadPlan(in, "--plan");
 }
 
-// The fields of the network that --set names, over those of the preset.
-datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset, const OptionMap& settings) {
-  JsonObject fields = FieldsToJson(preset);
-  for (const auto& [key, text] : settings) {
-    JsonValue value = ToJson(text);
-    try {
-      std::istringstream in(text);
-      value = ParseJson(in);
-    } catch (const InputError&) {  // a text, such as rms
-    }
-    const auto found = std::ranges::find(fields, key, &JsonMember::key);
-    if (found != fields.end()) {
-      found->value = value;
-    } else {
-      AddMember(&fields, key, value);
-    }
-  }
-  const JsonValue root{std::move(fields)};
-  auto network = WithLocation("--set", [&] { return ReadFields<datasets::TransformerNetwork>(JsonNode(root)); });
-  datasets::CheckTransformer(network);
-  return network;
-}
-
-datasets::TransformerNetwork NeedNetwork(const std::string& name) {
-  if (std::optional<datasets::TransformerNetwork> network = datasets::FindNetwork(name)) return *std::move(network);
-  std::vector<std::string> names;
-  for (const datasets::TransformerNetwork& network : datasets::TransformerPresets()) names.push_back(network.name);
-  throw InputError(name, fmt::format("is no network ({}, or a config.json)", fmt::join(names, ", ")));
-}
-
 // `place`: where the plan is from.
 MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, const datasets::ParallelPlan& plan,
                          const std::string& place) {
   OptionMap settings = plan.set;
   for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
-  const datasets::TransformerNetwork network = Changed(NeedNetwork(name), settings);
-  std::int64_t sequence = options.sequence;
-  if (sequence == 0) sequence = network.max_positions > 0 ? std::min<std::int64_t>(network.max_positions, 4096) : 4096;
+  const datasets::TransformerNetwork network = NamedNetwork(name, settings);
+  const std::int64_t sequence = options.sequence > 0 ? options.sequence : UsualSequence(network);
   MemoryRun run;
   run.title = name;
   run.setup = WithLocation(place, [&] { return datasets::MakeTrainingSetup(network, plan, sequence); });

@@ -23,6 +23,7 @@ Command AddInspect(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddBound(CLI::App& app);
 Command AddMemory(CLI::App& app);
+Command AddPlan(CLI::App& app);
 Command AddExplain(CLI::App& app);
 Command AddDiff(CLI::App& app);
 Command AddWhatIf(CLI::App& app);

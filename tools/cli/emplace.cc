@@ -172,7 +172,7 @@ constexpr NamedCommand kCommands[] = {
     {"validate", AddValidate},   {"place", AddPlace},           {"compare", AddCompare},
     {"sweep", AddSweep},         {"worker", AddWorker},         {"submit", AddSubmit},
     {"status", AddStatus},       {"dashboard", AddDashboard},   {"trial", AddTrial},
-    {"memory", AddMemory},       {"replay", AddReplay},         {"report", AddReport},
+    {"memory", AddMemory},       {"plan", AddPlan},          {"replay", AddReplay},         {"report", AddReport},
     {"reproduce", AddReproduce}, {"library", AddLibrary},       {"list", AddList},
     {"config", AddConfig},       {"completion", AddCompletion}, {"statistics", AddStatistics},
 };

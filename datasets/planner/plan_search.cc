@@ -1,0 +1,325 @@
+#include "datasets/planner/plan_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "datasets/memory/training_memory.h"
+#include "datasets/memory/transformer_setup.h"
+#include "sim/base/check.h"
+#include "sim/base/json_text.h"
+
+namespace emplace::datasets {
+namespace {
+
+// What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
+constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
+
+std::vector<std::int64_t> Divisors(std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    divisors.push_back(i);
+    if (i * i != number) divisors.push_back(number / i);
+  }
+  std::ranges::sort(divisors);
+  return divisors;
+}
+
+// Which values the fields of plans may have.
+class Allowed {
+ public:
+  explicit Allowed(const OptionMap& only) : only_(only) {
+    constexpr std::string_view kFields[] = {"dp",   "tp",          "pp",        "vpp",      "cp",       "ep",
+                                            "etp",  "zero",        "micro_batch", "grad_accumulation",
+                                            "recompute", "sequence_parallel", "schedule"};
+    for (const auto& [key, value] : only) {
+      if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
+      throw InputError("--only", fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
+    }
+    for (const char* const degree : {"dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "grad_accumulation"}) {
+      Degree(degree);
+    }
+  }
+
+  bool Allows(const std::string& field, std::int64_t value) const {
+    const std::optional<std::int64_t> wanted = Degree(field);
+    return !wanted || *wanted == value;
+  }
+  bool AllowsText(const std::string& field, std::string_view value) const {
+    const auto found = only_.find(field);
+    return found == only_.end() || found->second == value;
+  }
+  bool Names(const std::string& field) const { return only_.contains(field); }
+
+ private:
+  std::optional<std::int64_t> Degree(const std::string& field) const {
+    const auto found = only_.find(field);
+    if (found == only_.end()) return std::nullopt;
+    std::int64_t value = 0;
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::int64_t least = field == "zero" ? 0 : 1;
+    if (error != std::errc() || end != text.data() + text.size() || value < least) {
+      throw InputError("--only", fmt::format("{} is {} (an integer of at least {})", field, Quoted(text), least));
+    }
+    return value;
+  }
+
+  const OptionMap& only_;
+};
+
+// nanotron's rule: a stage ends with the block that passes its share of the products of all layers and the head.
+// Source: huggingface/nanotron 01de8d9, build_model.
+std::vector<std::vector<JsonValue>> StagesByCost(const TransformerNetwork& network, std::int64_t count) {
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double head = number(network.vocabulary) * number(network.d_model);
+  const double layer = 4.0 * number(network.heads * network.head_width) * number(network.d_model) +
+                       3.0 * number(network.d_ff) * number(network.d_model);
+  const double all = layer * number(network.layers) + head;
+  std::vector<std::vector<JsonValue>> stages(static_cast<std::size_t>(count));
+  std::size_t stage = 0;
+  double sum = 0;
+  for (std::int64_t i = 0; i < network.layers; ++i) {
+    stages[stage].push_back(ToJson(i));
+    sum += layer;
+    if (stage + 1 < stages.size() && sum > all * static_cast<double>(stage + 1) / number(count)) ++stage;
+  }
+  return stages;
+}
+
+class Enumeration {
+ public:
+  explicit Enumeration(const PlanQuestion& question)
+      : question_(question), network_(question.network), allowed_(question.only) {}
+
+  // Every legal plan with its setup.
+  void ForEach(const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+    const std::int64_t gpus = question_.machine.gpus();
+    for (const std::int64_t tp : Divisors(gpus)) {
+      if (!allowed_.Allows("tp", tp)) continue;
+      if (network_.heads % tp != 0) {
+        Refuse("tp does not divide the heads");
+        continue;
+      }
+      for (const std::int64_t pp : Divisors(gpus / tp)) {
+        if (!allowed_.Allows("pp", pp)) continue;
+        if (pp > network_.layers) {
+          Refuse("pp is more than the layers");
+          continue;
+        }
+        for (const std::int64_t cp : ContextDegrees(gpus / tp / pp)) {
+          const std::int64_t dp = gpus / tp / pp / cp;
+          if (!allowed_.Allows("dp", dp) || !allowed_.Allows("cp", cp)) continue;
+          if (question_.global_batch % dp != 0) {
+            Refuse("dp does not divide the global batch");
+            continue;
+          }
+          ParallelPlan plan;
+          plan.tp = tp;
+          plan.pp = pp;
+          plan.cp = cp;
+          plan.dp = dp;
+          plan.sequence_parallel = SequenceParallel(plan);
+          AddBatches(plan, visit);
+        }
+      }
+    }
+  }
+
+  const std::map<std::string, std::size_t>& refused() const { return refused_; }
+
+ private:
+  void Refuse(const std::string& reason) { ++refused_[reason]; }
+
+  bool SequenceParallel(const ParallelPlan& plan) const {
+    if (plan.tp == 1 || allowed_.AllowsText("sequence_parallel", "false") == allowed_.Names("sequence_parallel")) {
+      return false;
+    }
+    return question_.sequence / plan.cp % plan.tp == 0;
+  }
+
+  std::vector<std::int64_t> ContextDegrees(std::int64_t ranks) const {
+    // Each rank has two pieces of the sequence, the first and the last of those that are left, so that all have as much
+    // of the causal mask.
+    std::vector<std::int64_t> degrees;
+    for (const std::int64_t cp : Divisors(ranks)) {
+      const bool is_possible = cp == 1 || (question_.framework->has_context_parallel &&
+                                           question_.sequence % (2 * cp) == 0 && network_.encoder_layers == 0);
+      if (is_possible) degrees.push_back(cp);
+    }
+    return degrees;
+  }
+
+  void AddBatches(ParallelPlan plan, const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+    for (const std::int64_t micro_batch : Divisors(question_.global_batch / plan.dp)) {
+      plan.micro_batch = micro_batch;
+      plan.grad_accumulation = question_.global_batch / plan.dp / micro_batch;
+      if (!allowed_.Allows("micro_batch", micro_batch) ||
+          !allowed_.Allows("grad_accumulation", plan.grad_accumulation)) {
+        continue;
+      }
+      for (const std::int64_t vpp : StagesOfARank(plan)) {
+        plan.vpp = vpp;
+        plan.schedule = vpp > 1 ? "interleaved" : "1f1b";
+        if (!allowed_.Allows("vpp", vpp) || !allowed_.AllowsText("schedule", plan.schedule)) continue;
+        AddExperts(plan, visit);
+      }
+    }
+  }
+
+  // Interleaved schedules need stages of as many layers, and micro-batches in groups of pp.
+  std::vector<std::int64_t> StagesOfARank(const ParallelPlan& plan) const {
+    std::vector<std::int64_t> counts = {1};
+    if (plan.pp == 1 || !question_.framework->interleaves || plan.grad_accumulation % plan.pp != 0) return counts;
+    if (network_.layers % plan.pp != 0) return counts;
+    for (const std::int64_t vpp : Divisors(network_.layers / plan.pp)) {
+      if (vpp > 1) counts.push_back(vpp);
+    }
+    return counts;
+  }
+
+  void AddExperts(ParallelPlan plan, const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+    if (network_.experts.count == 0) {
+      AddState(plan, visit);
+      return;
+    }
+    for (const std::int64_t ep : Divisors(network_.experts.count)) {
+      for (const std::int64_t etp : {std::int64_t{1}, plan.tp}) {
+        if (etp == 1 || plan.tp > 1) {
+          plan.ep = ep;
+          plan.etp = etp;
+          if (!allowed_.Allows("ep", ep) || !allowed_.Allows("etp", etp)) continue;
+          if (plan.dp * plan.cp * plan.tp % (ep * etp) != 0 || network_.experts.d_expert % etp != 0) {
+            Refuse("ep times etp does not divide dp times cp times tp");
+            continue;
+          }
+          AddState(plan, visit);
+        }
+      }
+    }
+  }
+
+  void AddState(ParallelPlan plan, const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+    for (std::int64_t zero = 0; zero <= 3; ++zero) {
+      if (!allowed_.Allows("zero", zero)) continue;
+      const bool is_usual = std::ranges::find(question_.framework->zero, zero) != question_.framework->zero.end();
+      if (!is_usual && !allowed_.Names("zero")) continue;
+      if (zero > 1 && plan.pp > 1) {
+        Refuse("ZeRO 2 and 3 gather and scatter in every micro-batch of a pipeline");
+        continue;
+      }
+      plan.zero = zero;
+      for (const char* const recompute : {"none", "full"}) {
+        if (!allowed_.AllowsText("recompute", recompute)) continue;
+        if (recompute == std::string_view("full") && !question_.framework->recomputes && !allowed_.Names("recompute")) {
+          continue;
+        }
+        plan.recompute = ToJson(recompute);
+        try {
+          visit(plan, SetupOf(question_, plan));
+        } catch (const InputError& error) {
+          Refuse(error.what());
+        }
+      }
+    }
+  }
+
+  const PlanQuestion& question_;
+  const TransformerNetwork& network_;
+  Allowed allowed_;
+  std::map<std::string, std::size_t> refused_;
+};
+
+// Its peak, of the rank that has it. A rank of a pipeline holds as many micro-batches as ranks follow it, so that of
+// ranks with the same layers the first is the fullest.
+std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
+  std::pair<RankPeak, std::size_t> fullest;
+  std::size_t most_layers = 0;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(setup.pp); ++rank) {
+    std::size_t layers = 0;
+    for (std::size_t stage = rank; stage < setup.stages.size(); stage += static_cast<std::size_t>(setup.pp)) {
+      layers += setup.stages[stage].layers.size();
+    }
+    const bool is_last = rank + 1 == static_cast<std::size_t>(setup.pp);
+    if (rank > 0 && !is_last && layers <= most_layers) continue;
+    most_layers = std::max(most_layers, layers);
+    RankPeak peak = PeakOf(MakeRankProgram(setup, rank));
+    if (peak.reserved_bytes > fullest.first.reserved_bytes) fullest = {std::move(peak), rank};
+  }
+  return fullest;
+}
+
+}  // namespace
+
+TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
+  ParallelPlan staged = plan;
+  if (question.framework->stages_by_cost && plan.pp > 1 && plan.stages.empty()) {
+    staged.stages = StagesByCost(question.network, plan.pp * plan.vpp);
+  }
+  return MakeTrainingSetup(question.network, staged, question.sequence);
+}
+
+PlanAnswer SearchPlans(const PlanQuestion& question) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const auto is_late = [&] {
+    if (question.is_stopped && question.is_stopped()) return true;
+    return question.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > question.seconds;
+  };
+  PlanAnswer answer;
+  if (question.machine.memory) {
+    answer.usable_bytes = std::max<std::int64_t>(0, question.machine.memory->count - kOutsideBytes);
+  }
+  StepTimer timer(question.machine, *question.framework);
+  Enumeration enumeration(question);
+  std::vector<ScoredPlan> scored;
+  enumeration.ForEach([&](ParallelPlan plan, const TrainingSetup& setup) {
+    if (answer.flop == 0) answer.flop = ModelFlop(setup);
+    ScoredPlan& added = scored.emplace_back();
+    added.time = timer.Time(setup);
+    added.plan = std::move(plan);
+  });
+  answer.legal = scored.size();
+  answer.refused = enumeration.refused();
+  if (scored.empty()) {
+    const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
+    throw InputError("plan", most == answer.refused.end()
+                                 ? fmt::format("no plan has what --only asks for on {} accelerators",
+                                               question.machine.gpus())
+                                 : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(),
+                                               most->first));
+  }
+  answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
+                        (RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6);
+  // Plans that are equally fast: those that divide less come first.
+  std::ranges::stable_sort(scored, {}, [](const ScoredPlan& of) {
+    return std::tuple(of.time.micros, of.plan.tp, of.plan.pp, of.plan.cp, of.plan.zero);
+  });
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    if (question.best > 0 && answer.fitting == question.best) break;
+    if (is_late()) {
+      answer.is_complete = false;
+      break;
+    }
+    if (question.on_progress) question.on_progress(i, scored.size());
+    ScoredPlan& of = scored[i];
+    std::tie(of.peak, of.fullest_rank) = FullestPeak(SetupOf(question, of.plan));
+    of.fits = answer.usable_bytes == 0 || of.peak.reserved_bytes <= answer.usable_bytes;
+    ++answer.checked;
+    answer.fitting += of.fits;
+    if (!of.fits && (!answer.nearest || of.peak.reserved_bytes < answer.nearest->peak.reserved_bytes)) {
+      answer.nearest = of;
+    }
+    if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
+  }
+  if (answer.fitting > 0) answer.nearest.reset();
+  return answer;
+}
+
+}  // namespace emplace::datasets

@@ -1,0 +1,68 @@
+#ifndef EMPLACE_DATASETS_PLANNER_PLAN_SEARCH_H_
+#define EMPLACE_DATASETS_PLANNER_PLAN_SEARCH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/memory/rank_program.h"
+#include "datasets/memory/training_setup.h"
+#include "datasets/models/transformer.h"
+#include "datasets/parallel_plan.h"
+#include "datasets/planner/plan_machine.h"
+#include "datasets/planner/step_time.h"
+#include "sim/base/json_struct.h"
+
+namespace emplace::datasets {
+
+struct PlanQuestion {
+  TransformerNetwork network;
+  PlanMachine machine;
+  const FrameworkHabits* framework = nullptr;
+  std::int64_t global_batch = 0;  // sequences of a step
+  std::int64_t sequence = 0;      // tokens
+  OptionMap only;                 // fields of plans that have one value: "tp": "8"
+  std::size_t best = 20;          // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
+  double seconds = 0;             // 0: no limit
+  std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
+  std::function<bool()> is_stopped = nullptr;
+};
+
+struct ScoredPlan {
+  ParallelPlan plan;
+  StepTime time;
+  RankPeak peak;  // of the fullest rank
+  std::size_t fullest_rank = 0;
+  bool fits = false;
+};
+
+struct PlanAnswer {
+  std::vector<ScoredPlan> plans;  // the fastest first
+  std::size_t legal = 0;
+  std::size_t checked = 0;  // whose memory was looked at
+  std::size_t fitting = 0;  // of those
+  std::map<std::string, std::size_t> refused;  // illegal plans, by reason
+  std::optional<ScoredPlan> nearest;           // the smallest that does not fit, if none does
+  std::int64_t usable_bytes = 0;               // of a device; 0: no limit
+  double bound_micros = 0;                     // no plan takes less: the network's FLOP at the peak of all devices
+  double flop = 0;                             // ModelFlop
+  bool is_complete = true;                     // false: stopped before all plans were looked at
+};
+
+// Looks at every plan that divides the accelerators of the machine into dp, tp, pp and cp, with each micro-batch,
+// stages per rank, ZeRO stage and recomputation that the network and the framework allow: the times of all, then the
+// memory of the fastest until enough fit. Throws InputError where no plan is legal, with the reason of most, and on
+// unknown fields of `only`.
+PlanAnswer SearchPlans(const PlanQuestion& question);
+
+// A plan as the network is trained by it: the stages that the framework makes, and its setup.
+TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_PLANNER_PLAN_SEARCH_H_

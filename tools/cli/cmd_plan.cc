@@ -1,0 +1,401 @@
+// emplace plan: which split of a network over a cluster is fastest and fits.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "datasets/exporters/frameworks.h"
+#include "datasets/memory/training_memory.h"
+#include "datasets/planner/plan_search.h"
+#include "sim/base/check.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/json_text.h"
+#include "sim/base/progress.h"
+#include "sim/base/suggestion.h"
+#include "sim/base/table.h"
+#include "sim/base/terminal.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/network.h"
+#include "tools/cli/numbers.h"
+#include "tools/cli/problem.h"
+#include "tools/cli/search.h"
+
+namespace emplace::tools {
+namespace {
+
+constexpr std::size_t kShownPlans = 10;
+constexpr std::size_t kBestPlans = 20;
+
+struct PlanOptions {
+  std::string network;
+  std::vector<std::string> settings;
+  ProblemOptions problem;
+  std::int64_t global_batch = 0;
+  std::int64_t sequence = 0;
+  std::string only;
+  std::string framework = "megatron";
+  double seconds = 0;
+  bool all = false;
+  std::int64_t explain = 1;
+  bool json = false;
+  std::string to;
+  std::string out;
+};
+
+// "tp=8,recompute=full".
+OptionMap ParseOnly(const std::string& text) {
+  OptionMap only;
+  for (const std::string& part : SplitAtCommas(text)) {
+    const std::size_t equals = part.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      throw InputError("--only", fmt::format("has {} (KEY=VALUE)", Quoted(part)));
+    }
+    if (!only.emplace(part.substr(0, equals), part.substr(equals + 1)).second) {
+      throw InputError("--only", fmt::format("has {} twice", part.substr(0, equals)));
+    }
+  }
+  return only;
+}
+
+const datasets::FrameworkHabits& NeedFramework(const std::string& name) {
+  if (const datasets::FrameworkHabits* const habits = datasets::FindFrameworkHabits(name)) return *habits;
+  const std::vector<std::string_view> names = datasets::FrameworkNames();
+  throw InputError("--framework",
+                   fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "),
+                               DidYouMean(name, std::vector<std::string>(names.begin(), names.end()))));
+}
+
+double TokensPerSecond(const datasets::PlanQuestion& question, double micros) {
+  return static_cast<double>(question.global_batch * question.sequence) / micros * 1e6;
+}
+double MfuPercent(const datasets::PlanAnswer& answer, double micros) { return 100 * answer.bound_micros / micros; }
+
+std::string RecomputeText(const datasets::ParallelPlan& plan) {
+  const std::string* const text = plan.recompute.As<std::string>();
+  return text != nullptr ? *text : JsonText(plan.recompute);
+}
+
+nlohmann::ordered_json PlanJson(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer,
+                                const datasets::ScoredPlan& scored) {
+  const datasets::ParallelPlan& plan = scored.plan;
+  nlohmann::ordered_json json = {{"dp", plan.dp},
+                                 {"tp", plan.tp},
+                                 {"pp", plan.pp},
+                                 {"vpp", plan.vpp},
+                                 {"cp", plan.cp},
+                                 {"ep", plan.ep},
+                                 {"etp", plan.etp},
+                                 {"zero", plan.zero},
+                                 {"micro_batch", plan.micro_batch},
+                                 {"grad_accumulation", plan.grad_accumulation},
+                                 {"sequence_parallel", plan.sequence_parallel}};
+  if (const auto* const layers = plan.recompute.As<std::int64_t>()) {
+    json["recompute"] = *layers;
+  } else {
+    json["recompute"] = RecomputeText(plan);
+  }
+  json["schedule"] = plan.schedule;
+  const datasets::StepTime& time = scored.time;
+  json["step_time_us"] = time.micros;
+  json["tokens_per_s"] = TokensPerSecond(question, time.micros);
+  json["mfu_percent"] = MfuPercent(answer, time.micros);
+  json["peak_bytes"] = scored.peak.allocated_bytes;
+  json["peak_reserved_bytes"] = scored.peak.reserved_bytes;
+  json["fits"] = scored.fits;
+  json["fullest_pipeline_rank"] = scored.fullest_rank;
+  for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
+    json["memory"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = scored.peak.classes[i];
+  }
+  json["time_us"] = {{"products", time.passes.products},
+                     {"elementwise", time.passes.elementwise},
+                     {"tensor_parallel", time.passes.tensor},
+                     {"expert_parallel", time.passes.experts},
+                     {"sharded_weights", time.passes.weights},
+                     {"host", time.passes.waiting},
+                     {"bubble", time.bubble},
+                     {"pipeline_messages", time.messages},
+                     {"gradients", time.gradients},
+                     {"optimizer", time.optimizer},
+                     {"other", time.other}};
+  return json;
+}
+
+void PrintJson(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+  nlohmann::ordered_json json = {{"schema", "emplace.plans"},
+                                 {"version", 1},
+                                 {"network", question.network.name},
+                                 {"cluster", question.machine.name},
+                                 {"gpus", question.machine.gpus()},
+                                 {"framework", question.framework->name},
+                                 {"global_batch", question.global_batch},
+                                 {"sequence", question.sequence},
+                                 {"legal", answer.legal},
+                                 {"checked", answer.checked},
+                                 {"fitting", answer.fitting},
+                                 {"complete", answer.is_complete},
+                                 {"lower_bound_us", answer.bound_micros}};
+  json["refused"] = nlohmann::ordered_json::object();
+  for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
+  json["plans"] = nlohmann::ordered_json::array();
+  for (const datasets::ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan));
+  if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest);
+  std::cout << json.dump(1) << "\n";
+}
+
+std::string Gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
+
+void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+  const bool has_experts = question.network.experts.count > 0;
+  std::vector<std::string> header = {"", "dp", "tp", "pp", "vpp", "cp"};
+  if (has_experts) header.insert(header.end(), {"ep", "etp"});
+  header.insert(header.end(), {"zero", "micro-batch", "x", "recompute", "step ms", "tokens/s/GPU", "MFU %",
+                               "peak GiB", "fits"});
+  Table table(header);
+  const std::size_t shown = question.best == 0 ? answer.plans.size() : std::min(kShownPlans, answer.plans.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const datasets::ScoredPlan& scored = answer.plans[i];
+    const datasets::ParallelPlan& plan = scored.plan;
+    std::vector<std::string> row = {fmt::format("{}", i + 1)};
+    for (const std::int64_t degree : {plan.dp, plan.tp, plan.pp, plan.vpp, plan.cp}) {
+      row.push_back(fmt::format("{}", degree));
+    }
+    if (has_experts) row.insert(row.end(), {fmt::format("{}", plan.ep), fmt::format("{}", plan.etp)});
+    row.push_back(fmt::format("{}", plan.zero));
+    row.push_back(fmt::format("{}", plan.micro_batch));
+    row.push_back(fmt::format("{}", plan.grad_accumulation));
+    row.push_back(RecomputeText(plan));
+    row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
+    const double per_gpu =
+        TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
+    row.push_back(fmt::format("{:.0f}", per_gpu));
+    row.push_back(fmt::format("{:.1f}", MfuPercent(answer, scored.time.micros)));
+    row.push_back(Gibibytes(scored.peak.allocated_bytes));
+    row.emplace_back(scored.fits ? "yes" : "no");
+    table.Add(std::move(row));
+  }
+  table.PrintText(std::cout);
+}
+
+struct TimePart {
+  std::string_view name;
+  double micros;
+};
+std::vector<TimePart> PartsOf(const datasets::StepTime& time) {
+  return {{"products and attention", time.passes.products},
+          {"other kernels", time.passes.elementwise},
+          {"tensor and context parallel exchange", time.passes.tensor},
+          {"exchange of tokens between experts", time.passes.experts},
+          {"gathering of weights", time.passes.weights},
+          {"waiting for the host", time.passes.waiting},
+          {"pipeline bubble", time.bubble},
+          {"messages between stages", time.messages},
+          {"exchange of gradients and weights", time.gradients},
+          {"optimizer", time.optimizer},
+          {"other", time.other}};
+}
+
+void PrintExplanation(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer, std::size_t which) {
+  const datasets::ScoredPlan& scored = answer.plans[which];
+  std::cout << fmt::format("\nPlan {}: a step of {}. The slowest rank spends it on\n\n", which + 1,
+                           HumanReadableMicros(scored.time.micros));
+  Table parts({"what", "ms", "%"});
+  for (const TimePart& part : PartsOf(scored.time)) {
+    if (part.micros <= 0) continue;
+    parts.Add({std::string(part.name), fmt::format("{:.1f}", part.micros / 1000),
+               fmt::format("{:.1f}", 100 * part.micros / scored.time.micros)});
+  }
+  parts.PrintText(std::cout);
+  std::cout << fmt::format("\nIts fullest rank, pipeline rank {}, reserves {} GiB and holds, in the {}:\n\n",
+                           scored.fullest_rank, Gibibytes(scored.peak.reserved_bytes), scored.peak.moment);
+  Table classes({"class", "GiB"});
+  for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
+    if (scored.peak.classes[i] == 0) continue;
+    classes.Add({std::string(datasets::Name(static_cast<datasets::MemoryClass>(i))), Gibibytes(scored.peak.classes[i])});
+  }
+  classes.PrintText(std::cout);
+  std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP at the peak of {} x {}.\n",
+                           HumanReadableMicros(answer.bound_micros), question.machine.gpus(),
+                           question.machine.device.name);
+}
+
+// What the second plan spends more time on than the first.
+void PrintWhyRunnerUpLoses(const datasets::PlanAnswer& answer) {
+  if (answer.plans.size() < 2) return;
+  const std::vector<TimePart> best = PartsOf(answer.plans[0].time);
+  const std::vector<TimePart> second = PartsOf(answer.plans[1].time);
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    if (second[i].micros - best[i].micros > second[largest].micros - best[largest].micros) largest = i;
+  }
+  const double difference = answer.plans[1].time.micros - answer.plans[0].time.micros;
+  std::cout << fmt::format("Plan 2 takes {} longer, {:.1f} %", HumanReadableMicros(difference),
+                           100 * difference / answer.plans[0].time.micros);
+  const double more = second[largest].micros - best[largest].micros;
+  if (more > 0) std::cout << fmt::format(": it spends {} more on {}", HumanReadableMicros(more), best[largest].name);
+  std::cout << ".\n";
+}
+
+void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+  std::cout << fmt::format("{} legal plans", WithThousands(answer.legal));
+  if (answer.checked < answer.legal) {
+    std::cout << fmt::format("; of the {} fastest, {} fit", WithThousands(answer.checked),
+                             WithThousands(answer.fitting));
+  } else {
+    std::cout << fmt::format(", of which {} fit", WithThousands(answer.fitting));
+  }
+  if (answer.usable_bytes > 0) {
+    std::cout << fmt::format(" in the {} GiB that the context and NCCL leave of {} {}", Gibibytes(answer.usable_bytes),
+                             Gibibytes(question.machine.memory->count), question.machine.device.name);
+  }
+  std::cout << ".\n";
+  if (!answer.refused.empty()) std::cout << "Not legal:\n";
+  for (const auto& [reason, count] : answer.refused) {
+    std::cout << fmt::format("  {:>8}  {}\n", WithThousands(count), reason);
+  }
+  if (!answer.is_complete) std::cout << "The search was stopped before all plans were looked at.\n";
+}
+
+void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+  const datasets::ScoredPlan& nearest = *answer.nearest;
+  const datasets::ParallelPlan& plan = nearest.plan;
+  std::cout << fmt::format(
+      "No plan fits. The smallest, dp {} tp {} pp {} cp {} zero {} micro-batch {} recompute {}, reserves {} GiB on its "
+      "fullest rank, {} GiB too much.\n",
+      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, RecomputeText(plan),
+      Gibibytes(nearest.peak.reserved_bytes), Gibibytes(nearest.peak.reserved_bytes - answer.usable_bytes));
+  const auto change = datasets::FindFittingChange(datasets::SetupOf(question, plan), answer.usable_bytes);
+  std::cout << (change ? fmt::format("It fits with {}.\n", change->text)
+                       : std::string("More accelerators are needed, or some with more memory.\n"));
+}
+
+void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& question,
+                 const datasets::ParallelPlan& chosen) {
+  if (options.out.empty()) return;
+  datasets::ParallelPlan plan = chosen;
+  plan.network = options.network;
+  plan.set = ParseSettings(options.settings);
+  std::ostringstream text;
+  if (options.to.empty()) {
+    datasets::WritePlan(text, plan);
+  } else {
+    text << datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+  }
+  WriteFiles({{options.out, [&](std::ostream& out) { out << text.str(); }}});
+  if (options.out != "-") {
+    PrintMessage(fmt::format("{}: written{}", options.out,
+                             options.to.empty() ? std::string() : fmt::format(" for {}", options.to)));
+  }
+  static_cast<void>(question);
+}
+
+int RunPlan(const PlanOptions& options) {
+  if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
+  if (!options.to.empty()) {
+    datasets::FindFrameworkTarget(options.to);
+    if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
+  }
+  CheckFiles({}, {options.out});
+  datasets::PlanQuestion question;
+  question.network = NamedNetwork(options.network, ParseSettings(options.settings));
+  question.framework = &NeedFramework(options.framework);
+  question.global_batch = options.global_batch;
+  question.sequence = options.sequence > 0 ? options.sequence : UsualSequence(question.network);
+  question.only = ParseOnly(options.only);
+  question.best = options.all ? 0 : kBestPlans;
+  question.seconds = options.seconds;
+  ProblemOptions one_node = options.problem;
+  one_node.cluster.nodes = 1;
+  question.machine = datasets::MakePlanMachine(LoadCluster(one_node),
+                                               static_cast<std::int64_t>(options.problem.cluster.nodes));
+  SearchStop stop(options.seconds);
+  question.is_stopped = [&stop] { return stop(); };
+  Progress progress("plan");
+  question.on_progress = [&progress](std::size_t done, std::size_t all) {
+    progress.Show({.done = done, .total = all, .things = "plans"});
+  };
+  const datasets::PlanAnswer answer = datasets::SearchPlans(question);
+  if (options.json) {
+    PrintJson(question, answer);
+  } else {
+    std::cout << fmt::format("{} on {} x {}, {} sequences of {} tokens a step, as {} runs it\n\n",
+                             Printable(options.network), question.machine.gpus(), question.machine.device.name,
+                             question.global_batch, question.sequence, question.framework->name);
+    if (answer.plans.empty()) {
+      if (answer.nearest) PrintNearest(question, answer);
+    } else {
+      PrintPlans(question, answer);
+      const auto which = static_cast<std::size_t>(options.explain - 1);
+      if (which >= answer.plans.size()) {
+        throw InputError("--explain", fmt::format("is {} (1 to {})", options.explain, answer.plans.size()));
+      }
+      PrintExplanation(question, answer, which);
+      PrintWhyRunnerUpLoses(answer);
+    }
+    PrintCounts(question, answer);
+  }
+  if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
+  if (answer.fitting == 0) return kNotFound;
+  const auto best = std::ranges::find_if(answer.plans, &datasets::ScoredPlan::fits);
+  WriteChosen(options, question, best->plan);
+  return stop.Interrupted() ? SignalStatus(stop.signal()) : kSuccess;
+}
+
+}  // namespace
+
+Command AddPlan(CLI::App& app) {
+  CLI::App* const command = app.add_subcommand(
+      "plan", "Choose how to train a network on a cluster: which parallelism, does it fit, how fast");
+  auto options = std::make_shared<PlanOptions>();
+  command
+      ->add_option("network", options->network,
+                   "Name of a network, such as llama-3-8b, or a config.json of Hugging Face's")
+      ->type_name("NETWORK");
+  AddSetOption(*command, &options->settings);
+  AddClusterOptions(*command, &options->problem);
+  command->add_option("--global-batch", options->global_batch, "Sequences of a step")
+      ->type_name("SEQUENCES")
+      ->required()
+      ->transform(IntegerFrom(1, 1 << 24));
+  command
+      ->add_option("--sequence", options->sequence,
+                   "Tokens of a sequence (default: 4096, or the longest of the network if that is shorter)")
+      ->type_name("TOKENS")
+      ->transform(IntegerFrom(1, 1 << 28));
+  command
+      ->add_option("--only", options->only,
+                   "Keep these parts of plans as they are: dp, tp, pp, vpp, cp, ep, etp, zero, micro_batch, "
+                   "grad_accumulation, recompute, sequence_parallel, schedule")
+      ->type_name("KEY=VALUE,...");
+  command
+      ->add_option("--framework", options->framework,
+                   fmt::format("Whose habits and constants: {}", fmt::join(datasets::FrameworkNames(), ", ")))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "Stop after so many seconds, with the best plans so far")
+      ->type_name("S")
+      ->transform(NumberFrom(0, 1e6));
+  command->add_flag("--all", options->all, "Every legal plan, those that do not fit too");
+  command->add_option("--explain", options->explain, "Show where the step of this plan goes")
+      ->type_name("N")
+      ->transform(IntegerFrom(1, 1 << 24))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_option("--to", options->to, "Write the best plan for a framework, as `emplace export --to` does")
+      ->type_name("TARGET");
+  command->add_option("-o,--out", options->out, "Write the best plan to this file: plan.json, or what --to names")
+      ->type_name("FILE");
+  return {command, [options] { return RunPlan(*options); }};
+}
+
+}  // namespace emplace::tools

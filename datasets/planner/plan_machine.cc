@@ -126,9 +126,13 @@ double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const R
                                     (per_node - 1) * machine.inside.latency_micros);
     if (group.ranks == group.per_node) return inside;
   }
-  const double across = passes * LinkMicros(machine.between, bytes * (nodes - 1) / nodes / per_node);
+  // In an all-to-all every rank has a message of its own.
+  const double links = kind == CollectiveKind::kAllToAll ? 1 : per_node;
+  const double across = passes * LinkMicros(machine.between, bytes * (nodes - 1) / nodes / links);
   const double step = machine.between.latency_micros + network_step_us;
-  const double steps = is_reduction ? 2 * std::ceil(std::log2(nodes)) : nodes - 1;
+  const double steps = is_reduction ? 2 * std::ceil(std::log2(nodes))
+                       : kind == CollectiveKind::kAllToAll ? nodes - 1
+                                                           : ranks - 1;
   return machine.collective_costs.launch_micros + std::max(inside, across) + steps * step;
 }
 

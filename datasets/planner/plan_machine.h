@@ -41,8 +41,8 @@ PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes);
 
 // The time of a collective of the group, in us, whose whole message has this size. Inside a node it is that of the
 // measured curves where the device has them (docs/curves.md). Over several nodes, the message crosses the network once
-// for each node, over the links of all ranks of the group in a node; a ring takes `network_step_us` more for each node
-// after the first, and a tree for each doubling of nodes.
+// for each node, over the links of all ranks of the group in a node; a ring takes `network_step_us` more for each rank
+// after the first, and the tree of a reduction, twice, for each doubling of nodes.
 double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const RankGroup& group, double bytes,
                         double network_step_us);
 // Of a message from one rank to the next of its group, `stride` apart.

@@ -103,12 +103,14 @@ class Enumeration {
     const std::int64_t gpus = question_.machine.gpus();
     for (const std::int64_t tp : Divisors(gpus)) {
       if (!allowed_.Allows("tp", tp)) continue;
+      if (tp > 1 && !question_.framework->has_tensor_parallel && !allowed_.Names("tp")) continue;
       if (network_.heads % tp != 0) {
         Refuse("tp does not divide the heads");
         continue;
       }
       for (const std::int64_t pp : Divisors(gpus / tp)) {
         if (!allowed_.Allows("pp", pp)) continue;
+        if (pp > 1 && !question_.framework->has_pipelines && !allowed_.Names("pp")) continue;
         if (pp > network_.layers) {
           Refuse("pp is more than the layers");
           continue;
@@ -210,7 +212,7 @@ class Enumeration {
       if (!allowed_.Allows("zero", zero)) continue;
       const bool is_usual = std::ranges::find(question_.framework->zero, zero) != question_.framework->zero.end();
       if (!is_usual && !allowed_.Names("zero")) continue;
-      if (zero > 1 && plan.pp > 1) {
+      if (zero > 1 && plan.pp > 1 && !question_.framework->shards_in_pipelines) {
         Refuse("ZeRO 2 and 3 gather and scatter in every micro-batch of a pipeline");
         continue;
       }

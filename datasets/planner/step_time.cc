@@ -15,23 +15,58 @@
 namespace emplace::datasets {
 namespace {
 
-const std::vector<FrameworkHabits>& AllHabits() {
-  static const std::vector<FrameworkHabits> habits = {
-    {.name = "megatron", .tensor_overlap = 0, .gradient_overlap = 0.9, .parameter_overlap = 0.9},
+std::vector<FrameworkHabits> MakeAllHabits() {
+  std::vector<FrameworkHabits> habits = {
+    {.name = "megatron",
+     .elementwise = 2.6,
+     .layer_host_micros = 1685,
+     .gradient_overlap = 0.9,
+     .parameter_overlap = 0.9,
+     .message_micros = 50},
     {.name = "nanotron",
-     .elementwise = 2,
-     .layer_host_micros = 1500,
-     .message_micros = 500,
-     .pipeline_host_micros = 1300,
-     .large_job_micros = 1.1e6,
-     .gathers_of_layer = 7,
-     .network_step_micros = 30,
+     .kernel_share = 0.96,
+     .elementwise = 1.17,
+     .layer_host_micros = 2108,
+     .message_micros = 1400,
+     .pipeline_host_micros = 1056,
+     .large_job_micros = 1.02e6,
+     .gathers_of_layer = 1.1,
+     .network_step_micros = 28,
+     .network_share = 0.66,
+     .step_micros = 41000,
      .fuses_weight_gradients = false,
      .interleaves = false,
      .has_context_parallel = false,
      .recomputes = false,
      .stages_by_cost = true},
   };
+  FrameworkHabits fsdp = {.name = "fsdp",
+                          .kernel_share = 0.92,
+                          .elementwise = 0.58,
+                          .layer_host_micros = 190,
+                          .gradient_overlap = 0.5,
+                          .parameter_overlap = 0.3,
+                          .network_step_micros = 22,
+                          .network_share = 0.33,
+                          .step_micros = 64000,
+                          .fuses_weight_gradients = false,
+                          .zero = {2, 3},
+                          .has_tensor_parallel = false,
+                          .has_pipelines = false,
+                          .interleaves = false,
+                          .has_context_parallel = false};
+  FrameworkHabits torchtitan = fsdp;
+  torchtitan.name = "torchtitan";
+  torchtitan.zero = {3};
+  torchtitan.has_tensor_parallel = torchtitan.has_pipelines = torchtitan.shards_in_pipelines = true;
+  torchtitan.interleaves = torchtitan.has_context_parallel = true;
+  habits.push_back(std::move(fsdp));
+  habits.push_back(std::move(torchtitan));
+  return habits;
+}
+
+const std::vector<FrameworkHabits>& AllHabits() {
+  static const std::vector<FrameworkHabits> habits = MakeAllHabits();
   return habits;
 }
 
@@ -40,6 +75,22 @@ double Number(std::int64_t value) { return static_cast<double>(value); }
 // From a rank to that of the next stage.
 std::int64_t PipelineStride(const TrainingSetup& setup) {
   return setup.tp * setup.cp * (setup.pipeline_before_data ? 1 : setup.dp);
+}
+
+// The rate of products and attention in a step that runs for long, relative to that of kernels that were measured alone:
+// GPUs lower their clocks when they draw all of their power for long. docs/results/plan.md says on which rows each was
+// fitted.
+double SustainedShare(std::string_view device) {
+  struct Sustained {
+    std::string_view device;  // the beginning of a kind's name
+    double share;
+  };
+  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66}, {"gb200", 0.66}};
+  constexpr double kOthers = 0.75;
+  for (const Sustained& of : kSustained) {
+    if (device.starts_with(of.device)) return of.share;
+  }
+  return kOthers;
 }
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
@@ -91,14 +142,16 @@ struct StepTimer::Piece {
     element = Number(setup.number_bytes);
     rows = Number(setup.micro_batch) * Number(network.sequence) / Number(setup.cp);
     local_rows = setup.sequence_parallel ? rows / Number(setup.tp) : rows;
+    product_share = habits.kernel_share * SustainedShare(machine.device.name);
     tensor_group = machine.GroupOf(setup.tp, 1);
     context_group = machine.GroupOf(setup.cp, setup.tp);
   }
 
   double Micros(const OpShape& shape, double bytes) const {
-    if (const auto curved = CurveMicros(machine.device, precision, shape, bytes)) {
-      return curved->time.micros / habits.kernel_share;
-    }
+    const bool is_product =
+        std::holds_alternative<ProductShape>(shape) || std::holds_alternative<AttentionShape>(shape);
+    const double slower = is_product ? 1 / product_share : 1;
+    if (const auto curved = CurveMicros(machine.device, precision, shape, bytes)) return slower * curved->time.micros;
     const PrecisionRate rate = RateOf(machine.device, precision);
     const auto share = [](const auto& shares, OpClass of, double otherwise) {
       const double value = shares[static_cast<std::size_t>(of)];
@@ -124,7 +177,7 @@ struct StepTimer::Piece {
     } else {
       micros = streamed(bytes, OpClass::kElementwise);
     }
-    return (machine.device.launch_micros + micros) / habits.kernel_share;
+    return slower * (machine.device.launch_micros + micros);
   }
 
   // `parts` products, of `m` rows each, and the two of their backward passes.
@@ -204,6 +257,10 @@ struct StepTimer::Piece {
       if (shape.causal) shape.keys /= 2;
       shape.causal = false;
     }
+    if (setup.attention == AttentionKernel::kUnfused) {
+      UnfusedAttention(shape);
+      return;
+    }
     const double once = Micros(shape, 0);
     shape.backward = true;
     const double back = Micros(shape, 0);
@@ -217,6 +274,24 @@ struct StepTimer::Piece {
     const double ring = steps + MessageMicros(machine, setup.tp, bytes);
     forward.tensor += std::max(0.0, ring - once);
     backward.tensor += std::max(0.0, 2 * ring - back);
+  }
+
+  // Scores are a tensor, whole under a causal mask too, and so are their softmax and what dropout leaves of it.
+  void UnfusedAttention(const AttentionShape& shape) {
+    const double heads = shape.batch * shape.heads;
+    const double scores = heads * shape.queries * shape.keys;
+    const auto product = [&](double m, double n, double k) {
+      return Micros(ProductShape{.batch = heads, .m = m, .n = n, .k = k}, 0);
+    };
+    forward.products += product(shape.queries, shape.keys, shape.head_dim);
+    forward.products += product(shape.queries, shape.head_dim, shape.keys);
+    backward.products += 2 * product(shape.keys, shape.head_dim, shape.queries);
+    backward.products += product(shape.queries, shape.head_dim, shape.keys);
+    backward.products += product(shape.queries, shape.keys, shape.head_dim);
+    const RowsShape rows_of_scores = {.columns = shape.keys, .is_softmax = true};
+    forward.elementwise += Micros(rows_of_scores, 2 * element * scores);
+    backward.elementwise += Micros(rows_of_scores, 3 * element * scores);
+    if (setup.attention_dropout) Elementwise(2.5 * scores, 2.5 * scores);  // with a mask of bytes
   }
 
   void AttentionBlock(std::int64_t window) {
@@ -340,6 +415,7 @@ struct StepTimer::Piece {
   const NetworkShape& network;
   Precision precision = Precision::kBf16;
   double element = kHalf;
+  double product_share = 1;
   double rows = 0;        // tokens of a micro-batch on a rank, within tensor-parallel parts
   double local_rows = 0;  // between them
   RankGroup tensor_group;
@@ -356,8 +432,8 @@ StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) 
 
 StepTimer::Passes StepTimer::Cached(const std::string& key, const TrainingSetup& setup, auto make) {
   const std::string full =
-      fmt::format("{} {} {} {} {} {} {} {}", key, setup.micro_batch, setup.tp, setup.cp, setup.ep, setup.etp,
-                  setup.sequence_parallel, setup.number_bytes);
+      fmt::format("{} {} {} {} {} {} {} {} {}", key, setup.micro_batch, setup.network.sequence, setup.tp, setup.cp,
+                  setup.ep, setup.etp, setup.sequence_parallel, setup.number_bytes);
   const auto found = known_.find(full);
   if (found != known_.end()) return found->second;
   return known_.emplace(full, make()).first->second;
@@ -385,7 +461,7 @@ StepTimer::Passes StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t
     double host = habits_.layer_host_micros;
     if (crosses) {
       const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
-      host = std::max(host, habits_.pipeline_host_micros * Number(setup.tp) * std::sqrt(nodes));
+      host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
     }
     for (PassTime* pass : {&passes.forward, &passes.backward}) {
       pass->waiting = std::max(0.0, host - pass->micros());
@@ -534,7 +610,7 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   step.other = habits_.step_micros;
   constexpr std::int64_t kLargeJob = 512;
   if (machine_.gpus() >= kLargeJob) {
-    const bool crosses = PipelineCrosses(setup) || setup.tp * setup.cp > machine_.gpus_per_node;
+    const bool crosses = PipelineCrosses(setup);
     const bool exchanges = setup.dp * setup.tp * setup.cp > machine_.gpus_per_node && setup.dp * setup.cp > 1;
     step.other += habits_.large_job_micros * ((crosses ? micro_batches : 0) + (exchanges ? 1 : 0));
   }

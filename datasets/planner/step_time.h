@@ -16,7 +16,7 @@ namespace emplace::datasets {
 // (docs/results/plan.md says on which); each is the same for all networks, plans and clusters.
 struct FrameworkHabits {
   std::string_view name;
-  double kernel_share = 1;         // rate of kernels in a step, relative to that of kernels that run alone
+  double kernel_share = 1;         // rate of products and attention, beside what the device sustains
   double elementwise = 1;          // bytes that ops other than products, attention and norms move, relative to fused ones
   double layer_host_micros = 0;    // host time of a layer's forward pass; its backward pass takes as much
   double tensor_overlap = 0;       // part of tensor-parallel collectives that runs beside products
@@ -37,6 +37,9 @@ struct FrameworkHabits {
 
   // Which plans it can run.
   std::vector<std::int64_t> zero = {0, 1};  // ZeRO's stages
+  bool has_tensor_parallel = true;
+  bool has_pipelines = true;
+  bool shards_in_pipelines = false;  // ZeRO 2 and 3 with several stages
   bool interleaves = true;
   bool has_context_parallel = true;
   bool recomputes = true;
@@ -70,7 +73,7 @@ struct StepTime {
   double other = 0;        // fixed, or of large jobs
 };
 
-// Predicts steps on one machine as one framework runs them. Keeps the times of layers that it has seen, so that plans
+// Predicts steps of one network on one machine as one framework runs them. Keeps the times of layers that it has seen, so that plans
 // which differ in their data and pipeline parallelism alone cost little.
 class StepTimer {
  public:

@@ -299,6 +299,26 @@ void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& quest
   static_cast<void>(question);
 }
 
+// --gpus counts the accelerators of all nodes, which have as many each.
+datasets::PlanMachine MachineOf(const ProblemOptions& problem) {
+  ProblemOptions of_node = problem;
+  of_node.cluster.nodes = 1;
+  of_node.cluster.gpus.reset();
+  datasets::PlanMachine machine =
+      datasets::MakePlanMachine(LoadCluster(of_node), static_cast<std::int64_t>(problem.cluster.nodes));
+  if (problem.cluster.gpus) {
+    const auto gpus = static_cast<std::int64_t>(*problem.cluster.gpus);
+    const std::int64_t nodes = gpus < machine.gpus_per_node ? 1 : machine.nodes;
+    if (gpus > machine.gpus() || gpus % nodes != 0) {
+      throw InputError("--gpus", fmt::format("is {} (a multiple of the {} nodes, at most {})", gpus, machine.nodes,
+                                             machine.gpus()));
+    }
+    machine.nodes = nodes;
+    machine.gpus_per_node = gpus / nodes;
+  }
+  return machine;
+}
+
 int RunPlan(const PlanOptions& options) {
   if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
   if (!options.to.empty()) {
@@ -314,10 +334,7 @@ int RunPlan(const PlanOptions& options) {
   question.only = ParseOnly(options.only);
   question.best = options.all ? 0 : kBestPlans;
   question.seconds = options.seconds;
-  ProblemOptions one_node = options.problem;
-  one_node.cluster.nodes = 1;
-  question.machine = datasets::MakePlanMachine(LoadCluster(one_node),
-                                               static_cast<std::int64_t>(options.problem.cluster.nodes));
+  question.machine = MachineOf(options.problem);
   SearchStop stop(options.seconds);
   question.is_stopped = [&stop] { return stop(); };
   Progress progress("plan");
@@ -363,6 +380,7 @@ Command AddPlan(CLI::App& app) {
       ->type_name("NETWORK");
   AddSetOption(*command, &options->settings);
   AddClusterOptions(*command, &options->problem);
+  AddGpusOption(*command, &options->problem);
   command->add_option("--global-batch", options->global_batch, "Sequences of a step")
       ->type_name("SEQUENCES")
       ->required()

@@ -45,6 +45,7 @@ struct NetworkShape {
   std::int64_t d_expert = 0;
   std::int64_t d_shared_expert = 0;  // 0: there is none
   std::int64_t expert_latent = 0;    // width that experts work at; 0: hidden
+  double load_imbalance = 1;         // tokens of the busiest expert, relative to the average, in an average step
 
   std::int64_t query_rank = 0;  // latent attention; 0: queries are not compressed
   std::int64_t key_rank = 0;

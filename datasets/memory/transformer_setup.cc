@@ -34,6 +34,7 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   shape.is_tied = network.tied;
   shape.experts = network.experts.count;
   shape.top_k = network.experts.top_k;
+  shape.load_imbalance = network.experts.load_imbalance;
   shape.d_expert = network.experts.d_expert;
   shape.d_shared_expert = network.experts.shared > 0 ? network.experts.d_shared : 0;
   if (network.latent) {

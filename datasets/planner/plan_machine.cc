@@ -21,9 +21,8 @@ std::vector<DeviceId> AcceleratorsOf(const Cluster& cluster) {
   if (accelerators.empty()) throw InputError(cluster.name(), "has no accelerator (a plan's ranks run on one each)");
   for (const DeviceId id : accelerators) {
     if (cluster.device(id).kind == cluster.device(accelerators[0]).kind) continue;
-    throw InputError(cluster.name(),
-                     fmt::format("has accelerators of several kinds, {} and {} (one kind)",
-                                 cluster.device(accelerators[0]).kind, cluster.device(id).kind));
+    throw InputError(cluster.name(), fmt::format("has accelerators of several kinds, {} and {} (one kind)",
+                                                 cluster.device(accelerators[0]).kind, cluster.device(id).kind));
   }
   return accelerators;
 }
@@ -130,7 +129,7 @@ double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const R
   const double links = kind == CollectiveKind::kAllToAll ? 1 : per_node;
   const double across = passes * LinkMicros(machine.between, bytes * (nodes - 1) / nodes / links);
   const double step = machine.between.latency_micros + network_step_us;
-  const double steps = is_reduction ? 2 * std::ceil(std::log2(nodes))
+  const double steps = is_reduction                        ? 2 * std::ceil(std::log2(nodes))
                        : kind == CollectiveKind::kAllToAll ? nodes - 1
                                                            : ranks - 1;
   return machine.collective_costs.launch_micros + std::max(inside, across) + steps * step;

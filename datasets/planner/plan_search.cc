@@ -35,14 +35,19 @@ std::vector<std::int64_t> Divisors(std::int64_t number) {
 class Allowed {
  public:
   explicit Allowed(const OptionMap& only) : only_(only) {
-    constexpr std::string_view kFields[] = {"dp",   "tp",          "pp",        "vpp",      "cp",       "ep",
-                                            "etp",  "zero",        "micro_batch", "grad_accumulation",
-                                            "recompute", "sequence_parallel", "schedule"};
+    constexpr std::string_view kFields[] = {"dp",          "tp",
+                                            "pp",          "vpp",
+                                            "cp",          "ep",
+                                            "etp",         "zero",
+                                            "micro_batch", "grad_accumulation",
+                                            "recompute",   "sequence_parallel",
+                                            "schedule"};
     for (const auto& [key, value] : only) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
       throw InputError("--only", fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
     }
-    for (const char* const degree : {"dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "grad_accumulation"}) {
+    for (const char* const degree :
+         {"dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "grad_accumulation"}) {
       Degree(degree);
     }
   }
@@ -175,13 +180,13 @@ class Enumeration {
     }
   }
 
-  // Interleaved schedules need stages of as many layers, and micro-batches in groups of pp.
+  // Interleaved schedules need micro-batches in groups of pp.
   std::vector<std::int64_t> StagesOfARank(const ParallelPlan& plan) const {
     std::vector<std::int64_t> counts = {1};
     if (plan.pp == 1 || !question_.framework->interleaves || plan.grad_accumulation % plan.pp != 0) return counts;
-    if (network_.layers % plan.pp != 0) return counts;
-    for (const std::int64_t vpp : Divisors(network_.layers / plan.pp)) {
-      if (vpp > 1) counts.push_back(vpp);
+    // Uneven ones only where they are asked for.
+    for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers; ++vpp) {
+      if (network_.layers % (vpp * plan.pp) == 0 || allowed_.Names("vpp")) counts.push_back(vpp);
     }
     return counts;
   }
@@ -291,11 +296,10 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   answer.refused = enumeration.refused();
   if (scored.empty()) {
     const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
-    throw InputError("plan", most == answer.refused.end()
-                                 ? fmt::format("no plan has what --only asks for on {} accelerators",
-                                               question.machine.gpus())
-                                 : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(),
-                                               most->first));
+    throw InputError(
+        "plan", most == answer.refused.end()
+                    ? fmt::format("no plan has what --only asks for on {} accelerators", question.machine.gpus())
+                    : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
   answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
                         (RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6);

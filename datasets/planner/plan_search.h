@@ -44,8 +44,8 @@ struct ScoredPlan {
 struct PlanAnswer {
   std::vector<ScoredPlan> plans;  // the fastest first
   std::size_t legal = 0;
-  std::size_t checked = 0;  // whose memory was looked at
-  std::size_t fitting = 0;  // of those
+  std::size_t checked = 0;                     // whose memory was looked at
+  std::size_t fitting = 0;                     // of those
   std::map<std::string, std::size_t> refused;  // illegal plans, by reason
   std::optional<ScoredPlan> nearest;           // the smallest that does not fit, if none does
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit

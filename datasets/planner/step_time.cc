@@ -17,28 +17,28 @@ namespace {
 
 std::vector<FrameworkHabits> MakeAllHabits() {
   std::vector<FrameworkHabits> habits = {
-    {.name = "megatron",
-     .elementwise = 2.6,
-     .layer_host_micros = 1685,
-     .gradient_overlap = 0.9,
-     .parameter_overlap = 0.9,
-     .message_micros = 50},
-    {.name = "nanotron",
-     .kernel_share = 0.96,
-     .elementwise = 1.17,
-     .layer_host_micros = 2108,
-     .message_micros = 1400,
-     .pipeline_host_micros = 1056,
-     .large_job_micros = 1.02e6,
-     .gathers_of_layer = 1.1,
-     .network_step_micros = 28,
-     .network_share = 0.66,
-     .step_micros = 41000,
-     .fuses_weight_gradients = false,
-     .interleaves = false,
-     .has_context_parallel = false,
-     .recomputes = false,
-     .stages_by_cost = true},
+      {.name = "megatron",
+       .elementwise = 2.6,
+       .layer_host_micros = 1685,
+       .gradient_overlap = 0.9,
+       .parameter_overlap = 0.9,
+       .message_micros = 50},
+      {.name = "nanotron",
+       .kernel_share = 0.96,
+       .elementwise = 1.17,
+       .layer_host_micros = 2108,
+       .message_micros = 1400,
+       .pipeline_host_micros = 1056,
+       .large_job_micros = 1.02e6,
+       .gathers_of_layer = 1.1,
+       .network_step_micros = 28,
+       .network_share = 0.66,
+       .step_micros = 41000,
+       .fuses_weight_gradients = false,
+       .interleaves = false,
+       .has_context_parallel = false,
+       .recomputes = false,
+       .stages_by_cost = true},
   };
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,
@@ -77,15 +77,15 @@ std::int64_t PipelineStride(const TrainingSetup& setup) {
   return setup.tp * setup.cp * (setup.pipeline_before_data ? 1 : setup.dp);
 }
 
-// The rate of products and attention in a step that runs for long, relative to that of kernels that were measured alone:
-// GPUs lower their clocks when they draw all of their power for long. docs/results/plan.md says on which rows each was
-// fitted.
+// The rate of products and attention in a step that runs for long, relative to that of kernels that were measured
+// alone: GPUs lower their clocks when they draw all of their power for long. docs/results/plan.md says on which rows
+// each was fitted.
 double SustainedShare(std::string_view device) {
   struct Sustained {
     std::string_view device;  // the beginning of a kind's name
     double share;
   };
-  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66}, {"gb200", 0.66}};
+  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66}, {"gb200", 0.74}};
   constexpr double kOthers = 0.75;
   for (const Sustained& of : kSustained) {
     if (device.starts_with(of.device)) return of.share;
@@ -121,8 +121,8 @@ PassTime& PassTime::operator+=(const PassTime& other) {
 
 PassTime PassTime::operator*(double factor) const {
   PassTime scaled = *this;
-  for (double* part : {&scaled.products, &scaled.elementwise, &scaled.tensor, &scaled.experts, &scaled.weights,
-                       &scaled.waiting}) {
+  for (double* part :
+       {&scaled.products, &scaled.elementwise, &scaled.tensor, &scaled.experts, &scaled.weights, &scaled.waiting}) {
     *part *= factor;
   }
   return scaled;
@@ -170,8 +170,8 @@ struct StepTimer::Piece {
       micros = std::max(flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kMatrixProduct, kUsual),
                         streamed(moved, OpClass::kMatrixProduct));
     } else if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
-      const double pairs = attention->batch * attention->heads * attention->queries * attention->keys *
-                           (attention->causal ? 0.5 : 1);
+      const double pairs =
+          attention->batch * attention->heads * attention->queries * attention->keys * (attention->causal ? 0.5 : 1);
       const double flop = (attention->backward ? 10 : 4) * pairs * attention->head_dim;
       micros = flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kAttention, 0.5);
     } else {
@@ -391,7 +391,7 @@ struct StepTimer::Piece {
       Elementwise(2 * copies * hidden, 2 * copies * hidden);
     }
     const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
-    const double of_expert = copies * Number(setup.etp) / experts * setup.expert_imbalance;
+    const double of_expert = copies * Number(setup.etp) / experts * network.load_imbalance;
     const double width = Number(network.d_expert) / Number(setup.etp);
     Product(of_expert, (network.gated() ? 2 : 1) * width, hidden, experts);
     Activation(of_expert * experts, width);
@@ -446,9 +446,8 @@ bool StepTimer::PipelineCrosses(const TrainingSetup& setup) const {
 StepTimer::Passes StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer) {
   const LayerKind& kind = setup.network.layers[layer];
   const bool crosses = PipelineCrosses(setup);
-  const std::string key =
-      fmt::format("layer {} {} {} {} {}", static_cast<int>(kind.mixer), static_cast<int>(kind.feed_forward),
-                  kind.window, kind.cross_attention, crosses);
+  const std::string key = fmt::format("layer {} {} {} {} {}", static_cast<int>(kind.mixer),
+                                      static_cast<int>(kind.feed_forward), kind.window, kind.cross_attention, crosses);
   return Cached(key, setup, [&] {
     Piece piece(machine_, habits_, setup);
     if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
@@ -565,10 +564,10 @@ void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, Step
     const double layers = Number(static_cast<std::int64_t>(setup.network.layers.size())) / Number(setup.pp);
     const double latencies =
         layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, most.shared));
-    step->gradients = exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap,
-                              last.backward) +
-                      exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies,
-                              habits_.parameter_overlap, last.forward);
+    step->gradients =
+        exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap, last.backward) +
+        exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies, habits_.parameter_overlap,
+                last.forward);
   } else {
     step->gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
   }
@@ -604,7 +603,8 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
                         (setup.sequence_parallel ? Number(setup.tp) : 1);
     const double bytes = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
     const double message = habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes);
-    step.messages = 2 * message * (micro_batches * Number(setup.vpp) + Number(setup.pp) - 1);
+    // Interleaved schedules send while other stages of the rank run.
+    step.messages = 2 * message * ((setup.vpp > 1 ? 0 : micro_batches) + Number(setup.pp) - 1);
   }
   AddExchange(setup, ranks[slowest], &step);
   step.other = habits_.step_micros;
@@ -643,9 +643,9 @@ double ModelFlop(const TrainingSetup& setup) {
     const double products = network.gated() ? 3 : 2;
     if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * Number(network.d_ff);
     if (layer.feed_forward == FeedForwardKind::kExperts) {
-      of_token += hidden * Number(network.experts) +
-                  products * hidden *
-                      (Number(network.top_k) * Number(network.d_expert) + Number(network.d_shared_expert));
+      of_token +=
+          hidden * Number(network.experts) +
+          products * hidden * (Number(network.top_k) * Number(network.d_expert) + Number(network.d_shared_expert));
     }
   }
   of_token += hidden * Number(network.vocabulary) * (1 + Number(static_cast<std::int64_t>(network.prediction_layers)));

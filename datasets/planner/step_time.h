@@ -16,23 +16,23 @@ namespace emplace::datasets {
 // (docs/results/plan.md says on which); each is the same for all networks, plans and clusters.
 struct FrameworkHabits {
   std::string_view name;
-  double kernel_share = 1;         // rate of products and attention, beside what the device sustains
-  double elementwise = 1;          // bytes that ops other than products, attention and norms move, relative to fused ones
-  double layer_host_micros = 0;    // host time of a layer's forward pass; its backward pass takes as much
-  double tensor_overlap = 0;       // part of tensor-parallel collectives that runs beside products
-  double gradient_overlap = 0;     // part of the last backward pass that the exchange of gradients runs beside
-  double parameter_overlap = 0;    // the same of the forward pass, and the gathering of weights
-  double message_micros = 0;       // host time of a message between stages
+  double kernel_share = 1;       // rate of products and attention, beside what the device sustains
+  double elementwise = 1;        // bytes that ops other than products, attention and norms move, relative to fused ones
+  double layer_host_micros = 0;  // host time of a layer's forward pass; its backward pass takes as much
+  double tensor_overlap = 0;     // part of tensor-parallel collectives that runs beside products
+  double gradient_overlap = 0;   // part of the last backward pass that the exchange of gradients runs beside
+  double parameter_overlap = 0;  // the same of the forward pass, and the gathering of weights
+  double message_micros = 0;     // host time of a message between stages
   // Host time of a layer's pass for each rank of its tensor-parallel group, where the pipeline has stages on several
   // nodes; times the square root of the nodes that the group is on.
   double pipeline_host_micros = 0;
   // Of each micro-batch whose messages or collectives cross the network, and of each exchange of gradients that does,
   // in jobs of 512 ranks and more.
   double large_job_micros = 0;
-  double gathers_of_layer = 0;     // collectives that gather a layer's weights after the step; 0: none of its own
-  double network_step_micros = 0;  // see CollectiveMicros
-  double network_share = 1;        // bandwidth between nodes that collectives reach
-  double step_micros = 0;          // of each step
+  double gathers_of_layer = 0;         // collectives that gather a layer's weights after the step; 0: none of its own
+  double network_step_micros = 0;      // see CollectiveMicros
+  double network_share = 1;            // bandwidth between nodes that collectives reach
+  double step_micros = 0;              // of each step
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
 
   // Which plans it can run.
@@ -65,16 +65,16 @@ struct PassTime {
 // A predicted step of the rank that takes longest. The parts add up to `micros`.
 struct StepTime {
   double micros = 0;
-  PassTime passes;         // of all micro-batches
-  double bubble = 0;       // waiting for other stages
-  double messages = 0;     // between stages
-  double gradients = 0;    // exchange of gradients, and of weights after the step, that nothing hides
+  PassTime passes;       // of all micro-batches
+  double bubble = 0;     // waiting for other stages
+  double messages = 0;   // between stages
+  double gradients = 0;  // exchange of gradients, and of weights after the step, that nothing hides
   double optimizer = 0;
-  double other = 0;        // fixed, or of large jobs
+  double other = 0;  // fixed, or of large jobs
 };
 
-// Predicts steps of one network on one machine as one framework runs them. Keeps the times of layers that it has seen, so that plans
-// which differ in their data and pipeline parallelism alone cost little.
+// Predicts steps of one network on one machine as one framework runs them. Keeps the times of layers that it has seen,
+// so that plans which differ in their data and pipeline parallelism alone cost little.
 class StepTimer {
  public:
   StepTimer(const PlanMachine& machine, const FrameworkHabits& habits);

@@ -71,9 +71,8 @@ OptionMap ParseOnly(const std::string& text) {
 const datasets::FrameworkHabits& NeedFramework(const std::string& name) {
   if (const datasets::FrameworkHabits* const habits = datasets::FindFrameworkHabits(name)) return *habits;
   const std::vector<std::string_view> names = datasets::FrameworkNames();
-  throw InputError("--framework",
-                   fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "),
-                               DidYouMean(name, std::vector<std::string>(names.begin(), names.end()))));
+  throw InputError("--framework", fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "),
+                                              DidYouMean(name, std::vector<std::string>(names.begin(), names.end()))));
 }
 
 double TokensPerSecond(const datasets::PlanQuestion& question, double micros) {
@@ -159,8 +158,8 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
   const bool has_experts = question.network.experts.count > 0;
   std::vector<std::string> header = {"", "dp", "tp", "pp", "vpp", "cp"};
   if (has_experts) header.insert(header.end(), {"ep", "etp"});
-  header.insert(header.end(), {"zero", "micro-batch", "x", "recompute", "step ms", "tokens/s/GPU", "MFU %",
-                               "peak GiB", "fits"});
+  header.insert(header.end(),
+                {"zero", "micro-batch", "x", "recompute", "step ms", "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
   Table table(header);
   const std::size_t shown = question.best == 0 ? answer.plans.size() : std::min(kShownPlans, answer.plans.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -176,8 +175,7 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     row.push_back(fmt::format("{}", plan.grad_accumulation));
     row.push_back(RecomputeText(plan));
     row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
-    const double per_gpu =
-        TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
+    const double per_gpu = TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
     row.push_back(fmt::format("{:.0f}", per_gpu));
     row.push_back(fmt::format("{:.1f}", MfuPercent(answer, scored.time.micros)));
     row.push_back(Gibibytes(scored.peak.allocated_bytes));
@@ -221,7 +219,8 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
   Table classes({"class", "GiB"});
   for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
     if (scored.peak.classes[i] == 0) continue;
-    classes.Add({std::string(datasets::Name(static_cast<datasets::MemoryClass>(i))), Gibibytes(scored.peak.classes[i])});
+    classes.Add(
+        {std::string(datasets::Name(static_cast<datasets::MemoryClass>(i))), Gibibytes(scored.peak.classes[i])});
   }
   classes.PrintText(std::cout);
   std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP at the peak of {} x {}.\n",
@@ -310,8 +309,8 @@ datasets::PlanMachine MachineOf(const ProblemOptions& problem) {
     const auto gpus = static_cast<std::int64_t>(*problem.cluster.gpus);
     const std::int64_t nodes = gpus < machine.gpus_per_node ? 1 : machine.nodes;
     if (gpus > machine.gpus() || gpus % nodes != 0) {
-      throw InputError("--gpus", fmt::format("is {} (a multiple of the {} nodes, at most {})", gpus, machine.nodes,
-                                             machine.gpus()));
+      throw InputError(
+          "--gpus", fmt::format("is {} (a multiple of the {} nodes, at most {})", gpus, machine.nodes, machine.gpus()));
     }
     machine.nodes = nodes;
     machine.gpus_per_node = gpus / nodes;

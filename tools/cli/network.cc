@@ -48,8 +48,8 @@ datasets::TransformerNetwork NamedNetwork(const std::string& name, const OptionM
   }
   std::vector<std::string> names;
   for (const datasets::TransformerNetwork& network : datasets::TransformerPresets()) names.push_back(network.name);
-  throw InputError(name, fmt::format("is no network ({}, or a config.json){}", fmt::join(names, ", "),
-                                     DidYouMean(name, names)));
+  throw InputError(
+      name, fmt::format("is no network ({}, or a config.json){}", fmt::join(names, ", "), DidYouMean(name, names)));
 }
 
 std::int64_t UsualSequence(const datasets::TransformerNetwork& network) {

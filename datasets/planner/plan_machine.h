@@ -45,7 +45,7 @@ PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes);
 // after the first, and the tree of a reduction, twice, for each doubling of nodes.
 double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const RankGroup& group, double bytes,
                         double network_step_us);
-// Of a message from one rank to the next of its group, `stride` apart.
+// The time of a message from one rank to the next of its group, `stride` apart.
 double MessageMicros(const PlanMachine& machine, std::int64_t stride, double bytes);
 
 }  // namespace emplace::datasets

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "datasets/memory/rank_state.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
 #include "sim/base/check.h"
@@ -51,6 +52,7 @@ class Allowed {
          {"dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "grad_accumulation"}) {
       Degree(degree);
     }
+    Recompute();
   }
 
   bool Allows(const std::string& field, std::int64_t value) const {
@@ -62,17 +64,28 @@ class Allowed {
     return found == only_.end() || found->second == value;
   }
   bool Names(const std::string& field) const { return only_.contains(field); }
+  // none, selective, full, or a number of layers, if it is given.
+  std::optional<JsonValue> Recompute() const {
+    const auto found = only_.find("recompute");
+    if (found == only_.end()) return std::nullopt;
+    for (const std::string_view known : {"none", "selective", "full"}) {
+      if (found->second == known) return ToJson(known);
+    }
+    return ToJson(Integer("recompute", found->second, 0));
+  }
 
  private:
   std::optional<std::int64_t> Degree(const std::string& field) const {
     const auto found = only_.find(field);
     if (found == only_.end()) return std::nullopt;
+    return Integer(field, found->second, field == "zero" ? 0 : 1);
+  }
+  static std::int64_t Integer(const std::string& field, const std::string& text, std::int64_t least) {
     std::int64_t value = 0;
-    const std::string& text = found->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const std::int64_t least = field == "zero" ? 0 : 1;
     if (error != std::errc() || end != text.data() + text.size() || value < least) {
-      throw InputError("--only", fmt::format("{} is {} (an integer of at least {})", field, Quoted(text), least));
+      throw InputError("--only", fmt::format("{} is {} (an integer of at least {}{})", field, Quoted(text), least,
+                                             field == "recompute" ? ", none, selective or full" : ""));
     }
     return value;
   }
@@ -213,6 +226,12 @@ class Enumeration {
     }
   }
 
+  std::vector<JsonValue> Recomputations() const {
+    if (const std::optional<JsonValue> wanted = allowed_.Recompute()) return {*wanted};
+    if (!question_.framework->recomputes) return {ToJson("none")};
+    return {ToJson("none"), ToJson("full")};
+  }
+
   void AddState(ParallelPlan plan, const std::function<void(ParallelPlan)>& visit) {
     for (std::int64_t zero = 0; zero <= 3; ++zero) {
       if (!allowed_.Allows("zero", zero)) continue;
@@ -223,12 +242,8 @@ class Enumeration {
         continue;
       }
       plan.zero = zero;
-      for (const char* const recompute : {"none", "full"}) {
-        if (!allowed_.AllowsText("recompute", recompute)) continue;
-        if (recompute == std::string_view("full") && !question_.framework->recomputes && !allowed_.Names("recompute")) {
-          continue;
-        }
-        plan.recompute = ToJson(recompute);
+      for (const JsonValue& recompute : Recomputations()) {
+        plan.recompute = recompute;
         visit(plan);
       }
     }
@@ -257,6 +272,18 @@ std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
     if (peak.reserved_bytes > fullest.first.reserved_bytes) fullest = {std::move(peak), rank};
   }
   return fullest;
+}
+
+// What the first rank of a pipeline holds for the whole training: no peak is less.
+std::int64_t StateBytes(const TrainingSetup& setup) {
+  RankProgram program;
+  AllocateState(setup, 0, &program);
+  std::int64_t bytes = 0;
+  for (RankProgram::Buffer buffer = 0; buffer < program.num_buffers(); ++buffer) {
+    const RankProgram::Entry& entry = program.entry(buffer);
+    if (entry.owners > 0) bytes += entry.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -340,7 +367,8 @@ std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const Sc
   return best;
 }
 
-// Of plans that are as fast as the fastest, to what predictions can tell, the one that leaves most memory comes first.
+// Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
+// memory.
 void PreferRoom(std::vector<ScoredPlan>* plans) {
   constexpr double kEquallyFast = 1.02;
   const auto first = std::ranges::find_if(*plans, &ScoredPlan::fits);
@@ -392,11 +420,10 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   answer.legal = scored.size();
   if (scored.empty()) {
     const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
-    throw InputError("plan", most == answer.refused.end()
-                                 ? fmt::format("no plan has what --only asks for on {} accelerators",
-                                               question.machine.gpus())
-                                 : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(),
-                                               most->first));
+    throw InputError(
+        "plan", most == answer.refused.end()
+                    ? fmt::format("no plan has what --only asks for on {} accelerators", question.machine.gpus())
+                    : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
   answer.flop = ModelFlop(SetupOf(question, scored[0].plan));
   answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
@@ -413,6 +440,8 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     std::tie(of->peak, of->fullest_rank) = FullestPeak(SetupOf(question, of->plan));
     of->fits = answer.usable_bytes == 0 || of->peak.reserved_bytes <= answer.usable_bytes;
   };
+  // The smallest state of plans whose state alone is too large, and its plan.
+  std::optional<std::pair<std::int64_t, std::size_t>> least_state;
   std::vector<ScoredPlan> recomputed;
   constexpr std::size_t kBlock = 64;  // whose memory is looked at together
   bool is_done = false;
@@ -424,8 +453,16 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     if (question.on_progress) question.on_progress(first, scored.size());
     const std::size_t size = std::min(kBlock, scored.size() - first);
     std::vector<std::optional<ScoredPlan>> with_layers(size);
+    std::vector<std::int64_t> too_large(size);
     RunOnThreads(threads, size, [&](std::size_t thread, std::size_t i) {
       ScoredPlan& of = scored[first + i];
+      if (question.best > 0 && answer.usable_bytes > 0) {
+        const std::int64_t state = StateBytes(SetupOf(question, of.plan));
+        if (state > answer.usable_bytes) {
+          too_large[i] = state;
+          return;
+        }
+      }
       check(&of);
       const std::string* const recompute = of.plan.recompute.As<std::string>();
       if (of.fits || !recomputes_layers || recompute == nullptr || *recompute != "none") return;
@@ -439,12 +476,20 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
       if (is_done) break;
       ++answer.checked;
       answer.fitting += of.fits;
+      if (too_large[i] > 0) {
+        if (!least_state || too_large[i] < least_state->first) least_state = {too_large[i], first + i};
+        continue;
+      }
       if (!of.fits && (!answer.nearest || of.peak.reserved_bytes < answer.nearest->peak.reserved_bytes)) {
         answer.nearest = of;
       }
       if (with_layers[i]) recomputed.push_back(*std::move(with_layers[i]));
       if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
     }
+  }
+  if (answer.fitting == 0 && !answer.nearest && least_state) {
+    answer.nearest = std::move(scored[least_state->second]);
+    check(&*answer.nearest);
   }
   if (!recomputed.empty()) {
     answer.plans.insert(answer.plans.end(), recomputed.begin(), recomputed.end());

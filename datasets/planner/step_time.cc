@@ -39,7 +39,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .has_context_parallel = false,
        .recomputes = false,
        .orders_ranks = false,
-     .stages_by_cost = true},
+       .stages_by_cost = true},
   };
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,
@@ -62,7 +62,11 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   torchtitan.zero = {3};
   torchtitan.has_tensor_parallel = torchtitan.has_pipelines = torchtitan.shards_in_pipelines = true;
   torchtitan.interleaves = torchtitan.has_context_parallel = true;
+  FrameworkHabits deepspeed = fsdp;  // nothing measured is at hand
+  deepspeed.name = "deepspeed";
+  deepspeed.zero = {0, 1, 2, 3};
   habits.push_back(std::move(fsdp));
+  habits.push_back(std::move(deepspeed));
   habits.push_back(std::move(torchtitan));
   return habits;
 }
@@ -452,7 +456,7 @@ const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
   return known_.emplace(key, make()).first->second;
 }
 
-// Of one layer, or of what the flags of a stage without layers say.
+// The parameters of one layer, or of what the flags of a stage without layers say.
 StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
   const LayerKind layer = stage.layers.empty() ? LayerKind() : setup.network.layers[stage.layers[0]];
   Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup);
@@ -561,7 +565,8 @@ StepTimer::Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t
     }
     passes += layer;
   }
-  if (stage.has_embedding) passes += Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); });
+  if (stage.has_embedding)
+    passes += Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); });
   if (stage.has_loss) passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
@@ -580,7 +585,8 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
     if (setup.recompute.kind == RecomputeKind::kFull) layer.backward += layer.forward;
     layers.push_back(micros(layer));
   }
-  const double first = micros(Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); }));
+  const double first =
+      micros(Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); }));
   const double last = micros(Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); }));
   const auto stages = static_cast<std::size_t>(setup.pp);
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.

@@ -28,8 +28,8 @@ struct FrameworkHabits {
   // Host time of a layer's pass for each rank of its tensor-parallel group, where the pipeline has stages on several
   // nodes; times the square root of the nodes that the group is on.
   double pipeline_host_micros = 0;
-  // Of each micro-batch whose messages or collectives cross the network, and of each exchange of gradients that does,
-  // in jobs of 512 ranks and more.
+  // Added to each micro-batch whose messages or collectives cross the network, and to each exchange of gradients that
+  // does, in jobs of 512 ranks and more.
   double large_job_micros = 0;
   double gathers_of_layer = 0;         // collectives that gather a layer's weights after the step; 0: none of its own
   double network_step_micros = 0;      // see CollectiveMicros
@@ -46,8 +46,8 @@ struct FrameworkHabits {
   bool has_context_parallel = true;
   bool recomputes = true;
   bool recomputes_layers = true;  // some of a stage
-  bool orders_ranks = true;     // pipelines inside of data parallelism too
-  bool stages_by_cost = false;  // by its own rule; else as is fastest
+  bool orders_ranks = true;       // pipelines inside of data parallelism too
+  bool stages_by_cost = false;    // by its own rule; else as is fastest
 };
 // Null if there is none of that name.
 const FrameworkHabits* FindFrameworkHabits(std::string_view name);

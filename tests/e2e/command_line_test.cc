@@ -43,13 +43,13 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
       "unknown command \"plaice\" (import, export, generate, transform, dataset, inspect, simulate, bound, explain, "
       "diff, what-if, profile, "
       "validate, place, "
-      "compare, sweep, worker, submit, status, dashboard, memory, replay, "
+      "compare, sweep, worker, submit, status, dashboard, memory, plan, replay, "
       "report, reproduce, library, list, config, completion); did you mean place?");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, export, generate, transform, dataset, inspect, simulate, bound, "
                 "explain, diff, what-if, profile, "
                 "validate, place, "
-                "compare, sweep, worker, submit, status, dashboard, memory, replay, report, "
+                "compare, sweep, worker, submit, status, dashboard, memory, plan, replay, report, "
                 "reproduce, library, list, config, completion; "
                 "emplace --help)");
 }

@@ -71,6 +71,7 @@ TEST_F(ExitStatusTest, CommandsThatSayNoExitWithOne) {
                                  "replay",         // ReplayTest
                                  "library check",  // LibraryCommandTest.WhatDoesNotFitIsAnHonestNo
                                  "library score",  // needs a search that is killed
+                                 "plan",           // PlanTest.WhatCannotBeIsToldInOneLine
                                  "what-if"};       // ExplainTest.WhatIfHoldsThePlacementOrSearchesAgain
   PlanTrialThatFails();
   for (const auto& [command, arguments] :

@@ -44,7 +44,7 @@ struct PlanOptions {
   std::int64_t global_batch = 0;
   std::int64_t sequence = 0;
   std::string only;
-  std::string framework = "megatron";
+  std::string framework;  // "": that of `to`, else megatron
   double seconds = 0;
   std::size_t threads = 0;
   bool all = false;
@@ -210,7 +210,8 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
                            HumanReadableMicros(scored.time.micros));
   Table parts({"what", "ms", "%"});
   for (const TimePart& part : PartsOf(scored.time)) {
-    if (part.micros <= 0) continue;
+    constexpr double kLeastMicros = 50;
+    if (part.micros < kLeastMicros) continue;
     parts.Add({std::string(part.name), fmt::format("{:.1f}", part.micros / 1000),
                fmt::format("{:.1f}", 100 * part.micros / scored.time.micros)});
   }
@@ -289,6 +290,12 @@ void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& quest
                  const datasets::ParallelPlan& chosen) {
   if (options.out.empty()) return;
   datasets::ParallelPlan plan = chosen;
+  if (plan.pp > 1 && plan.stages.empty()) {
+    for (const datasets::StageShape& stage : datasets::SetupOf(question, plan).stages) {
+      std::vector<JsonValue>& layers = plan.stages.emplace_back();
+      for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
+    }
+  }
   plan.network = options.network;
   plan.set = ParseSettings(options.settings);
   std::ostringstream text;
@@ -302,7 +309,6 @@ void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& quest
     PrintMessage(fmt::format("{}: written{}", options.out,
                              options.to.empty() ? std::string() : fmt::format(" for {}", options.to)));
   }
-  static_cast<void>(question);
 }
 
 // --gpus counts the accelerators of all nodes, which have as many each.
@@ -334,7 +340,11 @@ int RunPlan(const PlanOptions& options) {
   CheckFiles({}, {options.out});
   datasets::PlanQuestion question;
   question.network = NamedNetwork(options.network, ParseSettings(options.settings));
-  question.framework = &NeedFramework(options.framework);
+  // A file for a framework is of a plan that it can run.
+  const bool runs_target = options.framework.empty() && datasets::FindFrameworkHabits(options.to) != nullptr;
+  question.framework = &NeedFramework(runs_target                 ? options.to
+                                      : options.framework.empty() ? "megatron"
+                                                                  : options.framework);
   question.global_batch = options.global_batch;
   question.sequence = options.sequence > 0 ? options.sequence : UsualSequence(question.network);
   question.only = ParseOnly(options.only);
@@ -346,7 +356,7 @@ int RunPlan(const PlanOptions& options) {
   question.is_stopped = [&stop] { return stop(); };
   Progress progress("plan");
   question.on_progress = [&](std::size_t done, std::size_t all) {
-    // Of all plans, or until enough fit.
+    // The total is known where all are looked at.
     progress.Show({.done = done, .total = question.best == 0 ? all : 0, .things = "plans"});
   };
   const datasets::PlanAnswer answer = datasets::SearchPlans(question);
@@ -405,9 +415,9 @@ Command AddPlan(CLI::App& app) {
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,
-                   fmt::format("Whose habits and constants: {}", fmt::join(datasets::FrameworkNames(), ", ")))
-      ->type_name("NAME")
-      ->capture_default_str();
+                   fmt::format("Whose habits and constants: {} (default: that of --to, else megatron)",
+                               fmt::join(datasets::FrameworkNames(), ", ")))
+      ->type_name("NAME");
   command->add_option("--seconds", options->seconds, "Stop after so many seconds, with the best plans so far")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6));

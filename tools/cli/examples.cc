@@ -37,6 +37,10 @@ constexpr Examples kExamples[] = {
       "memory llama-3-70b --plan dp=2,tp=8,pp=4,zero=1,sequence_parallel=true,micro_batch=4 --cluster dgx-h100 --nodes "
       "8",
       "memory mixtral-8x7b --plan dp=8,ep=8,zero=1,recompute=full --sequence 8192 --json"}},
+    {"plan",
+     {"plan llama-3-8b --cluster dgx-h100 --nodes 8 --global-batch 256 --sequence 4096",
+      "plan llama-3-70b --cluster dgx-h100 --nodes 8 --global-batch 128 --only tp=8,zero=1 --explain 2",
+      "plan mixtral-8x7b --cluster dgx-h100 --nodes 2 --global-batch 64 --to megatron -o flags.txt"}},
     {"bound",
      {"bound nmt.json --cluster p2.8xlarge --seconds 5",
       "bound nmt.json --cluster p2.8xlarge --gpus 2 --placement two.json --seconds 5",

@@ -1,0 +1,155 @@
+#include "datasets/planner/plan_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "datasets/memory/training_memory.h"
+#include "datasets/shipped_clusters.h"
+#include "sim/base/check.h"
+
+namespace emplace::datasets {
+namespace {
+
+using ::testing::HasSubstr;
+
+PlanQuestion Question(const char* network, const char* cluster = "dgx-h100", std::int64_t nodes = 1) {
+  PlanQuestion question;
+  question.network = *FindTransformer(network);
+  question.machine = MakePlanMachine(LoadCluster(cluster), nodes);
+  question.framework = FindFrameworkHabits("megatron");
+  question.global_batch = 32;
+  question.sequence = 4096;
+  return question;
+}
+
+TEST(SearchPlansTest, PlansThatFitComeFastestFirst) {
+  const PlanAnswer answer = SearchPlans(Question("llama-3-8b"));
+  ASSERT_EQ(answer.plans.size(), 20U);
+  EXPECT_GT(answer.legal, 100U);
+  for (std::size_t i = 0; i < answer.plans.size(); ++i) {
+    const ScoredPlan& scored = answer.plans[i];
+    EXPECT_TRUE(scored.fits);
+    EXPECT_EQ(scored.plan.devices(), 8);
+    EXPECT_EQ(scored.plan.dp * scored.plan.micro_batch * scored.plan.grad_accumulation, 32);
+    EXPECT_GT(scored.time.micros, answer.bound_micros);
+    EXPECT_LE(scored.peak.reserved_bytes, answer.usable_bytes);
+    if (i > 1) {
+      EXPECT_GE(scored.time.micros, answer.plans[i - 1].time.micros);
+    }
+  }
+  // The first is as fast as the fastest, to what predictions can tell.
+  EXPECT_LE(answer.plans[0].time.micros, 1.02 * answer.plans[1].time.micros);
+}
+
+TEST(SearchPlansTest, PeaksAreThoseOfTheMemoryOfAllRanks) {
+  PlanQuestion question = Question("llama-3-8b");
+  question.best = 0;
+  question.only = {{"micro_batch", "1"}, {"cp", "1"}};
+  for (const ScoredPlan& scored : SearchPlans(question).plans) {
+    std::int64_t largest = 0;
+    for (const RankPeak& peak : PipelinePeaks(SetupOf(question, scored.plan))) {
+      largest = std::max(largest, peak.reserved_bytes);
+    }
+    EXPECT_EQ(scored.peak.reserved_bytes, largest)
+        << scored.plan.tp << " " << scored.plan.pp << " " << scored.plan.vpp << " " << scored.plan.zero;
+  }
+}
+
+TEST(SearchPlansTest, EveryLegalPlanIsThereOnce) {
+  PlanQuestion question = Question("llama-3-8b", "dgx-h100", 2);
+  question.best = 0;
+  question.framework = FindFrameworkHabits("nanotron");
+  const PlanAnswer answer = SearchPlans(question);
+  EXPECT_EQ(answer.plans.size(), answer.legal);
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>> seen;
+  for (const ScoredPlan& scored : answer.plans) {
+    const ParallelPlan& plan = scored.plan;
+    EXPECT_TRUE(seen.emplace(plan.dp, plan.tp, plan.pp, plan.zero, plan.micro_batch).second);
+  }
+  // Tensor parallelism over nodes, and fewer micro-batches than stages, are slow but legal.
+  EXPECT_TRUE(seen.contains({1, 16, 1, 0, 1}));
+  EXPECT_TRUE(seen.contains({2, 1, 8, 1, 16}));
+}
+
+TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
+  PlanQuestion question = Question("llama-3-8b");
+  question.best = 0;
+  question.only = {{"tp", "2"}, {"zero", "1"}, {"recompute", "3"}};
+  const PlanAnswer answer = SearchPlans(question);
+  ASSERT_FALSE(answer.plans.empty());
+  for (const ScoredPlan& scored : answer.plans) {
+    EXPECT_EQ(scored.plan.tp, 2);
+    EXPECT_EQ(scored.plan.zero, 1);
+    EXPECT_EQ(scored.plan.recompute.As<std::int64_t>() != nullptr, true);
+  }
+  question.only = {{"tpp", "2"}};
+  EXPECT_THROW(SearchPlans(question), InputError);
+  question.only = {{"tp", "two"}};
+  EXPECT_THROW(SearchPlans(question), InputError);
+  question.only = {{"tp", "3"}};
+  EXPECT_THROW(SearchPlans(question), InputError);
+}
+
+TEST(SearchPlansTest, TheAnswerIsTheSameWithAnyNumberOfThreads) {
+  PlanQuestion question = Question("llama-3-8b");
+  question.network.layers = 48;
+  question.threads = 1;
+  const PlanAnswer one = SearchPlans(question);
+  question.threads = 3;
+  const PlanAnswer three = SearchPlans(question);
+  ASSERT_EQ(one.plans.size(), three.plans.size());
+  for (std::size_t i = 0; i < one.plans.size(); ++i) {
+    EXPECT_EQ(one.plans[i].time.micros, three.plans[i].time.micros);
+    EXPECT_EQ(one.plans[i].peak.reserved_bytes, three.plans[i].peak.reserved_bytes);
+  }
+  EXPECT_EQ(one.checked, three.checked);
+}
+
+TEST(SearchPlansTest, WhereNothingFitsTheNearestIsTold) {
+  const PlanAnswer answer = SearchPlans(Question("llama-3-70b"));
+  EXPECT_EQ(answer.fitting, 0U);
+  EXPECT_TRUE(answer.plans.empty());
+  ASSERT_TRUE(answer.nearest.has_value());
+  EXPECT_GT(answer.nearest->peak.reserved_bytes, answer.usable_bytes);
+}
+
+TEST(SearchPlansTest, SomeLayersAreRecomputedWhereThatIsEnough) {
+  const PlanAnswer answer = SearchPlans(Question("llama-3-8b"));
+  const auto found = std::ranges::find_if(
+      answer.plans, [](const ScoredPlan& of) { return of.plan.recompute.As<std::int64_t>() != nullptr; });
+  ASSERT_NE(found, answer.plans.end());
+  // With one layer fewer it would not fit.
+  ParallelPlan fewer = found->plan;
+  fewer.recompute = ToJson(*found->plan.recompute.As<std::int64_t>() - 1);
+  std::int64_t largest = 0;
+  const PlanQuestion question = Question("llama-3-8b");
+  for (const RankPeak& peak : PipelinePeaks(SetupOf(question, fewer))) {
+    largest = std::max(largest, peak.reserved_bytes);
+  }
+  EXPECT_GT(largest, answer.usable_bytes);
+}
+
+TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {
+  PlanQuestion question = Question("gpt-3-175b", "dgx-a100", 16);
+  question.global_batch = 24;
+  question.sequence = 2048;
+  const PlanAnswer answer = SearchPlans(question);
+  EXPECT_GT(answer.refused.at("dp does not divide the global batch"), 0U);
+  question.global_batch = 1;
+  question.only = {{"dp", "2"}};
+  try {
+    SearchPlans(question);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("dp does not divide the global batch"));
+  }
+}
+
+}  // namespace
+}  // namespace emplace::datasets

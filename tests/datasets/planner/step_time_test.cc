@@ -1,0 +1,178 @@
+#include "datasets/planner/step_time.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "datasets/memory/transformer_setup.h"
+#include "datasets/models/transformer.h"
+#include "datasets/parallel_plan.h"
+#include "datasets/planner/plan_machine.h"
+#include "datasets/shipped_clusters.h"
+#include "sim/base/check.h"
+
+namespace emplace::datasets {
+namespace {
+
+PlanMachine MachineOf(const char* cluster, std::int64_t nodes = 1) {
+  return MakePlanMachine(LoadCluster(cluster), nodes);
+}
+
+// `fields`: members of a plan.json.
+TrainingSetup SetupOfPlan(const char* network, const std::string& fields, std::int64_t sequence = 4096) {
+  std::istringstream in(R"({"schema": "emplace.plan", "version": 1, )" + fields + "}");
+  return MakeTrainingSetup(*FindTransformer(network), ReadPlan(in, "plan"), sequence);
+}
+
+FrameworkHabits Ideal() { return {.name = "ideal"}; }
+
+TEST(PlanMachineTest, NodesAreJoinedByTheirNetwork) {
+  const PlanMachine one = MachineOf("dgx-h100");
+  EXPECT_EQ(one.gpus(), 8);
+  EXPECT_EQ(one.device.name, "h100");
+  EXPECT_FALSE(one.between.exists());
+  const PlanMachine machine = MachineOf("p5.48xlarge", 4);
+  EXPECT_EQ(machine.gpus(), 32);
+  EXPECT_EQ(machine.nodes, 4);
+  EXPECT_DOUBLE_EQ(machine.inside.bandwidth_gb_per_s, 360);
+  EXPECT_DOUBLE_EQ(machine.between.bandwidth_gb_per_s, 45);
+  EXPECT_DOUBLE_EQ(machine.between.latency_micros, 15);
+  // Each A100 reaches its port over PCIe.
+  EXPECT_DOUBLE_EQ(MachineOf("dgx-a100", 2).between.bandwidth_gb_per_s, 25);
+  // A file with two nodes is two nodes.
+  const PlanMachine both = MachineOf("2x-dgx-h100");
+  EXPECT_EQ(both.nodes, 2);
+  EXPECT_EQ(both.gpus_per_node, 8);
+}
+
+TEST(PlanMachineTest, RanksThatAreFarApartAreOnSeveralNodes) {
+  const PlanMachine machine = MachineOf("dgx-h100", 4);
+  EXPECT_EQ(machine.GroupOf(8, 1).per_node, 8);
+  EXPECT_EQ(machine.GroupOf(4, 8).per_node, 1);
+  EXPECT_EQ(machine.GroupOf(8, 4).per_node, 2);
+}
+
+TEST(PlanMachineTest, CollectivesOverNodesTakeTheNetworksTime) {
+  const PlanMachine machine = MachineOf("dgx-h100", 4);
+  const RankGroup one_of_each = machine.GroupOf(4, 8);
+  constexpr double kBytes = 1e9;
+  // Three quarters of each gigabyte come from other nodes, at 45 GB/s.
+  const double gathered = CollectiveMicros(machine, CollectiveKind::kAllGather, one_of_each, kBytes, 0);
+  EXPECT_NEAR(gathered, 0.75 * kBytes / 45e3, 60);
+  EXPECT_NEAR(CollectiveMicros(machine, CollectiveKind::kAllReduce, one_of_each, kBytes, 0), 2 * gathered, 60);
+  // Eight ranks in each node share the message out between eight ports.
+  EXPECT_LT(CollectiveMicros(machine, CollectiveKind::kAllGather, machine.GroupOf(32, 1), kBytes, 0), gathered / 2);
+  EXPECT_EQ(CollectiveMicros(machine, CollectiveKind::kAllGather, {}, kBytes, 0), 0);
+  EXPECT_NEAR(MessageMicros(machine, 8, 45e6), 1000, 10);
+}
+
+TEST(StepTimerTest, PartsAddUpAndNoStepIsBelowThePeak) {
+  const PlanMachine machine = MachineOf("dgx-h100", 2);
+  StepTimer timer(machine, *FindFrameworkHabits("megatron"));
+  for (const char* const plan : {R"("dp": 16, "grad_accumulation": 4)", R"("dp": 2, "tp": 8, "grad_accumulation": 32)",
+                                 R"("dp": 4, "tp": 2, "pp": 2, "grad_accumulation": 16, "sequence_parallel": true)"}) {
+    const TrainingSetup setup = SetupOfPlan("llama-3-8b", plan);
+    const StepTime step = timer.Time(setup);
+    EXPECT_NEAR(step.micros,
+                step.passes.micros() + step.bubble + step.messages + step.gradients + step.optimizer + step.other,
+                1e-6 * step.micros);
+    const double peak = RateOf(machine.device, Precision::kBf16).peak.count / 1e6 * 16;
+    EXPECT_GT(step.micros, ModelFlop(setup) / peak);
+    EXPECT_LT(step.micros, 5 * ModelFlop(setup) / peak);
+  }
+}
+
+TEST(StepTimerTest, FlopOfAStepAreThoseOfItsProducts) {
+  const TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("dp": 2, "grad_accumulation": 3)");
+  // Llama 3 8B: products of 7.5 billion weights, and attention over 4,096 tokens in 32 layers of width 4,096.
+  const double weights = 32.0 * (4096 * (4096 + 1024) * 2.0 + 3.0 * 4096 * 14336) + 4096.0 * 128256;
+  const double tokens = 6 * 4096;
+  EXPECT_DOUBLE_EQ(ModelFlop(setup), 6 * tokens * (weights + 32.0 * 2 * 4096 * 4096));
+}
+
+TEST(StepTimerTest, ABubbleIsThePartOfThePipelineThatWaits) {
+  StepTimer timer(MachineOf("dgx-h100"), Ideal());
+  // Layers only: embedding and loss would make stages unlike.
+  TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("pp": 4, "grad_accumulation": 8)");
+  for (StageShape& stage : setup.stages) stage.has_embedding = stage.has_loss = false;
+  const StepTime step = timer.Time(setup);
+  EXPECT_NEAR(step.bubble / step.passes.micros(), 3.0 / 8, 1e-9);
+  setup = SetupOfPlan("llama-3-8b", R"("pp": 4, "grad_accumulation": 8, "vpp": 2, "schedule": "interleaved")");
+  for (StageShape& stage : setup.stages) stage.has_embedding = stage.has_loss = false;
+  const StepTime interleaved = timer.Time(setup);
+  EXPECT_NEAR(interleaved.bubble / interleaved.passes.micros(), 3.0 / 16, 1e-9);
+}
+
+TEST(StepTimerTest, FullRecomputationAddsAForwardPass) {
+  StepTimer timer(MachineOf("dgx-h100"), Ideal());
+  const auto passes = [&](const std::string& recompute) {
+    TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("dp": 8, "recompute": )" + recompute);
+    setup.stages[0].has_embedding = setup.stages[0].has_loss = false;
+    return timer.Time(setup).passes.micros();
+  };
+  const double none = passes(R"("none")");
+  const double full = passes(R"("full")");
+  EXPECT_GT(full, 1.25 * none);
+  EXPECT_LT(full, 1.4 * none);
+  EXPECT_NEAR(passes("16"), (none + full) / 2, 1e-6 * full);
+}
+
+TEST(StepTimerTest, ShardedWeightsAreGatheredBesideTheLayers) {
+  // Two tokens of each rank are too few to hide 16 GB of weights behind.
+  StepTimer timer(MachineOf("dgx-h100", 2), Ideal());
+  EXPECT_GT(timer.Time(SetupOfPlan("llama-3-8b", R"("dp": 16, "zero": 3)", 64)).passes.weights, 100000);
+  StepTimer many(MachineOf("dgx-h100", 2), Ideal());
+  EXPECT_EQ(many.Time(SetupOfPlan("llama-3-8b", R"("dp": 16, "zero": 3, "micro_batch": 4)", 8192)).passes.weights, 0);
+}
+
+TEST(StepTimerTest, BalancedStagesGiveTheLastOneFewerLayers) {
+  StepTimer timer(MachineOf("dgx-h100"), Ideal());
+  const std::vector<std::int64_t> counts = timer.BalancedStages(SetupOfPlan("llama-3-8b", R"("pp": 8)"));
+  ASSERT_EQ(counts.size(), 8U);
+  std::int64_t sum = 0;
+  for (const std::int64_t count : counts) sum += count;
+  EXPECT_EQ(sum, 32);
+  EXPECT_LT(counts.back(), 4);
+  EXPECT_GE(counts.front(), 4);
+}
+
+TEST(StepTimerTest, AHostThatIsSlowMakesTheDeviceWait) {
+  FrameworkHabits habits = Ideal();
+  habits.layer_host_micros = 1e5;
+  StepTimer timer(MachineOf("dgx-h100"), habits);
+  const TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("dp": 8)");
+  // 32 layers, forward and backward.
+  EXPECT_GT(timer.Time(setup).micros, 64 * 1e5);
+}
+
+TEST(StepTimerTest, UnfusedAttentionTakesLonger) {
+  StepTimer fused(MachineOf("dgx-a100"), Ideal());
+  StepTimer unfused(MachineOf("dgx-a100"), Ideal());
+  TrainingSetup setup = SetupOfPlan("gpt-3-1.3b", R"("dp": 8)", 2048);
+  const double with = fused.Time(setup).micros;
+  setup.attention = AttentionKernel::kUnfused;
+  EXPECT_GT(unfused.Time(setup).micros, 1.04 * with);
+}
+
+TEST(StepTimerTest, MixturesOfExpertsExchangeTheirTokens) {
+  StepTimer timer(MachineOf("dgx-h100"), Ideal());
+  const StepTime apart = timer.Time(SetupOfPlan("mixtral-8x7b", R"("dp": 8, "ep": 8)"));
+  const StepTime together = timer.Time(SetupOfPlan("mixtral-8x7b", R"("dp": 8)"));
+  EXPECT_GT(apart.passes.experts, 0);
+  EXPECT_EQ(together.passes.experts, 0);
+  // Gradients of a rank's one expert have no other copy.
+  EXPECT_LT(apart.gradients, together.gradients);
+}
+
+TEST(StepTimerTest, FrameworksHaveNames) {
+  EXPECT_THAT(FrameworkNames(), ::testing::ElementsAre("megatron", "nanotron", "fsdp", "deepspeed", "torchtitan"));
+  EXPECT_EQ(FindFrameworkHabits("jax"), nullptr);
+}
+
+}  // namespace
+}  // namespace emplace::datasets

@@ -1,0 +1,96 @@
+// emplace plan.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/e2e/samples.h"
+
+namespace emplace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PlanTest : public EmplaceTest {};
+
+TEST_F(PlanTest, TheBestPlanComesFirstWithItsReasons) {
+  const Ran ran = Emplace("plan llama-3-8b --cluster dgx-h100 --nodes 2 --global-batch 64");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("llama-3-8b on 16 x h100, 64 sequences of 4096 tokens a step, as megatron runs it"));
+  EXPECT_THAT(ran.out, HasSubstr("Plan 1: a step of "));
+  EXPECT_THAT(ran.out, HasSubstr("Plan 2 "));
+  EXPECT_THAT(ran.out, HasSubstr("legal plans"));
+  EXPECT_EQ(Emplace("plan llama-3-8b --cluster dgx-h100 --nodes 2 --global-batch 64 --threads 1").out, ran.out);
+}
+
+TEST_F(PlanTest, JsonHasTheFieldsOfPlans) {
+  const Ran ran = Emplace("plan llama-3-8b --cluster dgx-h100 --global-batch 32 --all --only zero=1,cp=1 --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json.at("schema"), "emplace.plans");
+  EXPECT_EQ(json.at("version"), 1);
+  EXPECT_EQ(json.at("plans").size(), json.at("legal"));
+  std::set<bool> fits;
+  for (const auto& plan : json.at("plans")) {
+    EXPECT_EQ(plan.at("zero"), 1);
+    EXPECT_EQ(plan.at("cp"), 1);
+    EXPECT_EQ(plan.at("ep"), 1);
+    EXPECT_EQ(plan.at("dp").get<int>() * plan.at("tp").get<int>() * plan.at("pp").get<int>(), 8);
+    EXPECT_EQ(plan.at("schedule"), plan.at("vpp") == 1 ? "1f1b" : "interleaved");
+    double bytes = 0;
+    for (const auto& [name, of_class] : plan.at("memory").items()) bytes += of_class.get<double>();
+    EXPECT_EQ(bytes, plan.at("peak_bytes").get<double>());
+    double micros = 0;
+    for (const auto& [name, part] : plan.at("time_us").items()) micros += part.get<double>();
+    EXPECT_NEAR(micros, plan.at("step_time_us").get<double>(), 1e-6 * micros);
+    EXPECT_NEAR(plan.at("tokens_per_s").get<double>(), 32 * 4096 / plan.at("step_time_us").get<double>() * 1e6, 1);
+    EXPECT_LT(plan.at("mfu_percent"), 100);
+    fits.insert(plan.at("fits").get<bool>());
+  }
+  EXPECT_EQ(fits, (std::set<bool>{false, true}));
+}
+
+TEST_F(PlanTest, ThePlanIsWrittenForOthersToRead) {
+  const std::string question = "plan llama-3-8b --cluster dgx-h100 --global-batch 32 ";
+  ASSERT_EQ(Emplace(question + "--set layers=16 -o plan.json").status, 0);
+  const Ran memory = Emplace("memory --plan plan.json --cluster dgx-h100 --json");
+  ASSERT_EQ(memory.status, 0) << memory.err;
+  const auto best = nlohmann::json::parse(Emplace(question + "--set layers=16 --json").out).at("plans")[0];
+  EXPECT_EQ(nlohmann::json::parse(memory.out).at("ranks")[0].at("peak_allocated_bytes"), best.at("peak_bytes"));
+  for (const std::string target : {"megatron", "torchtitan", "deepspeed"}) {
+    const Ran ran = Emplace(question + "--to " + target + " -o recipe");
+    EXPECT_EQ(ran.status, 0) << target << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("recipe: written for " + target));
+  }
+}
+
+TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
+  const auto told = [&](const std::string& arguments, int status) {
+    const Ran ran = Emplace("plan " + arguments);
+    EXPECT_EQ(ran.status, status) << arguments;
+    EXPECT_TRUE(status != 2 || IsOneLine(ran.err)) << ran.err;
+    return ran.err + ran.out;
+  };
+  EXPECT_THAT(told("llama-3-70 --cluster dgx-h100 --global-batch 8", 2), HasSubstr("did you mean llama-3-70b?"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h10 --global-batch 8", 2), HasSubstr("did you mean dgx-h100?"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100", 2), HasSubstr("--global-batch"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 0", 2), HasSubstr("--global-batch"));
+  EXPECT_THAT(told("--cluster dgx-h100 --global-batch 8", 2), HasSubstr("NETWORK"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 7 --only dp=8", 2),
+              HasSubstr("dp does not divide the global batch"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --only pp=64", 2), HasSubstr("no plan has"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --only tp", 2), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --framework jax", 2), HasSubstr("megatron"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --gpus 9", 2), HasSubstr("--gpus"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --explain 99", 2), HasSubstr("--explain"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --to jax -o x", 2), HasSubstr("jax"));
+  const std::string nothing = told("llama-3-70b --cluster dgx-h100 --global-batch 64", 1);
+  EXPECT_THAT(nothing, HasSubstr("No plan fits"));
+  EXPECT_THAT(nothing, HasSubstr("GiB too much"));
+}
+
+}  // namespace
+}  // namespace emplace::testing

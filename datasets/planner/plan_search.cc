@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -197,17 +198,15 @@ class Enumeration {
       return;
     }
     for (const std::int64_t ep : Divisors(network_.experts.count)) {
-      for (const std::int64_t etp : {std::int64_t{1}, plan.tp}) {
-        if (etp == 1 || plan.tp > 1) {
-          plan.ep = ep;
-          plan.etp = etp;
-          if (!allowed_.Allows("ep", ep) || !allowed_.Allows("etp", etp)) continue;
-          if (plan.dp * plan.cp * plan.tp % (ep * etp) != 0 || network_.experts.d_expert % etp != 0) {
-            Refuse("ep times etp does not divide dp times cp times tp");
-            continue;
-          }
-          AddState(plan, visit);
+      for (const std::int64_t etp : std::set<std::int64_t>{1, plan.tp}) {
+        plan.ep = ep;
+        plan.etp = etp;
+        if (!allowed_.Allows("ep", ep) || !allowed_.Allows("etp", etp)) continue;
+        if (plan.dp * plan.cp * plan.tp % (ep * etp) != 0 || network_.experts.d_expert % etp != 0) {
+          Refuse("ep times etp does not divide dp times cp times tp");
+          continue;
         }
+        AddState(plan, visit);
       }
     }
   }

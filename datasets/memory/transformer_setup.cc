@@ -164,6 +164,8 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   setup.micro_batch = plan.micro_batch;
   setup.micro_batches = plan.grad_accumulation;
   setup.sequence_parallel = plan.sequence_parallel && plan.tp > 1;
+  const auto place = [&](std::string_view degree) { return std::ranges::find(plan.rank_order, degree); };
+  setup.pipeline_before_data = place("pp") < place("dp");
   setup.distributed_optimizer = plan.zero > 0;
   setup.optimizer_instances = plan.dp_replicate;
   setup.shards_gradients = plan.zero >= 2;

@@ -14,6 +14,7 @@
 #include "datasets/memory/transformer_setup.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/worker_pool.h"
 
 namespace emplace::datasets {
 namespace {
@@ -104,8 +105,8 @@ class Enumeration {
   explicit Enumeration(const PlanQuestion& question)
       : question_(question), network_(question.network), allowed_(question.only) {}
 
-  // Every legal plan with its setup.
-  void ForEach(const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+  // Every plan that divides what is there; SetupOf may still refuse it.
+  void ForEach(const std::function<void(ParallelPlan)>& visit) {
     const std::int64_t gpus = question_.machine.gpus();
     for (const std::int64_t tp : Divisors(gpus)) {
       if (!allowed_.Allows("tp", tp)) continue;
@@ -164,7 +165,7 @@ class Enumeration {
     return degrees;
   }
 
-  void AddBatches(ParallelPlan plan, const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+  void AddBatches(ParallelPlan plan, const std::function<void(ParallelPlan)>& visit) {
     for (const std::int64_t micro_batch : Divisors(question_.global_batch / plan.dp)) {
       plan.micro_batch = micro_batch;
       plan.grad_accumulation = question_.global_batch / plan.dp / micro_batch;
@@ -192,7 +193,7 @@ class Enumeration {
     return counts;
   }
 
-  void AddExperts(ParallelPlan plan, const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+  void AddExperts(ParallelPlan plan, const std::function<void(ParallelPlan)>& visit) {
     if (network_.experts.count == 0) {
       AddState(plan, visit);
       return;
@@ -211,7 +212,7 @@ class Enumeration {
     }
   }
 
-  void AddState(ParallelPlan plan, const std::function<void(ParallelPlan, TrainingSetup)>& visit) {
+  void AddState(ParallelPlan plan, const std::function<void(ParallelPlan)>& visit) {
     for (std::int64_t zero = 0; zero <= 3; ++zero) {
       if (!allowed_.Allows("zero", zero)) continue;
       const bool is_usual = std::ranges::find(question_.framework->zero, zero) != question_.framework->zero.end();
@@ -227,11 +228,7 @@ class Enumeration {
           continue;
         }
         plan.recompute = ToJson(recompute);
-        try {
-          visit(plan, SetupOf(question_, plan));
-        } catch (const InputError& error) {
-          Refuse(error.what());
-        }
+        visit(plan);
       }
     }
   }
@@ -271,6 +268,91 @@ TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   return MakeTrainingSetup(question.network, staged, question.sequence);
 }
 
+namespace {
+
+// Both ways to place a pipeline's ranks, and stages that are balanced instead of even, where that is faster.
+ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* timer) {
+  const TrainingSetup setup = SetupOf(question, plan);
+  ScoredPlan best;
+  best.plan = std::move(plan);
+  best.time = timer->Time(setup);
+  const FrameworkHabits& framework = *question.framework;
+  const auto consider = [&](const ParallelPlan& other) {
+    const StepTime time = timer->Time(SetupOf(question, other));
+    // Not for less than what a prediction can tell.
+    constexpr double kLeastGain = 0.99;
+    if (time.micros >= kLeastGain * best.time.micros) return;
+    best.plan = other;
+    best.time = time;
+  };
+  if (best.plan.pp == 1) return best;
+  if (framework.orders_ranks && best.plan.dp > 1 && question.machine.nodes > 1) {
+    ParallelPlan other = best.plan;
+    other.rank_order = {"tp", "cp", "pp", "dp"};
+    consider(other);
+  }
+  if (best.plan.vpp == 1 && !framework.stages_by_cost) {
+    ParallelPlan other = best.plan;
+    std::int64_t layer = 0;
+    for (const std::int64_t count : timer->BalancedStages(setup)) {
+      std::vector<JsonValue>& stage = other.stages.emplace_back();
+      for (std::int64_t i = 0; i < count; ++i) stage.push_back(ToJson(layer++));
+    }
+    consider(other);
+  }
+  return best;
+}
+
+// The step and the peak of a plan with another recomputation.
+ScoredPlan WithRecompute(const PlanQuestion& question, const ScoredPlan& scored, JsonValue recompute,
+                         StepTimer* timer) {
+  ScoredPlan changed = scored;
+  changed.plan.recompute = std::move(recompute);
+  const TrainingSetup setup = SetupOf(question, changed.plan);
+  changed.time = timer->Time(setup);
+  std::tie(changed.peak, changed.fullest_rank) = FullestPeak(setup);
+  return changed;
+}
+
+// The plan, which does not fit, with as few layers of each stage recomputed as make it fit; none if all are too few.
+std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const ScoredPlan& scored, std::int64_t usable,
+                                          StepTimer* timer) {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  for (const StageShape& stage : SetupOf(question, scored.plan).stages) {
+    high = std::max(high, static_cast<std::int64_t>(stage.layers.size()));
+  }
+  const auto with = [&](std::int64_t layers) { return WithRecompute(question, scored, ToJson(layers), timer); };
+  ScoredPlan best = with(high);
+  if (best.peak.reserved_bytes > usable) return std::nullopt;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    ScoredPlan tried = with(middle);
+    if (tried.peak.reserved_bytes <= usable) {
+      high = middle;
+      best = std::move(tried);
+    } else {
+      low = middle;
+    }
+  }
+  best.fits = true;
+  return best;
+}
+
+// Of plans that are as fast as the fastest, to what predictions can tell, the one that leaves most memory comes first.
+void PreferRoom(std::vector<ScoredPlan>* plans) {
+  constexpr double kEquallyFast = 1.02;
+  const auto first = std::ranges::find_if(*plans, &ScoredPlan::fits);
+  if (first == plans->end()) return;
+  auto best = first;
+  for (auto it = first; it != plans->end() && it->time.micros <= kEquallyFast * first->time.micros; ++it) {
+    if (it->fits && it->peak.reserved_bytes < best->peak.reserved_bytes) best = it;
+  }
+  std::rotate(first, best, best + 1);
+}
+
+}  // namespace
+
 PlanAnswer SearchPlans(const PlanQuestion& question) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
@@ -282,48 +364,95 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   if (question.machine.memory) {
     answer.usable_bytes = std::max<std::int64_t>(0, question.machine.memory->count - kOutsideBytes);
   }
-  StepTimer timer(question.machine, *question.framework);
   Enumeration enumeration(question);
   std::vector<ScoredPlan> scored;
-  enumeration.ForEach([&](ParallelPlan plan, const TrainingSetup& setup) {
-    if (answer.flop == 0) answer.flop = ModelFlop(setup);
-    ScoredPlan& added = scored.emplace_back();
-    added.time = timer.Time(setup);
-    added.plan = std::move(plan);
+  enumeration.ForEach([&](ParallelPlan plan) { scored.emplace_back().plan = std::move(plan); });
+  const std::size_t threads = NumThreads(question.threads);
+  std::vector<StepTimer> timers(threads, StepTimer(question.machine, *question.framework));
+  std::vector<std::string> refused(scored.size());
+  RunOnThreads(threads, scored.size(), [&](std::size_t thread, std::size_t i) {
+    try {
+      scored[i] = Scored(question, std::move(scored[i].plan), &timers[thread]);
+    } catch (const InputError& error) {
+      refused[i] = error.what();
+    }
   });
-  answer.legal = scored.size();
   answer.refused = enumeration.refused();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    if (refused[i].empty()) {
+      if (kept != i) scored[kept] = std::move(scored[i]);
+      ++kept;
+    } else {
+      ++answer.refused[refused[i]];
+    }
+  }
+  scored.resize(kept);
+  answer.legal = scored.size();
   if (scored.empty()) {
     const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
-    throw InputError(
-        "plan", most == answer.refused.end()
-                    ? fmt::format("no plan has what --only asks for on {} accelerators", question.machine.gpus())
-                    : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
+    throw InputError("plan", most == answer.refused.end()
+                                 ? fmt::format("no plan has what --only asks for on {} accelerators",
+                                               question.machine.gpus())
+                                 : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(),
+                                               most->first));
   }
+  answer.flop = ModelFlop(SetupOf(question, scored[0].plan));
   answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
                         (RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6);
   // Plans that are equally fast: those that divide less come first.
-  std::ranges::stable_sort(scored, {}, [](const ScoredPlan& of) {
+  const auto order = [](const ScoredPlan& of) {
     return std::tuple(of.time.micros, of.plan.tp, of.plan.pp, of.plan.cp, of.plan.zero);
-  });
-  for (std::size_t i = 0; i < scored.size(); ++i) {
-    if (question.best > 0 && answer.fitting == question.best) break;
+  };
+  std::ranges::stable_sort(scored, {}, order);
+  // The fastest first. A plan that does not fit can come back, slower, with some layers recomputed.
+  const bool recomputes_layers = question.best > 0 && answer.usable_bytes > 0 && question.framework->recomputes &&
+                                 question.framework->recomputes_layers && !question.only.contains("recompute");
+  const auto check = [&](ScoredPlan* of) {
+    std::tie(of->peak, of->fullest_rank) = FullestPeak(SetupOf(question, of->plan));
+    of->fits = answer.usable_bytes == 0 || of->peak.reserved_bytes <= answer.usable_bytes;
+  };
+  std::vector<ScoredPlan> recomputed;
+  constexpr std::size_t kBlock = 64;  // whose memory is looked at together
+  bool is_done = false;
+  for (std::size_t first = 0; first < scored.size() && !is_done; first += kBlock) {
     if (is_late()) {
       answer.is_complete = false;
       break;
     }
-    if (question.on_progress) question.on_progress(i, scored.size());
-    ScoredPlan& of = scored[i];
-    std::tie(of.peak, of.fullest_rank) = FullestPeak(SetupOf(question, of.plan));
-    of.fits = answer.usable_bytes == 0 || of.peak.reserved_bytes <= answer.usable_bytes;
-    ++answer.checked;
-    answer.fitting += of.fits;
-    if (!of.fits && (!answer.nearest || of.peak.reserved_bytes < answer.nearest->peak.reserved_bytes)) {
-      answer.nearest = of;
+    if (question.on_progress) question.on_progress(first, scored.size());
+    const std::size_t size = std::min(kBlock, scored.size() - first);
+    std::vector<std::optional<ScoredPlan>> with_layers(size);
+    RunOnThreads(threads, size, [&](std::size_t thread, std::size_t i) {
+      ScoredPlan& of = scored[first + i];
+      check(&of);
+      const std::string* const recompute = of.plan.recompute.As<std::string>();
+      if (of.fits || !recomputes_layers || recompute == nullptr || *recompute != "none") return;
+      with_layers[i] = RecomputeLayers(question, of, answer.usable_bytes, &timers[thread]);
+    });
+    for (std::size_t i = 0; i < size && !is_done; ++i) {
+      ScoredPlan& of = scored[first + i];
+      const auto faster = [&](const ScoredPlan& other) { return other.time.micros <= of.time.micros; };
+      is_done = question.best > 0 &&
+                answer.fitting + static_cast<std::size_t>(std::ranges::count_if(recomputed, faster)) >= question.best;
+      if (is_done) break;
+      ++answer.checked;
+      answer.fitting += of.fits;
+      if (!of.fits && (!answer.nearest || of.peak.reserved_bytes < answer.nearest->peak.reserved_bytes)) {
+        answer.nearest = of;
+      }
+      if (with_layers[i]) recomputed.push_back(*std::move(with_layers[i]));
+      if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
     }
-    if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
+  }
+  if (!recomputed.empty()) {
+    answer.plans.insert(answer.plans.end(), recomputed.begin(), recomputed.end());
+    std::ranges::stable_sort(answer.plans, {}, order);
+    answer.fitting = answer.plans.size();
+    if (answer.plans.size() > question.best) answer.plans.resize(question.best);
   }
   if (answer.fitting > 0) answer.nearest.reset();
+  PreferRoom(&answer.plans);
   return answer;
 }
 

@@ -29,6 +29,7 @@ struct PlanQuestion {
   OptionMap only;                 // fields of plans that have one value: "tp": "8"
   std::size_t best = 20;          // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
   double seconds = 0;             // 0: no limit
+  std::size_t threads = 0;        // 0: as many as there are cores; the answer is the same with any number
   std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
   std::function<bool()> is_stopped = nullptr;
 };

@@ -38,7 +38,8 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .interleaves = false,
        .has_context_parallel = false,
        .recomputes = false,
-       .stages_by_cost = true},
+       .orders_ranks = false,
+     .stages_by_cost = true},
   };
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,
@@ -54,7 +55,8 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .has_tensor_parallel = false,
                           .has_pipelines = false,
                           .interleaves = false,
-                          .has_context_parallel = false};
+                          .has_context_parallel = false,
+                          .orders_ranks = false};
   FrameworkHabits torchtitan = fsdp;
   torchtitan.name = "torchtitan";
   torchtitan.zero = {3};
@@ -251,22 +253,20 @@ struct StepTimer::Piece {
                             .head_dim = head_dim,
                             .window = Number(window),
                             .causal = !network.is_bert};
-    if (setup.cp > 1) {
-      // Each rank has as much of the causal mask as the others: half of all keys for each of its queries.
-      shape.queries /= Number(setup.cp);
-      if (shape.causal) shape.keys /= 2;
-      shape.causal = false;
-    }
     if (setup.attention == AttentionKernel::kUnfused) {
       UnfusedAttention(shape);
       return;
     }
-    const double once = Micros(shape, 0);
+    // Each rank of context parallelism has as much of the causal mask as the others.
+    const double once = Micros(shape, 0) / Number(setup.cp);
     shape.backward = true;
-    const double back = Micros(shape, 0);
+    const double back = Micros(shape, 0) / Number(setup.cp);
     forward.products += once;
     backward.products += back;
     if (setup.cp == 1) return;
+    // The parts of each step of the ring are added up.
+    const double merged = 3 * rows * heads * head_dim * (Number(setup.cp) - 1);
+    Elementwise(merged, merged);
     // Keys and values travel around the ring while the attention to those before them runs; the backward pass sends
     // their gradients too.
     const double bytes = element * rows * key_width * (Number(setup.cp) - 1);
@@ -430,25 +430,71 @@ StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) 
   machine_.between.bandwidth_gb_per_s *= habits.network_share;
 }
 
-StepTimer::Passes StepTimer::Cached(const std::string& key, const TrainingSetup& setup, auto make) {
-  const std::string full =
-      fmt::format("{} {} {} {} {} {} {} {} {}", key, setup.micro_batch, setup.network.sequence, setup.tp, setup.cp,
-                  setup.ep, setup.etp, setup.sequence_parallel, setup.number_bytes);
-  const auto found = known_.find(full);
+StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const {
+  return {static_cast<std::int64_t>(piece),
+          static_cast<std::int64_t>(layer.mixer),
+          static_cast<std::int64_t>(layer.feed_forward),
+          layer.cross_attention ? 1 : 0,
+          layer.window,
+          setup.micro_batch,
+          setup.network.sequence,
+          setup.tp,
+          setup.cp,
+          setup.ep,
+          setup.etp,
+          setup.sequence_parallel ? 1 : 0,
+          PipelineCrosses(setup) ? 1 : 0};
+}
+
+const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
+  const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
-  return known_.emplace(full, make()).first->second;
+  return known_.emplace(key, make()).first->second;
+}
+
+// Of one layer, or of what the flags of a stage without layers say.
+StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
+  const LayerKind layer = stage.layers.empty() ? LayerKind() : setup.network.layers[stage.layers[0]];
+  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup);
+  key[5] = (stage.has_embedding ? 1 : 0) + (stage.has_loss ? 2 : 0) + (stage.has_prediction ? 4 : 0);
+  const auto found = parameters_.find(key);
+  if (found != parameters_.end()) return found->second;
+  TrainingSetup alone = setup;
+  alone.pp = alone.vpp = 1;
+  alone.stages = {stage};
+  Parameters parameters;
+  for (const RankParameter& parameter : ParametersOf(alone, 0)) {
+    (parameter.is_expert ? parameters.of_experts : parameters.shared) += Number(parameter.elements);
+  }
+  return parameters_.emplace(key, parameters).first->second;
+}
+
+StepTimer::Parameters StepTimer::ParametersOfRank(const TrainingSetup& setup, std::size_t rank) {
+  Parameters sum;
+  StageShape ends;
+  const auto add = [&](const StageShape& stage) {
+    const Parameters part = CountParameters(setup, stage);
+    sum.shared += part.shared;
+    sum.of_experts += part.of_experts;
+  };
+  for (const std::size_t i : StagesOf(setup, rank)) {
+    const StageShape& stage = setup.stages[i];
+    for (const std::size_t layer : stage.layers) add({.layers = {layer}});
+    ends.has_embedding |= stage.has_embedding;
+    ends.has_loss |= stage.has_loss;
+    ends.has_prediction |= stage.has_prediction;
+  }
+  add(ends);
+  return sum;
 }
 
 bool StepTimer::PipelineCrosses(const TrainingSetup& setup) const {
   return setup.pp > 1 && PipelineStride(setup) * setup.pp > machine_.gpus_per_node;
 }
 
-StepTimer::Passes StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer) {
+const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer) {
   const LayerKind& kind = setup.network.layers[layer];
-  const bool crosses = PipelineCrosses(setup);
-  const std::string key = fmt::format("layer {} {} {} {} {}", static_cast<int>(kind.mixer),
-                                      static_cast<int>(kind.feed_forward), kind.window, kind.cross_attention, crosses);
-  return Cached(key, setup, [&] {
+  return Cached(KeyOf(PieceKind::kLayer, kind, setup), [&] {
     Piece piece(machine_, habits_, setup);
     if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
     if (kind.mixer == Mixer::kAttention) piece.AttentionBlock(kind.window);
@@ -458,7 +504,7 @@ StepTimer::Passes StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t
     if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
     Passes passes = piece.Finish();
     double host = habits_.layer_host_micros;
-    if (crosses) {
+    if (PipelineCrosses(setup)) {
       const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
       host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
     }
@@ -515,30 +561,66 @@ StepTimer::Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t
     }
     passes += layer;
   }
-  if (stage.has_embedding) passes += Cached("embedding", setup, [&] { return EmbeddingPasses(setup); });
-  if (stage.has_loss) passes += Cached("loss", setup, [&] { return LossPasses(setup); });
+  if (stage.has_embedding) passes += Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); });
+  if (stage.has_loss) passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
       passes += LayerPasses(setup, setup.network.layers.size() - 1);
-      passes += Cached("loss", setup, [&] { return LossPasses(setup); });
+      passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
     }
   }
   return passes;
 }
 
-// The exchange of gradients and the optimizer, of the pipeline rank with the most parameters.
-void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) const {
-  struct Parameters {
-    double shared = 0;
-    double of_experts = 0;
-    double sum() const { return shared + of_experts; }
+std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) {
+  const auto micros = [](const Passes& passes) { return passes.forward.micros() + passes.backward.micros(); };
+  std::vector<double> layers;
+  for (std::size_t i = 0; i < setup.network.layers.size(); ++i) {
+    Passes layer = LayerPasses(setup, i);
+    if (setup.recompute.kind == RecomputeKind::kFull) layer.backward += layer.forward;
+    layers.push_back(micros(layer));
+  }
+  const double first = micros(Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); }));
+  const double last = micros(Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); }));
+  const auto stages = static_cast<std::size_t>(setup.pp);
+  // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
+  const auto fill = [&](double limit) {
+    std::vector<std::int64_t> counts(stages);
+    std::size_t next = 0;
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      double sum = (stage == 0 ? first : 0) + (stage + 1 == stages ? last : 0);
+      while (next < layers.size() && layers.size() - next >= stages - stage &&
+             (counts[stage] == 0 || sum + layers[next] <= limit)) {
+        sum += layers[next++];
+        ++counts[stage];
+      }
+      if (sum > limit) return std::vector<std::int64_t>();
+    }
+    return next == layers.size() ? counts : std::vector<std::int64_t>();
   };
+  double low = 0;
+  double high = first + last;
+  for (const double layer : layers) high += layer;
+  std::vector<std::int64_t> best = fill(high);
+  constexpr int kSteps = 20;
+  for (int i = 0; i < kSteps; ++i) {
+    const double middle = (low + high) / 2;
+    std::vector<std::int64_t> counts = fill(middle);
+    if (counts.empty()) {
+      low = middle;
+    } else {
+      high = middle;
+      best = std::move(counts);
+    }
+  }
+  return best;
+}
+
+// The exchange of gradients and the optimizer, of the pipeline rank with the most parameters.
+void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) {
   Parameters most;
   for (std::size_t i = 0; i < static_cast<std::size_t>(setup.pp); ++i) {
-    Parameters own;
-    for (const RankParameter& parameter : ParametersOf(setup, i)) {
-      (parameter.is_expert ? own.of_experts : own.shared) += Number(parameter.elements);
-    }
+    const Parameters own = ParametersOfRank(setup, i);
     if (own.sum() > most.sum()) most = own;
   }
   const std::int64_t replicas = setup.dp * setup.cp;
@@ -577,8 +659,7 @@ void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, Step
   const Piece piece(machine_, habits_, setup);
   const double state = most.shared / divided + most.of_experts / expert_divided;
   const double gradients = setup.shards_gradients || setup.shards_weights ? state : most.sum();
-  step->optimizer = piece.Micros(OpShape(), kBytesOfAdam * state) + piece.Micros(OpShape(), gradient * state) +
-                    piece.Micros(OpShape(), gradient * gradients);
+  step->optimizer = piece.Micros(OpShape(), kBytesOfAdam * state + gradient * (state + gradients));
 }
 
 StepTime StepTimer::Time(const TrainingSetup& setup) {

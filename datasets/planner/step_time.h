@@ -1,6 +1,8 @@
 #ifndef EMPLACE_DATASETS_PLANNER_STEP_TIME_H_
 #define EMPLACE_DATASETS_PLANNER_STEP_TIME_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -43,7 +45,9 @@ struct FrameworkHabits {
   bool interleaves = true;
   bool has_context_parallel = true;
   bool recomputes = true;
-  bool stages_by_cost = false;  // else by layers
+  bool recomputes_layers = true;  // some of a stage
+  bool orders_ranks = true;     // pipelines inside of data parallelism too
+  bool stages_by_cost = false;  // by its own rule; else as is fastest
 };
 // Null if there is none of that name.
 const FrameworkHabits* FindFrameworkHabits(std::string_view name);
@@ -82,6 +86,10 @@ class StepTimer {
   // Throws InputError on a network with layers that are not timed (Mamba).
   StepTime Time(const TrainingSetup& setup);
 
+  // How many layers each stage should have so that the slowest one is as fast as can be, the embedding being work of
+  // the first and the loss of the last. Requires: vpp is 1.
+  std::vector<std::int64_t> BalancedStages(const TrainingSetup& setup);
+
  private:
   struct Passes {
     PassTime forward;
@@ -92,17 +100,30 @@ class StepTimer {
   struct Piece;
   // Whether stages of a pipeline are on several nodes.
   bool PipelineCrosses(const TrainingSetup& setup) const;
-  Passes LayerPasses(const TrainingSetup& setup, std::size_t layer);
+  const Passes& LayerPasses(const TrainingSetup& setup, std::size_t layer);
   Passes EmbeddingPasses(const TrainingSetup& setup) const;
   Passes LossPasses(const TrainingSetup& setup) const;
-  Passes Cached(const std::string& key, const TrainingSetup& setup, auto make);
+  enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };
+  // All that the passes of a piece depend on, for one network.
+  using Key = std::array<std::int64_t, 13>;
+  Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const;
+  const Passes& Cached(const Key& key, auto make);
   Passes StagePasses(const TrainingSetup& setup, std::size_t stage);
 
-  void AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) const;
+  void AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step);
+  // How many a rank holds, of those that all ranks of tensor parallelism share out and of experts.
+  struct Parameters {
+    double shared = 0;
+    double of_experts = 0;
+    double sum() const { return shared + of_experts; }
+  };
+  Parameters CountParameters(const TrainingSetup& setup, const StageShape& stage);
+  Parameters ParametersOfRank(const TrainingSetup& setup, std::size_t rank);
 
   PlanMachine machine_;
   FrameworkHabits habits_;
-  std::map<std::string, Passes, std::less<>> known_;
+  std::map<Key, Passes> known_;
+  std::map<Key, Parameters> parameters_;
 };
 
 // FLOP of products and attention of one step of all ranks, forward and backward, without recomputation, attention whole

@@ -46,6 +46,7 @@ struct PlanOptions {
   std::string only;
   std::string framework = "megatron";
   double seconds = 0;
+  std::size_t threads = 0;
   bool all = false;
   std::int64_t explain = 1;
   bool json = false;
@@ -228,21 +229,27 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
                            question.machine.device.name);
 }
 
-// What the second plan spends more time on than the first.
+// What the runner-up spends more time on than the plan that is shown first, or, if it is as fast, what it lacks.
 void PrintWhyRunnerUpLoses(const datasets::PlanAnswer& answer) {
   if (answer.plans.size() < 2) return;
-  const std::vector<TimePart> best = PartsOf(answer.plans[0].time);
-  const std::vector<TimePart> second = PartsOf(answer.plans[1].time);
-  std::size_t largest = 0;
-  for (std::size_t i = 0; i < best.size(); ++i) {
-    if (second[i].micros - best[i].micros > second[largest].micros - best[largest].micros) largest = i;
+  const datasets::ScoredPlan& best = answer.plans[0];
+  const datasets::ScoredPlan& second = answer.plans[1];
+  const double difference = second.time.micros - best.time.micros;
+  if (difference <= 0) {
+    std::cout << fmt::format(
+        "Plan 2 is {:.1f} % faster, less than predictions can tell, and leaves {} GiB less of the memory free.\n",
+        -100 * difference / best.time.micros, Gibibytes(second.peak.reserved_bytes - best.peak.reserved_bytes));
+    return;
   }
-  const double difference = answer.plans[1].time.micros - answer.plans[0].time.micros;
-  std::cout << fmt::format("Plan 2 takes {} longer, {:.1f} %", HumanReadableMicros(difference),
-                           100 * difference / answer.plans[0].time.micros);
-  const double more = second[largest].micros - best[largest].micros;
-  if (more > 0) std::cout << fmt::format(": it spends {} more on {}", HumanReadableMicros(more), best[largest].name);
-  std::cout << ".\n";
+  const std::vector<TimePart> parts = PartsOf(best.time);
+  const std::vector<TimePart> others = PartsOf(second.time);
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (others[i].micros - parts[i].micros > others[largest].micros - parts[largest].micros) largest = i;
+  }
+  std::cout << fmt::format("Plan 2 takes {} longer, {:.1f} %: it spends {} more on {}.\n",
+                           HumanReadableMicros(difference), 100 * difference / best.time.micros,
+                           HumanReadableMicros(others[largest].micros - parts[largest].micros), parts[largest].name);
 }
 
 void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
@@ -333,12 +340,14 @@ int RunPlan(const PlanOptions& options) {
   question.only = ParseOnly(options.only);
   question.best = options.all ? 0 : kBestPlans;
   question.seconds = options.seconds;
+  question.threads = options.threads;
   question.machine = MachineOf(options.problem);
   SearchStop stop(options.seconds);
   question.is_stopped = [&stop] { return stop(); };
   Progress progress("plan");
-  question.on_progress = [&progress](std::size_t done, std::size_t all) {
-    progress.Show({.done = done, .total = all, .things = "plans"});
+  question.on_progress = [&](std::size_t done, std::size_t all) {
+    // Of all plans, or until enough fit.
+    progress.Show({.done = done, .total = question.best == 0 ? all : 0, .things = "plans"});
   };
   const datasets::PlanAnswer answer = datasets::SearchPlans(question);
   if (options.json) {
@@ -402,6 +411,9 @@ Command AddPlan(CLI::App& app) {
   command->add_option("--seconds", options->seconds, "Stop after so many seconds, with the best plans so far")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6));
+  command->add_option("--threads", options->threads, "Threads (default: one for each core); the answer is the same")
+      ->type_name("N")
+      ->transform(IntegerFrom(1, 1024));
   command->add_flag("--all", options->all, "Every legal plan, those that do not fit too");
   command->add_option("--explain", options->explain, "Show where the step of this plan goes")
       ->type_name("N")

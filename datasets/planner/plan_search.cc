@@ -22,6 +22,10 @@ namespace {
 // What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
 constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
 
+// Orders of ranks, the fastest-changing degree first, in the words of Megatron-LM.
+constexpr std::string_view kUsualRankOrder = "tp-cp-dp-pp";
+constexpr std::string_view kPipelinesFirst = "tp-cp-pp-dp";
+
 std::vector<std::int64_t> Divisors(std::int64_t number) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t i = 1; i * i <= number; ++i) {
@@ -43,7 +47,8 @@ class Allowed {
                                             "etp",         "zero",
                                             "micro_batch", "grad_accumulation",
                                             "recompute",   "sequence_parallel",
-                                            "schedule"};
+                                            "schedule",    "attention",
+                                            "stages",      "rank_order"};
     for (const auto& [key, value] : only) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
       throw InputError("--only", fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
@@ -52,6 +57,9 @@ class Allowed {
          {"dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "grad_accumulation"}) {
       Degree(degree);
     }
+    Either("attention", "fused", "unfused");
+    Either("stages", "even", "balanced");
+    Either("rank_order", kUsualRankOrder, kPipelinesFirst);
   }
 
   bool Allows(const std::string& field, std::int64_t value) const {
@@ -65,6 +73,10 @@ class Allowed {
   bool Names(const std::string& field) const { return only_.contains(field); }
 
  private:
+  void Either(const std::string& field, std::string_view one, std::string_view other) const {
+    if (AllowsText(field, one) || AllowsText(field, other)) return;
+    throw InputError("--only", fmt::format("{} is {} ({} or {})", field, Quoted(only_.at(field)), one, other));
+  }
   std::optional<std::int64_t> Degree(const std::string& field) const {
     const auto found = only_.find(field);
     if (found == only_.end()) return std::nullopt;
@@ -265,40 +277,49 @@ TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   if (question.framework->stages_by_cost && plan.pp > 1 && plan.stages.empty()) {
     staged.stages = StagesByCost(question.network, plan.pp * plan.vpp);
   }
-  return MakeTrainingSetup(question.network, staged, question.sequence);
+  TrainingSetup setup = MakeTrainingSetup(question.network, staged, question.sequence);
+  const auto attention = question.only.find("attention");
+  if (attention != question.only.end() && attention->second == "unfused") {
+    setup.attention = AttentionKernel::kUnfused;
+    setup.attention_dropout = true;
+  }
+  return setup;
 }
 
 namespace {
 
-// Both ways to place a pipeline's ranks, and stages that are balanced instead of even, where that is faster.
+// Both ways to place a pipeline's ranks, and stages that are balanced instead of even, where that is faster or asked
+// for.
 ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* timer) {
   const TrainingSetup setup = SetupOf(question, plan);
   ScoredPlan best;
   best.plan = std::move(plan);
   best.time = timer->Time(setup);
   const FrameworkHabits& framework = *question.framework;
-  const auto consider = [&](const ParallelPlan& other) {
+  const Allowed allowed(question.only);
+  const auto consider = [&](const ParallelPlan& other, bool is_wanted) {
     const StepTime time = timer->Time(SetupOf(question, other));
     // Not for less than what a prediction can tell.
     constexpr double kLeastGain = 0.99;
-    if (time.micros >= kLeastGain * best.time.micros) return;
+    if (!is_wanted && time.micros >= kLeastGain * best.time.micros) return;
     best.plan = other;
     best.time = time;
   };
   if (best.plan.pp == 1) return best;
-  if (framework.orders_ranks && best.plan.dp > 1 && question.machine.nodes > 1) {
+  if (framework.orders_ranks && best.plan.dp > 1 && question.machine.nodes > 1 &&
+      allowed.AllowsText("rank_order", kPipelinesFirst)) {
     ParallelPlan other = best.plan;
     other.rank_order = {"tp", "cp", "pp", "dp"};
-    consider(other);
+    consider(other, allowed.Names("rank_order"));
   }
-  if (best.plan.vpp == 1 && !framework.stages_by_cost) {
+  if (best.plan.vpp == 1 && !framework.stages_by_cost && allowed.AllowsText("stages", "balanced")) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
       std::vector<JsonValue>& stage = other.stages.emplace_back();
       for (std::int64_t i = 0; i < count; ++i) stage.push_back(ToJson(layer++));
     }
-    consider(other);
+    consider(other, allowed.Names("stages"));
   }
   return best;
 }
@@ -391,11 +412,10 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   answer.legal = scored.size();
   if (scored.empty()) {
     const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
-    throw InputError("plan", most == answer.refused.end()
-                                 ? fmt::format("no plan has what --only asks for on {} accelerators",
-                                               question.machine.gpus())
-                                 : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(),
-                                               most->first));
+    throw InputError(
+        "plan", most == answer.refused.end()
+                    ? fmt::format("no plan has what --only asks for on {} accelerators", question.machine.gpus())
+                    : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
   answer.flop = ModelFlop(SetupOf(question, scored[0].plan));
   answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /

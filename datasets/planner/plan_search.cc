@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -21,6 +22,10 @@ namespace {
 
 // What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
 constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
+
+// Orders of ranks, the fastest-changing degree first, in the words of Megatron-LM.
+constexpr std::string_view kUsualRankOrder = "tp-cp-dp-pp";
+constexpr std::string_view kPipelinesFirst = "tp-cp-pp-dp";
 
 std::vector<std::int64_t> Divisors(std::int64_t number) {
   std::vector<std::int64_t> divisors;
@@ -43,7 +48,8 @@ class Allowed {
                                             "etp",         "zero",
                                             "micro_batch", "grad_accumulation",
                                             "recompute",   "sequence_parallel",
-                                            "schedule"};
+                                            "schedule",    "attention",
+                                            "stages",      "rank_order"};
     for (const auto& [key, value] : only) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
       throw InputError("--only", fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
@@ -53,6 +59,9 @@ class Allowed {
       Degree(degree);
     }
     Recompute();
+    Either("attention", "fused", "unfused");
+    Either("stages", "even", "balanced");
+    Either("rank_order", kUsualRankOrder, kPipelinesFirst);
   }
 
   bool Allows(const std::string& field, std::int64_t value) const {
@@ -75,6 +84,10 @@ class Allowed {
   }
 
  private:
+  void Either(const std::string& field, std::string_view one, std::string_view other) const {
+    if (AllowsText(field, one) || AllowsText(field, other)) return;
+    throw InputError("--only", fmt::format("{} is {} ({} or {})", field, Quoted(only_.at(field)), one, other));
+  }
   std::optional<std::int64_t> Degree(const std::string& field) const {
     const auto found = only_.find(field);
     if (found == only_.end()) return std::nullopt;
@@ -211,17 +224,15 @@ class Enumeration {
       return;
     }
     for (const std::int64_t ep : Divisors(network_.experts.count)) {
-      for (const std::int64_t etp : {std::int64_t{1}, plan.tp}) {
-        if (etp == 1 || plan.tp > 1) {
-          plan.ep = ep;
-          plan.etp = etp;
-          if (!allowed_.Allows("ep", ep) || !allowed_.Allows("etp", etp)) continue;
-          if (plan.dp * plan.cp * plan.tp % (ep * etp) != 0 || network_.experts.d_expert % etp != 0) {
-            Refuse("ep times etp does not divide dp times cp times tp");
-            continue;
-          }
-          AddState(plan, visit);
+      for (const std::int64_t etp : std::set<std::int64_t>{1, plan.tp}) {
+        plan.ep = ep;
+        plan.etp = etp;
+        if (!allowed_.Allows("ep", ep) || !allowed_.Allows("etp", etp)) continue;
+        if (plan.dp * plan.cp * plan.tp % (ep * etp) != 0 || network_.experts.d_expert % etp != 0) {
+          Refuse("ep times etp does not divide dp times cp times tp");
+          continue;
         }
+        AddState(plan, visit);
       }
     }
   }
@@ -293,40 +304,49 @@ TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   if (question.framework->stages_by_cost && plan.pp > 1 && plan.stages.empty()) {
     staged.stages = StagesByCost(question.network, plan.pp * plan.vpp);
   }
-  return MakeTrainingSetup(question.network, staged, question.sequence);
+  TrainingSetup setup = MakeTrainingSetup(question.network, staged, question.sequence);
+  const auto attention = question.only.find("attention");
+  if (attention != question.only.end() && attention->second == "unfused") {
+    setup.attention = AttentionKernel::kUnfused;
+    setup.attention_dropout = true;
+  }
+  return setup;
 }
 
 namespace {
 
-// Both ways to place a pipeline's ranks, and stages that are balanced instead of even, where that is faster.
+// Both ways to place a pipeline's ranks, and stages that are balanced instead of even, where that is faster or asked
+// for.
 ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* timer) {
   const TrainingSetup setup = SetupOf(question, plan);
   ScoredPlan best;
   best.plan = std::move(plan);
   best.time = timer->Time(setup);
   const FrameworkHabits& framework = *question.framework;
-  const auto consider = [&](const ParallelPlan& other) {
+  const Allowed allowed(question.only);
+  const auto consider = [&](const ParallelPlan& other, bool is_wanted) {
     const StepTime time = timer->Time(SetupOf(question, other));
     // Not for less than what a prediction can tell.
     constexpr double kLeastGain = 0.99;
-    if (time.micros >= kLeastGain * best.time.micros) return;
+    if (!is_wanted && time.micros >= kLeastGain * best.time.micros) return;
     best.plan = other;
     best.time = time;
   };
   if (best.plan.pp == 1) return best;
-  if (framework.orders_ranks && best.plan.dp > 1 && question.machine.nodes > 1) {
+  if (framework.orders_ranks && best.plan.dp > 1 && question.machine.nodes > 1 &&
+      allowed.AllowsText("rank_order", kPipelinesFirst)) {
     ParallelPlan other = best.plan;
     other.rank_order = {"tp", "cp", "pp", "dp"};
-    consider(other);
+    consider(other, allowed.Names("rank_order"));
   }
-  if (best.plan.vpp == 1 && !framework.stages_by_cost) {
+  if (best.plan.vpp == 1 && !framework.stages_by_cost && allowed.AllowsText("stages", "balanced")) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
       std::vector<JsonValue>& stage = other.stages.emplace_back();
       for (std::int64_t i = 0; i < count; ++i) stage.push_back(ToJson(layer++));
     }
-    consider(other);
+    consider(other, allowed.Names("stages"));
   }
   return best;
 }

@@ -409,9 +409,11 @@ Command AddPlan(CLI::App& app) {
       ->type_name("TOKENS")
       ->transform(IntegerFrom(1, 1 << 28));
   command
-      ->add_option("--only", options->only,
-                   "Keep these parts of plans as they are: dp, tp, pp, vpp, cp, ep, etp, zero, micro_batch, "
-                   "grad_accumulation, recompute, sequence_parallel, schedule")
+      ->add_option(
+          "--only", options->only,
+          "Keep these parts of plans as they are: dp, tp, pp, vpp, cp, ep, etp, zero, micro_batch, "
+          "grad_accumulation, recompute, sequence_parallel, schedule, attention (fused, or unfused with dropout), "
+          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp)")
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,

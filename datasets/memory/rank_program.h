@@ -55,6 +55,7 @@ class RankProgram {
 
  private:
   friend struct RankPeak PeakOf(const RankProgram& program);
+  friend struct MemoryCurve CurveOf(const RankProgram& program);
 
   enum class EventKind : std::uint8_t { kAllocate, kFree, kFreeLate, kLaunch, kSynchronize };
   struct Event {

@@ -13,6 +13,7 @@
 
 #include "datasets/exporters/framework_plans.h"
 #include "datasets/memory/megatron_arguments.h"
+#include "datasets/memory/memory_curve.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
 #include "datasets/models/registry.h"
@@ -56,6 +57,7 @@ struct MemoryOptions {
   std::int64_t world_size = 0;
   std::int64_t sequence = 0;
   bool json = false;
+  std::string timeline;
 };
 
 struct MemoryRun {
@@ -159,7 +161,9 @@ MemoryRun ReadPlanOfFramework(const MemoryOptions& options) {
     throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.file));
   }
   MemoryRun run = MakeNetworkRun(options, name, plan, options.file);
-  run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.source)};
+  if (options.framework == "megatron") {
+    run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.source)};
+  }
   return run;
 }
 
@@ -216,6 +220,7 @@ void RefuseWithoutMeaning(const MemoryOptions& options) {
   }
   refuse(!options.plan.empty(), "--plan", "is not for --from (the file is the plan)");
   if (options.source != "megatron") return;
+  refuse(options.framework != "megatron", "--framework", "is not for --from megatron (the file is Megatron-LM's)");
   refuse(!options.network.empty(), "NETWORK", "is not for --from megatron (the file has the network)");
   refuse(!options.settings.empty(), "--set", "is not for --from megatron (the file has the network)");
   refuse(options.sequence != 0, "--sequence", "is not for --from megatron (seq-length of the file)");
@@ -295,6 +300,23 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
 
 std::string GiB(std::int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 30)); }
 
+// The first of those that have the largest peak.
+std::size_t FullestRank(const std::vector<datasets::RankPeak>& peaks) {
+  return static_cast<std::size_t>(std::ranges::max_element(peaks, {}, &datasets::RankPeak::allocated_bytes) -
+                                  peaks.begin());
+}
+
+// The course of the fullest rank's step.
+void WriteTimeline(const std::string& path, const MemoryRun& run, const std::vector<datasets::RankPeak>& peaks) {
+  if (path.empty()) return;
+  const std::size_t fullest = FullestRank(peaks);
+  const datasets::MemoryCurve curve = CurveOf(datasets::MakeRankProgram(run.setup, fullest));
+  const std::string title = fmt::format("{}, pipeline rank {}", Printable(run.title), fullest);
+  WriteFile(path, [&](std::ostream& out) {
+    (IsPicture(path) ? datasets::WriteMemorySvg : datasets::WriteMemoryTrace)(out, curve, title);
+  });
+}
+
 bool AreEqual(const datasets::RankPeak& a, const datasets::RankPeak& b) {
   return a.allocated_bytes == b.allocated_bytes && a.reserved_bytes == b.reserved_bytes && a.classes == b.classes;
 }
@@ -312,11 +334,10 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   const std::optional<std::int64_t> usable = UsableBytes(device, setup);
   if (usable) header.emplace_back("fits");
   Table table(header);
-  std::size_t fullest = 0;
+  const std::size_t fullest = FullestRank(peaks);
   std::size_t last = 0;  // of those that are equal
   for (std::size_t place = 0; place < peaks.size(); place = last + 1) {
     const datasets::RankPeak& peak = peaks[place];
-    if (peak.allocated_bytes > peaks[fullest].allocated_bytes) fullest = place;
     for (last = place; last + 1 < peaks.size() && AreEqual(peaks[last + 1], peak); ++last) {
     }
     const auto equal = static_cast<std::int64_t>(last - place + 1);
@@ -366,6 +387,10 @@ int RunMemory(const MemoryOptions& options) {
     throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.source, options.source));
   }
   RefuseWithoutMeaning(options);
+  CheckFiles({options.file, options.plan.find('=') == std::string::npos ? options.plan : ""}, {options.timeline});
+  if (options.timeline == "-" && options.json) {
+    throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
+  }
   MemoryRun run = options.source.empty()         ? ReadNetworkRun(options)
                   : options.source == "megatron" ? ReadMegatronRun(options)
                                                  : ReadPlanOfFramework(options);
@@ -376,6 +401,8 @@ int RunMemory(const MemoryOptions& options) {
   if (device) run.setup.compute_capability = ComputeCapability(device->kind);
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
+  WriteTimeline(options.timeline, run, peaks);
+  if (options.timeline == "-") return kSuccess;
   if (options.json) {
     PrintJson(run, device, peaks);
   } else {
@@ -427,6 +454,7 @@ Command AddMemory(CLI::App& app) {
       ->type_name("TOKENS")
       ->transform(IntegerFrom(1, 1 << 28));
   command->add_flag("--json", options->json, "Print JSON");
+  AddTimelineOption(*command, &options->timeline);
   return {command, [options] { return RunMemory(*options); }};
 }
 

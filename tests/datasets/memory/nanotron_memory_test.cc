@@ -67,12 +67,13 @@ TEST(NanotronMemoryTest, TheStateIsExactlyWhatStays) {
 TEST(NanotronMemoryTest, StagesTakeTheirShareOfTheCost) {
   const auto layers_of = [](std::int64_t pp) {
     std::vector<std::size_t> counts;
-    for (const StageShape& stage : NanotronStages(NanotronSetup(R"("dp": 1)").network, pp)) counts.push_back(stage.layers.size());
+    for (const StageShape& stage : NanotronStages(NanotronSetup(R"("dp": 1)").network, pp))
+      counts.push_back(stage.layers.size());
     return counts;
   };
   // The head costs as much as four layers.
-  EXPECT_THAT(layers_of(2), testing::ElementsAre(10, 6));
-  EXPECT_THAT(layers_of(4), testing::ElementsAre(5, 5, 5, 1));
+  EXPECT_THAT(layers_of(2), ::testing::ElementsAre(10, 6));
+  EXPECT_THAT(layers_of(4), ::testing::ElementsAre(5, 5, 5, 1));
   EXPECT_EQ(layers_of(32).size(), 20U);
   const std::vector<StageShape> stages = NanotronStages(NanotronSetup(R"("dp": 1)").network, 4);
   EXPECT_TRUE(stages.front().has_embedding);

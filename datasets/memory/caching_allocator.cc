@@ -53,8 +53,7 @@ CachingAllocator::Handle CachingAllocator::Allocate(std::int64_t bytes) {
   return block;
 }
 
-void CachingAllocator::Free(Handle block) {
-  allocated_ -= block->bytes;
+void CachingAllocator::Recycle(Handle block) {
   FreeBlocks& free = FreeOf(*block);
   if (const Handle next = std::next(block); next != blocks_.end() && next->is_free && !next->begins_segment) {
     free.erase(next);

@@ -26,7 +26,13 @@ class CachingAllocator {
 
   // The allocated block: at least this many bytes. Requires: bytes > 0.
   Handle Allocate(std::int64_t bytes);
-  void Free(Handle block);
+  void Free(Handle block) {
+    Retire(block);
+    Recycle(block);
+  }
+  // The two halves of Free: the block no longer counts as allocated, and it may be taken again.
+  void Retire(Handle block) { allocated_ -= block->bytes; }
+  void Recycle(Handle block);
 
   std::int64_t allocated() const { return allocated_; }
   std::int64_t reserved() const { return reserved_; }

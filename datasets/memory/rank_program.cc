@@ -1,6 +1,8 @@
 #include "datasets/memory/rank_program.h"
 
 #include <algorithm>
+#include <deque>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -26,7 +28,13 @@ RankProgram::Buffer RankProgram::Allocate(std::string_view label, std::int64_t b
 void RankProgram::Release(Buffer buffer) {
   Entry& entry = buffers_[buffer];
   EMPLACE_CHECK(entry.owners > 0);
-  if (--entry.owners == 0 && entry.bytes > 0) events_.push_back({.buffer = buffer, .is_free = true});
+  if (--entry.owners == 0 && entry.bytes > 0) events_.push_back({.buffer = buffer, .kind = EventKind::kFree});
+}
+
+void RankProgram::ReleaseLate(Buffer buffer, std::int64_t kernels) {
+  const std::size_t before = events_.size();
+  Release(buffer);
+  if (events_.size() > before) events_.back() = {.buffer = buffer, .kind = EventKind::kFreeLate, .kernels = kernels};
 }
 
 void RankProgram::Mark(std::string moment) { moments_.push_back({.event = events_.size(), .text = std::move(moment)}); }
@@ -37,11 +45,31 @@ RankPeak PeakOf(const RankProgram& program) {
   std::vector<CachingAllocator::Handle> blocks(program.buffers_.size());
   std::vector<std::int64_t> block_bytes(program.buffers_.size());
   std::size_t peak_event = 0;
+  std::int64_t launched = 0;
+  std::deque<std::pair<std::int64_t, RankProgram::Buffer>> late;  // by the number of kernels after which they are free
+  const auto recycle = [&](std::int64_t until) {
+    for (; !late.empty() && late.front().first <= until; late.pop_front()) {
+      allocator.Recycle(blocks[late.front().second]);
+    }
+  };
   for (std::size_t i = 0; i < program.events_.size(); ++i) {
-    const auto [buffer, is_free] = program.events_[i];
-    if (is_free) {
-      allocator.Free(blocks[buffer]);
-      continue;
+    const auto [buffer, kind, kernels] = program.events_[i];
+    switch (kind) {
+      case RankProgram::EventKind::kAllocate:
+        break;
+      case RankProgram::EventKind::kFree:
+        allocator.Free(blocks[buffer]);
+        continue;
+      case RankProgram::EventKind::kFreeLate:
+        allocator.Retire(blocks[buffer]);
+        late.emplace_back(launched + kernels, buffer);
+        continue;
+      case RankProgram::EventKind::kLaunch:
+        recycle(launched += kernels);
+        continue;
+      case RankProgram::EventKind::kSynchronize:
+        recycle(std::numeric_limits<std::int64_t>::max());
+        continue;
     }
     blocks[buffer] = allocator.Allocate(program.buffers_[buffer].bytes);
     block_bytes[buffer] = blocks[buffer]->bytes;
@@ -55,7 +83,11 @@ RankPeak PeakOf(const RankProgram& program) {
 
   std::vector<bool> is_held(program.buffers_.size());
   for (std::size_t i = 0; i <= peak_event; ++i) {
-    is_held[program.events_[i].buffer] = !program.events_[i].is_free;
+    const RankProgram::EventKind kind = program.events_[i].kind;
+    if (kind == RankProgram::EventKind::kAllocate) is_held[program.events_[i].buffer] = true;
+    if (kind == RankProgram::EventKind::kFree || kind == RankProgram::EventKind::kFreeLate) {
+      is_held[program.events_[i].buffer] = false;
+    }
   }
   std::map<std::pair<std::string_view, MemoryClass>, MemoryHolder> holders;
   for (std::size_t buffer = 0; buffer < is_held.size(); ++buffer) {

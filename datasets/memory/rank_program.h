@@ -32,6 +32,11 @@ class RankProgram {
   Buffer Allocate(std::string_view label, std::int64_t bytes, MemoryClass memory_class);
   void Retain(Buffer buffer) { ++buffers_[buffer].owners; }
   void Release(Buffer buffer);
+  // Like Release, but a stream of its own works on the buffer: its memory is not taken again before Launch has counted
+  // `kernels` more, or Synchronize has waited for them.
+  void ReleaseLate(Buffer buffer, std::int64_t kernels);
+  void Launch(std::int64_t kernels) { events_.push_back({.kind = EventKind::kLaunch, .kernels = kernels}); }
+  void Synchronize() { events_.push_back({.kind = EventKind::kSynchronize}); }
   // A buffer that is freed at once: the step needs it at this moment only.
   void Touch(std::string_view label, std::int64_t bytes, MemoryClass memory_class = MemoryClass::kTemporary) {
     Release(Allocate(label, bytes, memory_class));
@@ -50,10 +55,13 @@ class RankProgram {
 
  private:
   friend struct RankPeak PeakOf(const RankProgram& program);
+  friend struct MemoryCurve CurveOf(const RankProgram& program);
 
+  enum class EventKind : std::uint8_t { kAllocate, kFree, kFreeLate, kLaunch, kSynchronize };
   struct Event {
     Buffer buffer = 0;
-    bool is_free = false;
+    EventKind kind = EventKind::kAllocate;
+    std::int64_t kernels = 0;
   };
   struct Moment {
     std::size_t event = 0;

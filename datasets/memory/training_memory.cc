@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "datasets/memory/layer_memory.h"
+#include "datasets/memory/nanotron_memory.h"
 #include "datasets/memory/rank_state.h"
 #include "datasets/memory/tape.h"
 #include "sim/base/check.h"
@@ -254,6 +255,7 @@ void CheckDegreeDivides(std::string_view degree, std::int64_t parts, std::string
 }
 
 RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_rank) {
+  if (setup.framework == TrainingFramework::kNanotron) return MakeNanotronProgram(setup, pipeline_rank);
   RankProgram program;
   program.Mark("before the step");
   AllocateState(setup, pipeline_rank, &program);
@@ -280,6 +282,10 @@ std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup) {
   return peaks;
 }
 
+std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak) {
+  return setup.framework == TrainingFramework::kNanotron ? peak.allocated_bytes : peak.reserved_bytes;
+}
+
 std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes) {
   struct Change {
     std::string_view name;
@@ -301,7 +307,8 @@ std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::
        }},
       {"full recomputation", setup.recompute.kind != RecomputeKind::kFull,
        [](TrainingSetup* s) { s->recompute = {.kind = RecomputeKind::kFull}; }},
-      {"sharded weights (zero 3)", !setup.shards_weights && setup.pp == 1 && has_data_ranks,
+      {"sharded weights (zero 3)",
+       !setup.shards_weights && setup.pp == 1 && has_data_ranks && setup.framework != TrainingFramework::kNanotron,
        [](TrainingSetup* s) { s->distributed_optimizer = s->shards_gradients = s->shards_weights = true; }},
   };
   std::vector<Change> changes;
@@ -319,9 +326,9 @@ std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::
       found.text += (found.text.empty() ? "" : " and ") + std::string(changes[i].name);
     }
     for (const RankPeak& peak : PipelinePeaks(changed)) {
-      found.reserved_bytes = std::max(found.reserved_bytes, peak.reserved_bytes);
+      found.needed_bytes = std::max(found.needed_bytes, NeededBytes(changed, peak));
     }
-    if (found.reserved_bytes <= bytes) return found;
+    if (found.needed_bytes <= bytes) return found;
   }
   return std::nullopt;
 }

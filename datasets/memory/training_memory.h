@@ -25,12 +25,16 @@ RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_ran
 // The peak of each pipeline rank. Ranks of one pipeline stage that differ in their other places have the same.
 std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup);
 
-// The fewest of these changes that make every rank fit in `bytes` of reserved memory, in words, with the largest peak
-// that they leave: sequence parallelism, a distributed optimizer, micro-batches of one sequence, full recomputation,
+// What a device needs to have for a rank, beside what lies outside of PyTorch's allocator: what that has reserved; with
+// nanotron, whose allocator gives back much of it when memory runs out, what it has allocated.
+std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak);
+
+// The fewest of these changes that make every rank need no more than `bytes`, in words, with the most that a rank then
+// needs: sequence parallelism, a distributed optimizer, micro-batches of one sequence, full recomputation,
 // sharded weights. Of equally many the first in this order. None if all together do not.
 struct FittingChange {
   std::string text;
-  std::int64_t reserved_bytes = 0;
+  std::int64_t needed_bytes = 0;
 };
 std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes);
 

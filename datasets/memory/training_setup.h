@@ -105,7 +105,11 @@ struct Offload {
   bool expert_activation = false;
 };
 
+// Whose constants and habits they are.
+enum class TrainingFramework : std::uint8_t { kMegatron, kNanotron };
+
 struct TrainingSetup {
+  TrainingFramework framework = TrainingFramework::kMegatron;
   NetworkShape network;
   std::vector<StageShape> stages;  // pp * vpp, in the order of the network
 

@@ -9,10 +9,12 @@
 
 namespace emplace::datasets {
 
-// How Megatron-LM trains the network by the plan, with the kernels and the precision that it has unless it is told
+// How the framework trains the network by the plan, with the kernels and the precision that it has unless it is told
 // otherwise: bf16, sums of gradients and the optimizer's state in f32, fused attention, no dropout. Throws InputError
-// on a plan that does not fit the network: degrees that do not divide what they are to divide, and unknown stages.
-TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence);
+// on a plan that does not fit the network, or that the framework refuses: degrees that do not divide what they are to
+// divide, and unknown stages.
+TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence,
+                                TrainingFramework framework = TrainingFramework::kMegatron);
 
 }  // namespace emplace::datasets
 

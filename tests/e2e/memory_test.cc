@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -59,6 +60,51 @@ TEST_F(MemoryTest, APlanOfANetworkFitsOrDoesNot) {
   Write("plan.json", R"({"schema": "emplace.plan", "version": 1, "network": "llama-3-8b", "dp": 2, "tp": 4})");
   const auto json = nlohmann::json::parse(Emplace("memory --plan plan.json --set layers=2 --json").out);
   EXPECT_EQ(json.at("ranks").size(), 8U);
+}
+
+TEST_F(MemoryTest, ATimelineShowsBytesByClass) {
+  const std::string plan = "memory llama-3-8b --set layers=4 --plan pp=2,grad_accumulation=4 --sequence 1024 ";
+  const Ran ran = Emplace(plan + "--json --timeline step.json.gz");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  ASSERT_EQ(Emplace(plan + "--timeline step.json").status, 0);
+  const auto events = nlohmann::json::parse(Read("step.json")).at("traceEvents");
+  std::int64_t most = 0;
+  std::size_t passes = 0;
+  for (const auto& event : events) {
+    if (event.at("ph") == "X") ++passes;
+    if (event.at("ph") != "C") continue;
+    ASSERT_EQ(event.at("args").size(), 7U);
+    std::int64_t sum = 0;
+    for (const auto& [name, bytes] : event.at("args").items()) sum += bytes.get<std::int64_t>();
+    most = std::max(most, sum);
+  }
+  EXPECT_EQ(passes, 9U) << "four forward and backward passes, and the step of the optimizer";
+  const auto ranks = nlohmann::json::parse(ran.out).at("ranks");
+  const auto peak = std::max(ranks[0].at("peak_allocated_bytes"), ranks[1].at("peak_allocated_bytes"));
+  EXPECT_NEAR(static_cast<double>(most) / peak.get<double>(), 1, 1e-3) << "before the allocator rounds";
+
+  ASSERT_EQ(Emplace(plan + "--timeline step.svg").status, 0);
+  const std::string svg = Read("step.svg");
+  EXPECT_NE(svg.find("llama-3-8b, pipeline rank "), std::string::npos);
+  EXPECT_NE(svg.find("backward pass of micro-batch 3"), std::string::npos);
+  EXPECT_LT(svg.size(), 150'000U);
+  EXPECT_EQ(Emplace(plan + "--json --timeline -").status, 2);
+  EXPECT_EQ(Emplace(plan + "--timeline step.png").status, 2);
+}
+
+TEST_F(MemoryTest, NanotronHasItsOwnHabits) {
+  const auto reserved = [&](const std::string& options) {
+    const Ran ran =
+        Emplace("memory llama-3-8b --plan tp=4,dp=2,sequence_parallel=true,grad_accumulation=4 --json" + options);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out).at("ranks")[0].at("peak_reserved_bytes").get<std::int64_t>();
+  };
+  EXPECT_GT(reserved(" --framework nanotron"), reserved(" --framework megatron"));
+  const Ran refused = Emplace("memory llama-3-8b --framework nanotron --plan pp=4");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("grad_accumulation: is 1"), std::string::npos) << refused.err;
+  EXPECT_EQ(Emplace("memory llama-3-8b --framework deepspeed --plan dp=1").status, 2);
+  EXPECT_EQ(Emplace("memory --from megatron args.json --framework nanotron").status, 2);
 }
 
 TEST_F(MemoryTest, TheSmallestChangeThatFitsHasNoChangeTooMany) {

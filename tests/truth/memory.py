@@ -4,7 +4,8 @@
 Usage: tests/truth/memory.py --emplace PROGRAM --data FOLDER [--page FILE | --check FILE]
 
 FOLDER is the reference data (EMPLACE_REFERENCE_DATA). --page writes the page; --check compares it with what comes out,
-and fails where they differ. Exit status: 0 done, 1 the page differs, 77 the data is not there.
+and fails where they differ. It runs a sample of nanotron's settings, whose figures stand on the page too. Exit status:
+0 done, 1 the page differs, 77 the data is not there.
 """
 import argparse
 import concurrent.futures
@@ -21,6 +22,7 @@ from pathlib import Path
 csv.field_size_limit(1 << 30)
 MIB = 1 << 20
 LEAST_PERCENT = 6.0  # a case is listed from this error on
+NANOTRON_BYTES = 66 << 30  # what a rank may allocate on an H100, as `emplace memory --framework nanotron` has it
 
 # Why a case is worse: the first pattern that its name matches.
 REASONS = [
@@ -125,6 +127,28 @@ def simumax_cases(folder):
     return list(cases.values())
 
 
+NANOTRON_KEYS = ("model", "nodes", "dp", "tp", "pp", "zero", "mbs", "grad_acc")
+SAMPLE = 12  # of nanotron's settings, --check runs each 12th
+
+
+def nanotron_settings(folder):
+    """The settings of the Ultra-Scale Playbook, each with what its rows say. Rows whose labels contradict each other
+    are left out."""
+    settings = {}
+    with open(folder / "huggingface+ultrascale-playbook" / "runs.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            dp, tp, pp, gpus, batch, steps = (int(row[key]) for key in ("dp", "tp", "pp", "gpus", "mbs", "grad_acc"))
+            if dp * tp * pp != gpus or batch * steps * dp != 256:
+                continue
+            setting = settings.setdefault(tuple(row[key] for key in NANOTRON_KEYS),
+                                          {"row": row, "measured": [], "failed": 0})
+            if row["ran"] == "1":
+                setting["measured"].append(float(row["gpu_memory_gb"]) * 1024 * MIB)
+            else:
+                setting["failed"] += 1
+    return [dict(setting, index=index) for index, setting in enumerate(settings.values())]
+
+
 class Program:
     """Runs `emplace memory`."""
 
@@ -153,6 +177,26 @@ class Program:
         return [rank["peak_allocated_bytes"] for rank in json.loads(done.stdout)["ranks"]]
 
 
+    def nanotron_peaks(self, row):
+        """Of each pipeline rank, the largest allocated and reserved bytes; none where nanotron refuses the setting."""
+        network = {"layers": row["layers"], "d_model": row["hidden"], "heads": row["heads"], "kv_heads": row["kv_heads"],
+                   "head_width": int(row["hidden"]) // int(row["heads"]), "d_ff": row["ffn"], "vocabulary": row["vocab"],
+                   "tied": "true" if row["tied_embeddings"] == "1" else "false"}
+        plan = (f"dp={row['dp']},tp={row['tp']},pp={row['pp']},zero={row['zero']},micro_batch={row['mbs']},"
+                f"grad_accumulation={row['grad_acc']},sequence_parallel={'true' if row['tp'] != '1' else 'false'}")
+        command = [self.path, "memory", "llama-3-8b", "--framework", "nanotron", "--sequence", row["seq"], "--plan", plan,
+                   "--json", "--set", *(f"{key}={value}" for key, value in network.items())]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 2 and ("grad_accumulation: is" in done.stderr or "pp: is" in done.stderr):
+            return []
+        if done.returncode != 0:
+            raise SystemExit(f"{plan}: {done.stderr}")
+        peaks = {}
+        for rank in json.loads(done.stdout)["ranks"]:
+            peaks[rank["pipeline_rank"]] = (rank["peak_allocated_bytes"], rank["peak_reserved_bytes"])
+        return [peaks[rank] for rank in sorted(peaks)]
+
+
 def quantile(values, part):
     """Linear between neighbours."""
     values = sorted(values)
@@ -177,7 +221,95 @@ def reason_of(name):
     return next((reason for pattern, reason in REASONS if re.search(pattern, name)), "not explained")
 
 
-def write_page(cases, simumax):
+def area_under_curve(settings):
+    """The probability that of a setting that ran and one that did not, the second is said to need more."""
+    ordered = sorted(settings, key=lambda setting: setting["need"])
+    rank_sum, i = 0.0, 0
+    while i < len(ordered):
+        end = i
+        while end < len(ordered) and ordered[end]["need"] == ordered[i]["need"]:
+            end += 1
+        rank_sum += (i + end + 1) / 2 * sum(not setting["measured"] for setting in ordered[i:end])
+        i = end
+    failed = sum(not setting["measured"] for setting in ordered)
+    return (rank_sum - failed * (failed + 1) / 2) / (failed * (len(ordered) - failed))
+
+
+def nanotron_errors(settings):
+    return [setting["peaks"][0][1] / measured - 1 for setting in settings if setting["peaks"]
+            for measured in setting["measured"]]
+
+
+def nanotron_figures(settings):
+    """Settings, share of right answers to "did it run", and the errors of the memory of rank 0."""
+    clear = [setting for setting in settings if not (setting["measured"] and setting["failed"])]
+    right = sum((setting["need"] <= NANOTRON_BYTES) == bool(setting["measured"]) for setting in clear)
+    errors = nanotron_errors(settings)
+    return [str(len(settings)), f"{right / len(clear):.3f}", str(len(errors)), *(figures(errors)[:2] if errors else ["", ""])]
+
+
+def nanotron_sample(settings):
+    """One line of figures, which --check recomputes."""
+    chosen = [setting for setting in settings if setting["index"] % SAMPLE == 0]
+    count, right, runs, middle, high = nanotron_figures(chosen)
+    return (f"Of each {SAMPLE}th setting ({count}): {right} right, and over {runs} runs {middle} in the median, {high} at the "
+            "95th percentile.")
+
+
+def write_nanotron(settings):
+    clear = [setting for setting in settings if not (setting["measured"] and setting["failed"])]
+    slices = [("all", lambda row, index: True), ("fitted half", lambda row, index: index % 2 == 0),
+              ("other half", lambda row, index: index % 2 == 1)]
+    for key, name in (("model", "{}"), ("nodes", "{} nodes"), ("tp", "tp {}"), ("pp", "pp {}"), ("zero", "zero {}")):
+        values = sorted({setting["row"][key] for setting in settings}, key=lambda value: (len(value), value))
+        slices += [(name.format(value), lambda row, index, key=key, value=value: row[key] == value) for value in values]
+    rows = []
+    for name, chooses in slices:
+        chosen = [setting for setting in settings if chooses(setting["row"], setting["index"])]
+        rows.append([name, *nanotron_figures(chosen)])
+    small = [setting for setting in clear if not setting["measured"] and setting["need"] < 45 << 30]
+    tied = [setting for setting in small if setting["row"]["model"] == "1B" and setting["row"]["zero"] == "0"
+            and setting["row"]["pp"] != "1" and setting["row"]["dp"] != "1"]
+    refused = [setting for setting in clear if not setting["peaks"]]
+    both = sum(bool(setting["measured"] and setting["failed"]) for setting in settings)
+    worst = sorted(((setting["peaks"][0][1] / measured - 1, measured, tuple(setting["row"][key] for key in NANOTRON_KEYS))
+                    for setting in settings if setting["peaks"] for measured in setting["measured"]),
+                   key=lambda row: -abs(row[0]))[:8]
+    worst_rows = [[f"{model}, {nodes} nodes, dp {dp}, tp {tp}, pp {pp}, zero {zero}, micro-batch {batch}",
+                   f"{measured / 1024 / MIB:.1f}", f"{100 * error:+.0f} %"]
+                  for error, measured, (model, nodes, dp, tp, pp, zero, batch, _) in worst]
+    return f"""## nanotron's runs
+
+The Ultra-Scale Playbook of Hugging Face lists {len(settings)} settings of four Llamas on 8 to 512 H100s (`emplace memory --framework
+nanotron`): which of them ran, and how much memory. Its memory is what PyTorch's allocator of rank 0 had reserved after the
+fourth step, rounded to 0.1 GiB. A setting is said to run where nanotron takes it and no rank allocates more than
+{NANOTRON_BYTES >> 30} GiB, one threshold for all. {both} settings both ran and did not; they are left out where the question is whether a
+setting runs.
+
+Right answers: {nanotron_figures(settings)[1]}. Area under the curve: {area_under_curve(clear):.3f}. {nanotron_sample(settings)}
+
+| settings | | right | runs | median | 95th percentile |
+| --- | ---: | ---: | ---: | ---: | ---: |
+""" + "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"""
+
+{len(refused)} of the settings are refused, and all but one of them did not run: fewer micro-batches than stages but one, or stages
+without a block. {len(small)} settings did not run though no rank needs 45 GiB; {len(tied)} of these are of the 1B network with zero 0,
+several stages and several replicas, whose like ran on other numbers of nodes. No rule of memory finds them.
+
+The runs that are predicted worst. Some rows have no more memory than a smaller micro-batch of the same split; either label
+or run differs in what the table does not say.
+
+{table(["setting", "GiB", "error"], worst_rows)}
+
+Seven numbers are fitted: the threshold; the kernels that half a layer launches, forward and backward, by which the
+memory that collectives read is late; and four that say when the program is ahead of the device at all with pipeline stages.
+Their forms were found with all rows in view, their values chosen on every second setting, the fitted half. That the keys and
+values before the rotary embedding stay is not in nanotron's source: the runs without tensor parallelism show it. The rest
+follows from the source of nanotron and PyTorch.
+"""
+
+
+def write_page(cases, simumax, nanotron):
     models = sorted({case["model"] for case in cases}, key=lambda model: (-sum(case["model"] == model for case in cases), model))
     rows = []
     for model in [*models, None]:
@@ -197,7 +329,8 @@ def write_page(cases, simumax):
 
 **How close is `emplace memory` to the peak that PyTorch's allocator reports?** Over {len(cases)} test cases of Megatron-LM the median
 error is {middle[0]} and the 95th percentile {middle[1]}. Over {len(simumax)} runs of Llama 3 and DeepSeek on 8 B200, which SimuMax's authors
-measured, it is {figures(errors)[0]} in the median and {figures(errors)[2]} at most. [How it works](../memory.md).
+measured, it is {figures(errors)[0]} in the median and {figures(errors)[2]} at most. Of nanotron's runs on up to 512 H100s, below, it says with
+one threshold which ones fit. [How it works](../memory.md).
 
 ## Megatron-LM's functional tests
 
@@ -224,7 +357,8 @@ Nothing is fitted on these {len(simumax)} runs of Megatron-LM on 8 B200 (`max_me
 -1.38 % to -0.06 %.
 
 {table(["network", "runs", "median", "95th percentile", "largest"], by_network)}
-"""
+
+{nanotron}"""
 
 
 def main():
@@ -238,6 +372,7 @@ def main():
         print(f"{options.data}: has no NVIDIA+Megatron-LM/golden.csv", file=sys.stderr)
         return 77
     cases, simumax = megatron_cases(options.data), simumax_cases(options.data)
+    settings = nanotron_settings(options.data)
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(2) as pool:
         program = Program(options.emplace, scratch)
 
@@ -250,9 +385,22 @@ def main():
         def predict_all_ranks(case):
             case["errors"] = [peak / real - 1 for peak, real in zip(program.peaks(case, case["gpu"]), case["measured"])]
 
+        def predict_nanotron(setting):
+            setting["peaks"] = program.nanotron_peaks(setting["row"])
+            setting["need"] = max((allocated for allocated, _ in setting["peaks"]), default=1 << 60)
+
         list(pool.map(predict, cases))
         list(pool.map(predict_all_ranks, simumax))
-    page = write_page(cases, simumax)
+        if options.check:
+            settings = [setting for setting in settings if setting["index"] % SAMPLE == 0]
+        list(pool.map(predict_nanotron, settings))
+    if options.check:
+        # What --page wrote of all settings stays, but for the line of the sample.
+        nanotron = options.check.read_text(encoding="utf-8").partition("## nanotron's runs\n")
+        nanotron = nanotron[1] + re.sub(r"Of each \d+th setting .*", nanotron_sample(settings), nanotron[2])
+    else:
+        nanotron = write_nanotron(settings)
+    page = write_page(cases, simumax, nanotron)
     if options.page:
         options.page.write_text(page, encoding="utf-8")
     elif options.check:

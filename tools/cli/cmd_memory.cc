@@ -13,6 +13,7 @@
 
 #include "datasets/exporters/framework_plans.h"
 #include "datasets/memory/megatron_arguments.h"
+#include "datasets/memory/memory_curve.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
 #include "datasets/models/registry.h"
@@ -38,17 +39,26 @@ constexpr std::size_t kMostHolders = 10;
 constexpr std::int64_t kMostRanks = 65536;
 // What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
 constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
+// With nanotron, of the device's memory what a rank cannot allocate: that, fragments and what collectives still read.
+// Fitted: docs/results/truth_memory.md.
+constexpr std::int64_t kOutsideNanotronBytes = std::int64_t{13} << 30;
+constexpr std::pair<std::string_view, datasets::TrainingFramework> kTrainingFrameworks[] = {
+    {"megatron", datasets::TrainingFramework::kMegatron},
+    {"nanotron", datasets::TrainingFramework::kNanotron},
+};
 
 struct MemoryOptions {
   std::string network;  // a preset; "" with --from
   std::vector<std::string> settings;
   std::string plan;
-  std::string framework;  // "": a network and a plan
+  std::string source;  // the framework of `file`; "": a network and a plan
   std::string file;
+  std::string framework = "megatron";  // which runs the plan
   ProblemOptions problem;
   std::int64_t world_size = 0;
   std::int64_t sequence = 0;
   bool json = false;
+  std::string timeline;
 };
 
 struct MemoryRun {
@@ -93,7 +103,13 @@ MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, 
   const std::int64_t sequence = options.sequence > 0 ? options.sequence : UsualSequence(network);
   MemoryRun run;
   run.title = name;
-  run.setup = WithLocation(place, [&] { return datasets::MakeTrainingSetup(network, plan, sequence); });
+  const auto* const framework = std::ranges::find(kTrainingFrameworks, options.framework,
+                                                  &std::pair<std::string_view, datasets::TrainingFramework>::first);
+  if (framework == std::end(kTrainingFrameworks)) {
+    throw InputError("--framework", fmt::format("is {} (megatron, nanotron)", Quoted(options.framework)));
+  }
+  run.setup =
+      WithLocation(place, [&] { return datasets::MakeTrainingSetup(network, plan, sequence, framework->second); });
   return run;
 }
 
@@ -109,13 +125,15 @@ MemoryRun ReadNetworkRun(const MemoryOptions& options) {
 MemoryRun ReadPlanOfFramework(const MemoryOptions& options) {
   const std::string text = ReadWholeFile(options.file, InputKind::kPlacement);
   const datasets::ParallelPlan plan =
-      datasets::ReadFrameworkPlan(options.framework, text, options.file, options.world_size);
+      datasets::ReadFrameworkPlan(options.source, text, options.file, options.world_size);
   const std::string& name = options.network.empty() ? plan.network : options.network;
   if (name.empty()) {
     throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.file));
   }
   MemoryRun run = MakeNetworkRun(options, name, plan, options.file);
-  run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.framework)};
+  if (options.framework == "megatron") {
+    run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.source)};
+  }
   return run;
 }
 
@@ -166,12 +184,13 @@ void RefuseWithoutMeaning(const MemoryOptions& options) {
   const experiments::ClusterChoice& cluster = options.problem.cluster;
   const bool has_part = cluster.nodes != 1 || !cluster.devices.empty();
   refuse(cluster.name.empty() && has_part, "--cluster", "is missing (--nodes and --devices are of a cluster)");
-  if (options.framework.empty()) {
+  if (options.source.empty()) {
     refuse(options.world_size != 0, "--world-size", "is for --from (the plan has its ranks)");
     return;
   }
   refuse(!options.plan.empty(), "--plan", "is not for --from (the file is the plan)");
-  if (options.framework != "megatron") return;
+  if (options.source != "megatron") return;
+  refuse(options.framework != "megatron", "--framework", "is not for --from megatron (the file is Megatron-LM's)");
   refuse(!options.network.empty(), "NETWORK", "is not for --from megatron (the file has the network)");
   refuse(!options.settings.empty(), "--set", "is not for --from megatron (the file has the network)");
   refuse(options.sequence != 0, "--sequence", "is not for --from megatron (seq-length of the file)");
@@ -185,10 +204,14 @@ std::int64_t ComputeCapability(const std::string& kind) {
   return 90;
 }
 
-// What the allocator may reserve of a device; none without a limit.
-std::optional<std::int64_t> UsableBytes(const std::optional<Device>& device) {
+std::int64_t OutsideBytes(const datasets::TrainingSetup& setup) {
+  return setup.framework == datasets::TrainingFramework::kNanotron ? kOutsideNanotronBytes : kOutsideBytes;
+}
+
+// What a rank may need of a device; none without a limit.
+std::optional<std::int64_t> UsableBytes(const std::optional<Device>& device, const datasets::TrainingSetup& setup) {
   if (!device || !device->memory) return std::nullopt;
-  return std::max<std::int64_t>(0, device->memory->count - kOutsideBytes);
+  return std::max<std::int64_t>(0, device->memory->count - OutsideBytes(setup));
 }
 
 // The place of a rank in its pipeline.
@@ -202,14 +225,14 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
                const std::vector<datasets::RankPeak>& peaks) {
   nlohmann::ordered_json json = {{"schema", "emplace.memory"}, {"version", 1}, {"of", run.title}};
   if (device) json["device"] = device->kind;
-  const std::optional<std::int64_t> usable = UsableBytes(device);
+  const std::optional<std::int64_t> usable = UsableBytes(device, run.setup);
   if (usable) {
     json["usable_bytes"] = *usable;
-    const auto over = [&](const datasets::RankPeak& peak) { return peak.reserved_bytes > *usable; };
+    const auto over = [&](const datasets::RankPeak& peak) { return datasets::NeededBytes(run.setup, peak) > *usable; };
     if (std::ranges::any_of(peaks, over)) {
       const auto change = datasets::FindFittingChange(run.setup, *usable);
       json["smallest_change"] =
-          change ? nlohmann::ordered_json{{"text", change->text}, {"peak_reserved_bytes", change->reserved_bytes}}
+          change ? nlohmann::ordered_json{{"text", change->text}, {"peak_reserved_bytes", change->needed_bytes}}
                  : nlohmann::ordered_json();
     }
   }
@@ -226,7 +249,7 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
       row["classes"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = peak.classes[i];
     }
     row["moment"] = peak.moment;
-    if (usable) row["fits"] = peak.reserved_bytes <= *usable;
+    if (usable) row["fits"] = datasets::NeededBytes(run.setup, peak) <= *usable;
     json["ranks"].push_back(std::move(row));
   }
   json["holders"] = nlohmann::ordered_json::array();
@@ -247,6 +270,23 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
 
 std::string GiB(std::int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 30)); }
 
+// The first of those that have the largest peak.
+std::size_t FullestRank(const std::vector<datasets::RankPeak>& peaks) {
+  return static_cast<std::size_t>(std::ranges::max_element(peaks, {}, &datasets::RankPeak::allocated_bytes) -
+                                  peaks.begin());
+}
+
+// The course of the fullest rank's step.
+void WriteTimeline(const std::string& path, const MemoryRun& run, const std::vector<datasets::RankPeak>& peaks) {
+  if (path.empty()) return;
+  const std::size_t fullest = FullestRank(peaks);
+  const datasets::MemoryCurve curve = CurveOf(datasets::MakeRankProgram(run.setup, fullest));
+  const std::string title = fmt::format("{}, pipeline rank {}", Printable(run.title), fullest);
+  WriteFile(path, [&](std::ostream& out) {
+    (IsPicture(path) ? datasets::WriteMemorySvg : datasets::WriteMemoryTrace)(out, curve, title);
+  });
+}
+
 bool AreEqual(const datasets::RankPeak& a, const datasets::RankPeak& b) {
   return a.allocated_bytes == b.allocated_bytes && a.reserved_bytes == b.reserved_bytes && a.classes == b.classes;
 }
@@ -261,14 +301,13 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
     header.emplace_back(datasets::Name(static_cast<datasets::MemoryClass>(i)));
   }
-  const std::optional<std::int64_t> usable = UsableBytes(device);
+  const std::optional<std::int64_t> usable = UsableBytes(device, setup);
   if (usable) header.emplace_back("fits");
   Table table(header);
-  std::size_t fullest = 0;
+  const std::size_t fullest = FullestRank(peaks);
   std::size_t last = 0;  // of those that are equal
   for (std::size_t place = 0; place < peaks.size(); place = last + 1) {
     const datasets::RankPeak& peak = peaks[place];
-    if (peak.allocated_bytes > peaks[fullest].allocated_bytes) fullest = place;
     for (last = place; last + 1 < peaks.size() && AreEqual(peaks[last + 1], peak); ++last) {
     }
     const auto equal = static_cast<std::int64_t>(last - place + 1);
@@ -276,7 +315,7 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
                                     fmt::format("{}", setup.ranks() / setup.pp * equal), GiB(peak.allocated_bytes),
                                     GiB(peak.reserved_bytes)};
     for (const std::int64_t bytes : peak.classes) row.push_back(GiB(bytes));
-    if (usable) row.emplace_back(peak.reserved_bytes <= *usable ? "yes" : "no");
+    if (usable) row.emplace_back(datasets::NeededBytes(setup, peak) <= *usable ? "yes" : "no");
     table.Add(std::move(row));
   }
   table.PrintText(std::cout);
@@ -291,16 +330,18 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   }
   holders.PrintText(std::cout);
   if (!usable) return;
-  std::int64_t reserved = 0;
-  for (const datasets::RankPeak& of_rank : peaks) reserved = std::max(reserved, of_rank.reserved_bytes);
-  const std::int64_t free = *usable - reserved;
-  std::cout << fmt::format("\n{} has {}, of which the context and NCCL take about {}: {} {}\n", device->kind,
-                           HumanReadable(*device->memory), HumanReadable(Bytes{kOutsideBytes}),
-                           HumanReadable(Bytes{free < 0 ? -free : free}), free < 0 ? "too few" : "are left");
+  std::int64_t needed = 0;
+  for (const datasets::RankPeak& of_rank : peaks) needed = std::max(needed, datasets::NeededBytes(setup, of_rank));
+  const std::int64_t free = *usable - needed;
+  std::cout << fmt::format(
+      "\n{} has {}, of which {} take about {}: {} {}\n", device->kind, HumanReadable(*device->memory),
+      OutsideBytes(setup) == kOutsideBytes ? "the context and NCCL" : "the context, NCCL and fragments",
+      HumanReadable(Bytes{OutsideBytes(setup)}), HumanReadable(Bytes{free < 0 ? -free : free}),
+      free < 0 ? "too few" : "are left");
   if (free >= 0) return;
   if (const auto change = datasets::FindFittingChange(setup, *usable)) {
     std::cout << fmt::format("It fits with {}: {} reserved\n", change->text,
-                             HumanReadable(Bytes{change->reserved_bytes}));
+                             HumanReadable(Bytes{change->needed_bytes}));
   } else {
     std::cout
         << "It does not fit with full recomputation and everything sharded: more ranks of tp, pp or cp are needed\n";
@@ -309,16 +350,20 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
 
 int RunMemory(const MemoryOptions& options) {
   constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan"};
-  if (std::ranges::find(kFrameworks, options.framework) == std::end(kFrameworks)) {
-    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan)", Quoted(options.framework)));
+  if (std::ranges::find(kFrameworks, options.source) == std::end(kFrameworks)) {
+    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan)", Quoted(options.source)));
   }
-  if (!options.framework.empty() && options.file.empty()) {
-    throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.framework, options.framework));
+  if (!options.source.empty() && options.file.empty()) {
+    throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.source, options.source));
   }
   RefuseWithoutMeaning(options);
-  MemoryRun run = options.framework.empty()         ? ReadNetworkRun(options)
-                  : options.framework == "megatron" ? ReadMegatronRun(options)
-                                                    : ReadPlanOfFramework(options);
+  CheckFiles({options.file, options.plan.find('=') == std::string::npos ? options.plan : ""}, {options.timeline});
+  if (options.timeline == "-" && options.json) {
+    throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
+  }
+  MemoryRun run = options.source.empty()         ? ReadNetworkRun(options)
+                  : options.source == "megatron" ? ReadMegatronRun(options)
+                                                 : ReadPlanOfFramework(options);
   if (run.setup.ranks() > kMostRanks) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
@@ -326,6 +371,8 @@ int RunMemory(const MemoryOptions& options) {
   if (device) run.setup.compute_capability = ComputeCapability(device->kind);
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
+  WriteTimeline(options.timeline, run, peaks);
+  if (options.timeline == "-") return kSuccess;
   if (options.json) {
     PrintJson(run, device, peaks);
   } else {
@@ -350,7 +397,7 @@ Command AddMemory(CLI::App& app) {
   command->add_option("--plan", options->plan, "plan.json, or its fields: dp=8,tp=4,zero=1,recompute=full")
       ->type_name("FILE|KEY=VALUE,KEY=VALUE");
   const auto set_source = [options](const std::vector<std::string>& words) {
-    options->framework = words[0];
+    options->source = words[0];
     options->file = words.size() > 1 ? words[1] : "";
   };
   command
@@ -360,6 +407,10 @@ Command AddMemory(CLI::App& app) {
           "what `emplace export --to` writes, for the network")
       ->type_name("FRAMEWORK FILE")
       ->expected(2);
+  command
+      ->add_option("--framework", options->framework,
+                   "Whose kernels, buffers and schedule: megatron or nanotron (default: megatron)")
+      ->type_name("NAME");
   command
       ->add_option("--world-size", options->world_size,
                    "Ranks of a run that --from names (default: 8, or 64 or 128 where its length is counted in samples, "
@@ -373,6 +424,7 @@ Command AddMemory(CLI::App& app) {
       ->type_name("TOKENS")
       ->transform(IntegerFrom(1, 1 << 28));
   command->add_flag("--json", options->json, "Print JSON");
+  AddTimelineOption(*command, &options->timeline);
   return {command, [options] { return RunMemory(*options); }};
 }
 

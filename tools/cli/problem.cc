@@ -196,20 +196,20 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
   app.add_option("--seed", seed, help)->type_name("S")->transform(IntegerFrom(0));
 }
 
-void AddShowOptions(CLI::App& app, ShowOptions* options) {
-  app.add_flag("--json", options->json, "Print the result as JSON (emplace.result)");
-  app.add_option("--timeline", options->timeline,
+void AddTimelineOption(CLI::App& app, std::string* file) {
+  app.add_option("--timeline", *file,
                  "Write the timeline: Chrome trace events for Perfetto or chrome://tracing, or a picture if the name "
                  "ends in .svg")
       ->type_name("FILE")
       ->check(CLI::Validator(TimelineNameError, "", "timeline"));
 }
 
-namespace {
+void AddShowOptions(CLI::App& app, ShowOptions* options) {
+  app.add_flag("--json", options->json, "Print the result as JSON (emplace.result)");
+  AddTimelineOption(app, &options->timeline);
+}
 
-bool IsPicture(std::string_view path) { return path.ends_with(".svg") || path.ends_with(".svg.gz"); }
-
-}  // namespace
+bool IsPicture(std::string_view file) { return file.ends_with(".svg") || file.ends_with(".svg.gz"); }
 
 std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
                                       const Cluster& cluster, const Placement& placement) {

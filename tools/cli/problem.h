@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agents/explain/moves.h"
@@ -76,6 +77,8 @@ struct ShowOptions {
   std::string timeline;  // a file; one that ends in .svg is a picture, else Chrome trace events
 };
 void AddShowOptions(CLI::App& app, ShowOptions* options);
+void AddTimelineOption(CLI::App& app, std::string* file);
+bool IsPicture(std::string_view file);
 std::vector<FileToWrite> TimelineFile(const std::string& path, const Simulator& simulator, const Graph& graph,
                                       const Cluster& cluster, const Placement& placement);
 std::vector<FileToWrite> ScheduleTimelineFile(const std::string& path, const std::shared_ptr<const ScheduledStep>& step,

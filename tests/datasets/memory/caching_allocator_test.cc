@@ -54,6 +54,19 @@ TEST(CachingAllocatorTest, TheSmallestFreeBlockThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(allocator.reserved(), 70 * kMiB);
 }
 
+TEST(CachingAllocatorTest, ARetiredBlockIsTakenAgainOnceItIsRecycled) {
+  CachingAllocator allocator;
+  const auto block = allocator.Allocate(20 * kMiB);
+  allocator.Retire(block);
+  EXPECT_EQ(allocator.allocated(), 0);
+  allocator.Free(allocator.Allocate(20 * kMiB));
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);
+  allocator.Recycle(block);
+  allocator.Allocate(20 * kMiB);
+  allocator.Allocate(20 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);
+}
+
 TEST(CachingAllocatorTest, FreeNeighboursOfOneSegmentMerge) {
   CachingAllocator allocator;
   const auto a = allocator.Allocate(6 * kMiB);

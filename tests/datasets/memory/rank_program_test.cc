@@ -51,6 +51,22 @@ TEST(RankProgramTest, ABufferIsFreedWithItsLastOwner) {
   EXPECT_EQ(PeakOf(program).end_bytes, 0);
 }
 
+TEST(RankProgramTest, WhatACollectiveReadsIsReusedLater) {
+  const auto reserved_after = [](std::int64_t launched, bool waits) {
+    RankProgram program;
+    const RankProgram::Buffer a = program.Allocate("a", 20 * kMebi, MemoryClass::kActivations);
+    program.ReleaseLate(a, 100);
+    program.Launch(launched);
+    if (waits) program.Synchronize();
+    program.Allocate("b", 20 * kMebi, MemoryClass::kActivations);
+    EXPECT_EQ(PeakOf(program).allocated_bytes, 20 * kMebi) << "no longer counts";
+    return PeakOf(program).reserved_bytes;
+  };
+  EXPECT_EQ(reserved_after(99, false), 40 * kMebi);
+  EXPECT_EQ(reserved_after(100, false), 20 * kMebi);
+  EXPECT_EQ(reserved_after(0, true), 20 * kMebi);
+}
+
 // y = f(x), which keeps x; z = x + y.
 struct Chain {
   explicit Chain(Tape* tape) {

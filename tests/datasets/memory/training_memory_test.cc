@@ -257,7 +257,7 @@ TEST(TransformerSetupTest, TheSmallestChangeThatFitsIsFound) {
   const auto sharded = FindFittingChange(setup, bytes / 10 * 9);
   ASSERT_TRUE(sharded);
   EXPECT_EQ(sharded->text, "a distributed optimizer (zero 1)");
-  EXPECT_LT(sharded->reserved_bytes, bytes);
+  EXPECT_LT(sharded->needed_bytes, bytes);
   const auto all = FindFittingChange(setup, bytes / 5);
   ASSERT_TRUE(all);
   EXPECT_NE(all->text.find("zero 3"), std::string::npos) << all->text;

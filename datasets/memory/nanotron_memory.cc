@@ -240,7 +240,7 @@ class NanotronRank {
     return part;
   }
 
-  // Of a norm, whose input the residual goes past: the sum of both gradients.
+  // The sum of both gradients of a norm whose input the residual goes past.
   Buffer BackwardNorm(Buffer gradient, Buffer of_residual) {
     const Buffer of_input = NewGradient(HiddenBytes());
     NewWeightGradient(network_.hidden);

@@ -286,6 +286,16 @@ std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak) {
   return setup.framework == TrainingFramework::kNanotron ? peak.allocated_bytes : peak.reserved_bytes;
 }
 
+std::int64_t OutsideBytes(const TrainingSetup& setup) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  return setup.framework == TrainingFramework::kNanotron ? 13 * kGiB : kGiB;
+}
+
+std::string WhyRefused(const TrainingSetup& setup) {
+  if (setup.framework != TrainingFramework::kNanotron || setup.micro_batches >= setup.pp - 1) return "";
+  return fmt::format("is {} (pp - 1 or more, which is {}, with nanotron)", setup.micro_batches, setup.pp - 1);
+}
+
 std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes) {
   struct Change {
     std::string_view name;

@@ -29,6 +29,13 @@ std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup);
 // nanotron, whose allocator gives back much of it when memory runs out, what it has allocated.
 std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak);
 
+// What a rank cannot use of its device's memory: CUDA's context and NCCL's buffers, an estimate; with nanotron
+// fragments, too, and what collectives still read (fitted: docs/results/truth_memory.md).
+std::int64_t OutsideBytes(const TrainingSetup& setup);
+
+// Why the framework refuses to start with this setup, after "grad_accumulation"; "" if it does not.
+std::string WhyRefused(const TrainingSetup& setup);
+
 // The fewest of these changes that make every rank need no more than `bytes`, in words, with the most that a rank then
 // needs: sequence parallelism, a distributed optimizer, micro-batches of one sequence, full recomputation,
 // sharded weights. Of equally many the first in this order. None if all together do not.

@@ -158,8 +158,6 @@ void CheckNanotronPlan(const TransformerNetwork& network, const ParallelPlan& pl
   refuse(plan.cp > 1, "cp", plan.cp, "1");
   refuse(plan.zero > 1, "zero", plan.zero, "0 or 1");
   refuse(plan.dp_replicate > 1, "dp_replicate", plan.dp_replicate, "1");
-  refuse(plan.grad_accumulation < plan.pp - 1, "grad_accumulation", plan.grad_accumulation,
-         fmt::format("pp - 1 or more, which is {},", plan.pp - 1));
   const auto* const recompute = plan.recompute.As<std::string>();
   if (recompute == nullptr || *recompute == "selective") {
     throw InputError("recompute", fmt::format("is {} (none or full with nanotron)", JsonText(plan.recompute)));

@@ -20,9 +20,6 @@
 namespace emplace::datasets {
 namespace {
 
-// What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
-constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
-
 // Orders of ranks, the fastest-changing degree first, in the words of Megatron-LM.
 constexpr std::string_view kUsualRankOrder = "tp-cp-dp-pp";
 constexpr std::string_view kPipelinesFirst = "tp-cp-pp-dp";
@@ -105,25 +102,6 @@ class Allowed {
 
   const OptionMap& only_;
 };
-
-// nanotron's rule: a stage ends with the block that passes its share of the products of all layers and the head.
-// Source: huggingface/nanotron 01de8d9, build_model.
-std::vector<std::vector<JsonValue>> StagesByCost(const TransformerNetwork& network, std::int64_t count) {
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double head = number(network.vocabulary) * number(network.d_model);
-  const double layer = 4.0 * number(network.heads * network.head_width) * number(network.d_model) +
-                       3.0 * number(network.d_ff) * number(network.d_model);
-  const double all = layer * number(network.layers) + head;
-  std::vector<std::vector<JsonValue>> stages(static_cast<std::size_t>(count));
-  std::size_t stage = 0;
-  double sum = 0;
-  for (std::int64_t i = 0; i < network.layers; ++i) {
-    stages[stage].push_back(ToJson(i));
-    sum += layer;
-    if (stage + 1 < stages.size() && sum > all * static_cast<double>(stage + 1) / number(count)) ++stage;
-  }
-  return stages;
-}
 
 class Enumeration {
  public:
@@ -280,7 +258,7 @@ std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
     if (rank > 0 && !is_last && layers <= most_layers) continue;
     most_layers = std::max(most_layers, layers);
     RankPeak peak = PeakOf(MakeRankProgram(setup, rank));
-    if (peak.reserved_bytes > fullest.first.reserved_bytes) fullest = {std::move(peak), rank};
+    if (NeededBytes(setup, peak) > NeededBytes(setup, fullest.first)) fullest = {std::move(peak), rank};
   }
   return fullest;
 }
@@ -300,11 +278,7 @@ std::int64_t StateBytes(const TrainingSetup& setup) {
 }  // namespace
 
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
-  ParallelPlan staged = plan;
-  if (question.framework->stages_by_cost && plan.pp > 1 && plan.stages.empty()) {
-    staged.stages = StagesByCost(question.network, plan.pp * plan.vpp);
-  }
-  TrainingSetup setup = MakeTrainingSetup(question.network, staged, question.sequence);
+  TrainingSetup setup = MakeTrainingSetup(question.network, plan, question.sequence, question.framework->memory);
   const auto attention = question.only.find("attention");
   if (attention != question.only.end() && attention->second == "unfused") {
     setup.attention = AttentionKernel::kUnfused;
@@ -339,7 +313,7 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
     other.rank_order = {"tp", "cp", "pp", "dp"};
     consider(other, allowed.Names("rank_order"));
   }
-  if (best.plan.vpp == 1 && !framework.stages_by_cost && allowed.AllowsText("stages", "balanced")) {
+  if (best.plan.vpp == 1 && framework.balances_stages && allowed.AllowsText("stages", "balanced")) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
@@ -351,6 +325,12 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
   return best;
 }
 
+void SetPeak(const TrainingSetup& setup, ScoredPlan* scored) {
+  std::tie(scored->peak, scored->fullest_rank) = FullestPeak(setup);
+  scored->needed_bytes = NeededBytes(setup, scored->peak);
+  scored->refused = WhyRefused(setup);
+}
+
 // The step and the peak of a plan with another recomputation.
 ScoredPlan WithRecompute(const PlanQuestion& question, const ScoredPlan& scored, JsonValue recompute,
                          StepTimer* timer) {
@@ -358,7 +338,7 @@ ScoredPlan WithRecompute(const PlanQuestion& question, const ScoredPlan& scored,
   changed.plan.recompute = std::move(recompute);
   const TrainingSetup setup = SetupOf(question, changed.plan);
   changed.time = timer->Time(setup);
-  std::tie(changed.peak, changed.fullest_rank) = FullestPeak(setup);
+  SetPeak(setup, &changed);
   return changed;
 }
 
@@ -372,11 +352,11 @@ std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const Sc
   }
   const auto with = [&](std::int64_t layers) { return WithRecompute(question, scored, ToJson(layers), timer); };
   ScoredPlan best = with(high);
-  if (best.peak.reserved_bytes > usable) return std::nullopt;
+  if (best.needed_bytes > usable) return std::nullopt;
   while (high - low > 1) {
     const std::int64_t middle = (low + high) / 2;
     ScoredPlan tried = with(middle);
-    if (tried.peak.reserved_bytes <= usable) {
+    if (tried.needed_bytes <= usable) {
       high = middle;
       best = std::move(tried);
     } else {
@@ -395,7 +375,7 @@ void PreferRoom(std::vector<ScoredPlan>* plans) {
   if (first == plans->end()) return;
   auto best = first;
   for (auto it = first; it != plans->end() && it->time.micros <= kEquallyFast * first->time.micros; ++it) {
-    if (it->fits && it->peak.reserved_bytes < best->peak.reserved_bytes) best = it;
+    if (it->fits && it->needed_bytes < best->needed_bytes) best = it;
   }
   std::rotate(first, best, best + 1);
 }
@@ -410,9 +390,6 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     return question.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > question.seconds;
   };
   PlanAnswer answer;
-  if (question.machine.memory) {
-    answer.usable_bytes = std::max<std::int64_t>(0, question.machine.memory->count - kOutsideBytes);
-  }
   Enumeration enumeration(question);
   std::vector<ScoredPlan> scored;
   enumeration.ForEach([&](ParallelPlan plan) { scored.emplace_back().plan = std::move(plan); });
@@ -445,7 +422,11 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
                     ? fmt::format("no plan has what --only asks for on {} accelerators", question.machine.gpus())
                     : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
-  answer.flop = ModelFlop(SetupOf(question, scored[0].plan));
+  const TrainingSetup any = SetupOf(question, scored[0].plan);
+  answer.flop = ModelFlop(any);
+  if (question.machine.memory) {
+    answer.usable_bytes = std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(any));
+  }
   answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
                         (RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6);
   // Plans that are equally fast: those that divide less come first.
@@ -457,8 +438,8 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   const bool recomputes_layers = question.best > 0 && answer.usable_bytes > 0 && question.framework->recomputes &&
                                  question.framework->recomputes_layers && !question.only.contains("recompute");
   const auto check = [&](ScoredPlan* of) {
-    std::tie(of->peak, of->fullest_rank) = FullestPeak(SetupOf(question, of->plan));
-    of->fits = answer.usable_bytes == 0 || of->peak.reserved_bytes <= answer.usable_bytes;
+    SetPeak(SetupOf(question, of->plan), of);
+    of->fits = (answer.usable_bytes == 0 || of->needed_bytes <= answer.usable_bytes) && of->refused.empty();
   };
   // The smallest state of plans whose state alone is too large, and its plan.
   std::optional<std::pair<std::int64_t, std::size_t>> least_state;
@@ -500,7 +481,7 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
         if (!least_state || too_large[i] < least_state->first) least_state = {too_large[i], first + i};
         continue;
       }
-      if (!of.fits && (!answer.nearest || of.peak.reserved_bytes < answer.nearest->peak.reserved_bytes)) {
+      if (!of.fits && of.refused.empty() && (!answer.nearest || of.needed_bytes < answer.nearest->needed_bytes)) {
         answer.nearest = of;
       }
       if (with_layers[i]) recomputed.push_back(*std::move(with_layers[i]));

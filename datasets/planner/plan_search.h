@@ -39,6 +39,8 @@ struct ScoredPlan {
   StepTime time;
   RankPeak peak;  // of the fullest rank
   std::size_t fullest_rank = 0;
+  std::int64_t needed_bytes = 0;  // by the fullest rank, of its device
+  std::string refused;            // why the framework does not start with it (WhyRefused)
   bool fits = false;
 };
 

@@ -39,7 +39,8 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .has_context_parallel = false,
        .recomputes = false,
        .orders_ranks = false,
-       .stages_by_cost = true},
+       .balances_stages = false,
+       .memory = TrainingFramework::kNanotron},
   };
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,
@@ -200,7 +201,6 @@ struct StepTimer::Piece {
     if (!habits.fuses_weight_gradients) {
       backward.elementwise += Micros(OpShape(), (element + 2 * gradient) * weights);
     }
-    kernels += 3;
   }
 
   // Moves so many numbers in the forward and in the backward pass.
@@ -427,7 +427,6 @@ struct StepTimer::Piece {
   PassTime forward;
   PassTime backward;
   double hidden_gathers = 0;  // beside the products of the backward pass
-  int kernels = 0;
 };
 
 StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) : machine_(machine), habits_(habits) {

@@ -45,9 +45,10 @@ struct FrameworkHabits {
   bool interleaves = true;
   bool has_context_parallel = true;
   bool recomputes = true;
-  bool recomputes_layers = true;  // some of a stage
-  bool orders_ranks = true;       // pipelines inside of data parallelism too
-  bool stages_by_cost = false;    // by its own rule; else as is fastest
+  bool recomputes_layers = true;                            // some of a stage
+  bool orders_ranks = true;                                 // pipelines inside of data parallelism too
+  bool balances_stages = true;                              // else by a rule of its own
+  TrainingFramework memory = TrainingFramework::kMegatron;  // whose model of memory answers
 };
 // Null if there is none of that name.
 const FrameworkHabits* FindFrameworkHabits(std::string_view name);

@@ -178,7 +178,7 @@ class Program:
 
 
     def nanotron_peaks(self, row):
-        """Of each pipeline rank, the largest allocated and reserved bytes; none where nanotron refuses the setting."""
+        """The largest of each pipeline rank: allocated and reserved bytes; none where nanotron refuses the setting."""
         network = {"layers": row["layers"], "d_model": row["hidden"], "heads": row["heads"], "kv_heads": row["kv_heads"],
                    "head_width": int(row["hidden"]) // int(row["heads"]), "d_ff": row["ffn"], "vocabulary": row["vocab"],
                    "tied": "true" if row["tied_embeddings"] == "1" else "false"}

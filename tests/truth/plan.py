@@ -181,7 +181,7 @@ def add_error(row, micros, scale=1.0):
 
 
 def add_errors_of_single_plans(program, rows):
-    """Of rows whose command leaves one plan."""
+    """The prediction of rows whose command leaves one plan."""
     program.ask(row["command"] for row in rows)
     for row in rows:
         plans = program.plans(row["command"])

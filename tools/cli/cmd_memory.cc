@@ -37,11 +37,6 @@ namespace {
 
 constexpr std::size_t kMostHolders = 10;
 constexpr std::int64_t kMostRanks = 65536;
-// What a process has on its GPU outside of PyTorch's allocator: CUDA's context and NCCL's buffers. An estimate.
-constexpr std::int64_t kOutsideBytes = std::int64_t{1} << 30;
-// With nanotron, of the device's memory what a rank cannot allocate: that, fragments and what collectives still read.
-// Fitted: docs/results/truth_memory.md.
-constexpr std::int64_t kOutsideNanotronBytes = std::int64_t{13} << 30;
 constexpr std::pair<std::string_view, datasets::TrainingFramework> kTrainingFrameworks[] = {
     {"megatron", datasets::TrainingFramework::kMegatron},
     {"nanotron", datasets::TrainingFramework::kNanotron},
@@ -108,8 +103,12 @@ MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, 
   if (framework == std::end(kTrainingFrameworks)) {
     throw InputError("--framework", fmt::format("is {} (megatron, nanotron)", Quoted(options.framework)));
   }
-  run.setup =
-      WithLocation(place, [&] { return datasets::MakeTrainingSetup(network, plan, sequence, framework->second); });
+  run.setup = WithLocation(place, [&] {
+    datasets::TrainingSetup setup = datasets::MakeTrainingSetup(network, plan, sequence, framework->second);
+    const std::string refused = datasets::WhyRefused(setup);
+    if (!refused.empty()) throw InputError("grad_accumulation", refused);
+    return setup;
+  });
   return run;
 }
 
@@ -204,14 +203,10 @@ std::int64_t ComputeCapability(const std::string& kind) {
   return 90;
 }
 
-std::int64_t OutsideBytes(const datasets::TrainingSetup& setup) {
-  return setup.framework == datasets::TrainingFramework::kNanotron ? kOutsideNanotronBytes : kOutsideBytes;
-}
-
 // What a rank may need of a device; none without a limit.
 std::optional<std::int64_t> UsableBytes(const std::optional<Device>& device, const datasets::TrainingSetup& setup) {
   if (!device || !device->memory) return std::nullopt;
-  return std::max<std::int64_t>(0, device->memory->count - OutsideBytes(setup));
+  return std::max<std::int64_t>(0, device->memory->count - datasets::OutsideBytes(setup));
 }
 
 // The place of a rank in its pipeline.
@@ -335,8 +330,9 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   const std::int64_t free = *usable - needed;
   std::cout << fmt::format(
       "\n{} has {}, of which {} take about {}: {} {}\n", device->kind, HumanReadable(*device->memory),
-      OutsideBytes(setup) == kOutsideBytes ? "the context and NCCL" : "the context, NCCL and fragments",
-      HumanReadable(Bytes{OutsideBytes(setup)}), HumanReadable(Bytes{free < 0 ? -free : free}),
+      setup.framework == datasets::TrainingFramework::kMegatron ? "the context and NCCL"
+                                                                : "the context, NCCL and fragments",
+      HumanReadable(Bytes{datasets::OutsideBytes(setup)}), HumanReadable(Bytes{free < 0 ? -free : free}),
       free < 0 ? "too few" : "are left");
   if (free >= 0) return;
   if (const auto change = datasets::FindFittingChange(setup, *usable)) {

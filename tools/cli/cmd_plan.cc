@@ -112,7 +112,9 @@ nlohmann::ordered_json PlanJson(const datasets::PlanQuestion& question, const da
   json["mfu_percent"] = MfuPercent(answer, time.micros);
   json["peak_bytes"] = scored.peak.allocated_bytes;
   json["peak_reserved_bytes"] = scored.peak.reserved_bytes;
+  json["needed_bytes"] = scored.needed_bytes;
   json["fits"] = scored.fits;
+  if (!scored.refused.empty()) json["refused"] = "grad_accumulation " + scored.refused;
   json["fullest_pipeline_rank"] = scored.fullest_rank;
   for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
     json["memory"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = scored.peak.classes[i];
@@ -239,7 +241,7 @@ void PrintWhyRunnerUpLoses(const datasets::PlanAnswer& answer) {
   if (difference <= 0) {
     std::cout << fmt::format(
         "Plan 2 is {:.1f} % faster, less than predictions can tell, and leaves {} GiB less of the memory free.\n",
-        -100 * difference / best.time.micros, Gibibytes(second.peak.reserved_bytes - best.peak.reserved_bytes));
+        -100 * difference / best.time.micros, Gibibytes(second.needed_bytes - best.needed_bytes));
     return;
   }
   const std::vector<TimePart> parts = PartsOf(best.time);
@@ -277,10 +279,10 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
   const datasets::ScoredPlan& nearest = *answer.nearest;
   const datasets::ParallelPlan& plan = nearest.plan;
   std::cout << fmt::format(
-      "No plan fits. The smallest, dp {} tp {} pp {} cp {} zero {} micro-batch {} recompute {}, reserves {} GiB on its "
+      "No plan fits. The smallest, dp {} tp {} pp {} cp {} zero {} micro-batch {} recompute {}, needs {} GiB on its "
       "fullest rank, {} GiB too much.\n",
       plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, RecomputeText(plan),
-      Gibibytes(nearest.peak.reserved_bytes), Gibibytes(nearest.peak.reserved_bytes - answer.usable_bytes));
+      Gibibytes(nearest.needed_bytes), Gibibytes(nearest.needed_bytes - answer.usable_bytes));
   const auto change = datasets::FindFittingChange(datasets::SetupOf(question, plan), answer.usable_bytes);
   std::cout << (change ? fmt::format("It fits with {}.\n", change->text)
                        : std::string("More accelerators are needed, or some with more memory.\n"));

@@ -388,6 +388,19 @@ void PreferRoom(std::vector<ScoredPlan>* plans) {
 
 }  // namespace
 
+ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan) {
+  const TrainingSetup setup = SetupOf(question, plan);
+  StepTimer timer(question.machine, *question.framework);
+  ScoredPlan scored;
+  scored.plan = plan;
+  scored.time = timer.Time(setup);
+  SetPeak(question, setup, &scored);
+  const bool has_room =
+      !question.machine.memory || scored.needed_bytes <= question.machine.memory->count - OutsideBytes(setup);
+  scored.fits = has_room && scored.refused.empty();
+  return scored;
+}
+
 PlanAnswer SearchPlans(const PlanQuestion& question) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();

@@ -63,6 +63,9 @@ struct PlanAnswer {
 // unknown fields of `only`.
 PlanAnswer SearchPlans(const PlanQuestion& question);
 
+// The step and the peak of one plan. Throws InputError on one that is not legal.
+ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan);
+
 // A plan as the network is trained by it: the stages that the framework makes, and its setup.
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan);
 

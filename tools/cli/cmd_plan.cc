@@ -13,8 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/exporters/framework_plans.h"
 #include "datasets/exporters/frameworks.h"
+#include "datasets/memory/megatron_arguments.h"
 #include "datasets/memory/training_memory.h"
+#include "datasets/planner/plan_check.h"
 #include "datasets/planner/plan_search.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
@@ -50,6 +53,7 @@ struct PlanOptions {
   bool all = false;
   std::int64_t explain = 1;
   bool json = false;
+  std::string check;
   std::string to;
   std::string out;
 };
@@ -133,7 +137,7 @@ nlohmann::ordered_json PlanJson(const datasets::PlanQuestion& question, const da
   return json;
 }
 
-void PrintJson(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+nlohmann::ordered_json AnswerJson(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
   nlohmann::ordered_json json = {{"schema", "emplace.plans"},
                                  {"version", 1},
                                  {"network", question.network.name},
@@ -152,7 +156,7 @@ void PrintJson(const datasets::PlanQuestion& question, const datasets::PlanAnswe
   json["plans"] = nlohmann::ordered_json::array();
   for (const datasets::ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan));
   if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest);
-  std::cout << json.dump(1) << "\n";
+  return json;
 }
 
 std::string Gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
@@ -333,7 +337,133 @@ datasets::PlanMachine MachineOf(const ProblemOptions& problem) {
   return machine;
 }
 
+// ---- A plan of the user's own
+
+struct CheckedFile {
+  std::optional<datasets::TransformerNetwork> network;  // none: the file does not say it
+  std::string name;                                     // a network that the file names
+  OptionMap set;
+  datasets::ParallelPlan plan;
+  std::int64_t sequence = 0;
+};
+
+// Of emplace, Megatron-LM (its arguments), or another framework of `export --to`.
+CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine& machine) {
+  const std::string text = ReadWholeFile(file, InputKind::kPlacement);
+  CheckedFile read;
+  JsonValue root;
+  try {
+    root = ParseJson(text);
+  } catch (const InputError&) {  // a framework's text
+  }
+  const auto has = [&](std::string_view key) {
+    return root.As<JsonObject>() != nullptr && FindMember(root, key) != nullptr;
+  };
+  if (has("schema")) {
+    std::istringstream in(text);
+    read.plan = datasets::ReadPlan(in, file);
+    read.name = read.plan.network;
+    read.set = read.plan.set;
+  } else if (has("num-layers") || has("hidden-size")) {
+    const datasets::MegatronRun run =
+        WithLocation(file, [&] { return datasets::ReadMegatronArguments(root, machine.gpus()); });
+    for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
+    read.network = WithLocation(file, [&] { return datasets::NetworkOf(run.setup); });
+    read.plan = datasets::PlanOf(run.setup);
+    read.sequence = run.setup.network.sequence;
+  } else {
+    const std::string_view target = has("train_micro_batch_size_per_gpu") ? "deepspeed"
+                                    : has("fully_shard")                  ? "fsdp"
+                                    : root.As<JsonObject>() != nullptr    ? "torchtitan"
+                                                                          : "megatron";
+    read.plan = datasets::ReadFrameworkPlan(target, text, file, machine.gpus());
+    read.name = read.plan.network;
+  }
+  return read;
+}
+
+void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& question, const datasets::PlanCheck& check) {
+  const datasets::PlanAnswer& answer = check.answer;
+  if (!check.checked) {
+    std::cout << fmt::format("{}: not legal: {}\n", Printable(options.check), check.illegal);
+  } else {
+    const datasets::ScoredPlan& checked = *check.checked;
+    std::cout << fmt::format("{}: a step of {}, {:.1f} % MFU, {} GiB needed by its fullest rank",
+                             Printable(options.check), HumanReadableMicros(checked.time.micros),
+                             MfuPercent(answer, checked.time.micros), Gibibytes(checked.needed_bytes));
+    if (!checked.refused.empty()) {
+      std::cout << fmt::format(": grad_accumulation {}", checked.refused);
+    } else if (answer.usable_bytes > 0) {
+      const std::int64_t free = answer.usable_bytes - checked.needed_bytes;
+      std::cout << fmt::format(": {} GiB {}", Gibibytes(free < 0 ? -free : free), free < 0 ? "too many" : "are left");
+    }
+    std::cout << "\n";
+  }
+  if (check.helping.empty()) {
+    std::cout << "No change of one part alone makes it "
+              << (check.checked && check.checked->fits ? "faster by 5 % or more.\n" : "fit.\n");
+  } else {
+    const datasets::PlanChange& change = check.helping[0];
+    std::cout << fmt::format("The change of one part that helps most: {}: {}, {} GiB.\n", change.text,
+                             HumanReadableMicros(change.plan.time.micros), Gibibytes(change.plan.needed_bytes));
+  }
+  std::cout << "\n";
+  if (answer.plans.empty()) return;
+  if (check.checked) {
+    std::cout << fmt::format("The best plan is {:.2f} times as fast:\n\n",
+                             check.checked->time.micros / answer.plans[0].time.micros);
+  }
+  PrintPlans(question, answer);
+}
+
+int RunCheck(const PlanOptions& options) {
+  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty()) {
+    throw InputError("--check", "does not go with --all, --only, --to and -o (it checks one plan)");
+  }
+  datasets::PlanQuestion question;
+  question.machine = MachineOf(options.problem);
+  CheckedFile file = ReadCheckedFile(options.check, question.machine);
+  const std::string& name = options.network.empty() ? file.name : options.network;
+  if (!options.network.empty() || !file.network) {
+    if (name.empty()) throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.check));
+    OptionMap settings = file.set;
+    for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
+    file.network = NamedNetwork(name, settings);
+  }
+  question.network = *std::move(file.network);
+  question.framework = &NeedFramework(options.framework.empty() ? "megatron" : options.framework);
+  question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
+  if (options.global_batch > 0 && options.global_batch != question.global_batch) {
+    throw InputError("--global-batch",
+                     fmt::format("is {} ({} has {})", options.global_batch, options.check, question.global_batch));
+  }
+  question.sequence = options.sequence > 0 ? options.sequence
+                      : file.sequence > 0  ? file.sequence
+                                           : UsualSequence(question.network);
+  question.best = kBestPlans;
+  question.threads = options.threads;
+  const BusyLine busy("plan");
+  const datasets::PlanCheck check =
+      WithLocation(options.check, [&] { return datasets::CheckPlan(question, file.plan); });
+  if (options.json) {
+    nlohmann::ordered_json json = AnswerJson(question, check.answer);
+    json["checked"] = check.checked ? PlanJson(question, check.answer, *check.checked)
+                                    : nlohmann::ordered_json{{"illegal", check.illegal}};
+    json["helping"] = nlohmann::ordered_json::array();
+    for (const datasets::PlanChange& change : check.helping) {
+      json["helping"].push_back({{"text", change.text}, {"plan", PlanJson(question, check.answer, change.plan)}});
+    }
+    std::cout << json.dump(1) << "\n";
+  } else {
+    PrintCheck(options, question, check);
+  }
+  if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
+  return check.checked && check.checked->fits ? kSuccess : kNotFound;
+}
+
 int RunPlan(const PlanOptions& options) {
+  if (!options.check.empty()) return RunCheck(options);
+  if (options.global_batch == 0) throw InputError("--global-batch", "is missing (sequences of a step)");
   if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
@@ -363,7 +493,7 @@ int RunPlan(const PlanOptions& options) {
   };
   const datasets::PlanAnswer answer = datasets::SearchPlans(question);
   if (options.json) {
-    PrintJson(question, answer);
+    std::cout << AnswerJson(question, answer).dump(1) << "\n";
   } else {
     std::cout << fmt::format("{} on {} x {}, {} sequences of {} tokens a step, as {} runs it\n\n",
                              Printable(options.network), question.machine.gpus(), question.machine.device.name,
@@ -403,7 +533,6 @@ Command AddPlan(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   command->add_option("--global-batch", options->global_batch, "Sequences of a step")
       ->type_name("SEQUENCES")
-      ->required()
       ->transform(IntegerFrom(1, 1 << 24));
   command
       ->add_option("--sequence", options->sequence,
@@ -429,6 +558,11 @@ Command AddPlan(CLI::App& app) {
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command->add_flag("--all", options->all, "Every legal plan, those that do not fit too");
+  command
+      ->add_option("--check", options->check,
+                   "Check this plan instead: plan.json, a JSON object of Megatron-LM's arguments, or what `emplace "
+                   "export --to` writes for deepspeed, fsdp, megatron and torchtitan")
+      ->type_name("FILE");
   command->add_option("--explain", options->explain, "Show where the step of this plan goes")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1 << 24))

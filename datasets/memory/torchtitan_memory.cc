@@ -75,7 +75,7 @@ std::vector<TorchtitanRank::Buffer> TorchtitanRank::RunLayer(bool keeps_all, std
   };
   make("outputs of norms", local_rows_ * network_.hidden);
   gather();
-  // Of every two products one is kept.
+  // One of every two products is kept.
   make("queries", rows_ * queries_, true);
   make("keys", rows_ * keys_);
   make("values", rows_ * keys_, true);

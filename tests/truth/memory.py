@@ -227,7 +227,7 @@ class Program:
         return max(rank["peak_reserved_bytes"] for rank in json.loads(done.stdout)["ranks"])
 
     def nanotron_peaks(self, row):
-        """Of each pipeline rank, the largest allocated and reserved bytes; none where nanotron refuses the setting."""
+        """The largest allocated and reserved bytes of each pipeline rank; none where nanotron refuses the setting."""
         network = {"layers": row["layers"], "d_model": row["hidden"], "heads": row["heads"], "kv_heads": row["kv_heads"],
                    "head_width": int(row["hidden"]) // int(row["heads"]), "d_ff": row["ffn"], "vocabulary": row["vocab"],
                    "tied": "true" if row["tied_embeddings"] == "1" else "false"}

@@ -21,7 +21,7 @@ TrainingSetup TitanSetup(const std::string& network, const std::string& members,
 
 RankPeak PeakOfRank(const TrainingSetup& setup, std::size_t rank = 0) { return PeakOf(MakeRankProgram(setup, rank)); }
 
-// Of torchtitan's tables, H100s with torch.compile.
+// Rows of torchtitan's tables: H100s with torch.compile.
 TEST(TorchtitanMemoryTest, ReservedMemoryOfTablesComesOut) {
   const auto gib_of = [](const RankPeak& peak) {
     return static_cast<double>(peak.reserved_bytes) / (std::int64_t{1} << 30);

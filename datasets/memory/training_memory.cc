@@ -322,7 +322,8 @@ std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::
       {"sequence parallelism",
        !setup.sequence_parallel && setup.tp > 1 && setup.network.sequence / setup.cp % setup.tp == 0,
        [](TrainingSetup* s) { s->sequence_parallel = true; }},
-      {"a distributed optimizer (zero 1)", !setup.distributed_optimizer && has_data_ranks,
+      {"a distributed optimizer (zero 1)",
+       !setup.distributed_optimizer && has_data_ranks && setup.framework != TrainingFramework::kTorchtitan,
        [](TrainingSetup* s) { s->distributed_optimizer = true; }},
       {"micro-batches of one sequence", setup.micro_batch > 1,
        [](TrainingSetup* s) {

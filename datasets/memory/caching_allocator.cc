@@ -34,17 +34,13 @@ CachingAllocator::Handle CachingAllocator::Allocate(std::int64_t bytes) {
     block = *found;
     free.erase(found);
   } else {
-    const std::int64_t segment = SegmentBytes(bytes);
-    blocks_.push_back({.bytes = segment, .address = next_address_, .is_small = is_small, .begins_segment = true});
-    next_address_ += segment;
-    reserved_ += segment;
-    block = std::prev(blocks_.end());
+    block = AddMemory(bytes, is_small);
   }
   const std::int64_t remaining = block->bytes - bytes;
   if (is_small ? remaining >= kRounding : remaining > kSmallBlock) {
-    const Handle rest =
-        blocks_.insert(std::next(block),
-                       {.bytes = remaining, .address = block->address + bytes, .is_small = is_small, .is_free = true});
+    const Handle rest = BlocksOf(is_small).insert(
+        std::next(block),
+        {.bytes = remaining, .address = block->address + bytes, .is_small = is_small, .is_free = true});
     free.insert(rest);
     block->bytes = bytes;
   }
@@ -53,18 +49,41 @@ CachingAllocator::Handle CachingAllocator::Allocate(std::int64_t bytes) {
   return block;
 }
 
+CachingAllocator::Handle CachingAllocator::AddMemory(std::int64_t bytes, bool is_small) {
+  std::list<Block>& blocks = BlocksOf(is_small);
+  if (!expandable_) {
+    const std::int64_t segment = SegmentBytes(bytes);
+    blocks.push_back({.bytes = segment, .address = next_address_, .is_small = is_small, .begins_segment = true});
+    next_address_ += segment;
+    reserved_ += segment;
+    return std::prev(blocks.end());
+  }
+  constexpr std::int64_t kPage = std::int64_t{2} << 20;
+  if (blocks.empty() || !blocks.back().is_free) {
+    const std::int64_t end = blocks.empty() ? 0 : blocks.back().address + blocks.back().bytes;
+    blocks.push_back({.address = end, .is_small = is_small});
+  } else {
+    FreeOf(blocks.back()).erase(std::prev(blocks.end()));
+  }
+  const std::int64_t grown = RoundUp(bytes - blocks.back().bytes, kPage);
+  blocks.back().bytes += grown;
+  reserved_ += grown;
+  return std::prev(blocks.end());
+}
+
 void CachingAllocator::Recycle(Handle block) {
+  std::list<Block>& blocks = BlocksOf(block->is_small);
   FreeBlocks& free = FreeOf(*block);
-  if (const Handle next = std::next(block); next != blocks_.end() && next->is_free && !next->begins_segment) {
+  if (const Handle next = std::next(block); next != blocks.end() && next->is_free && !next->begins_segment) {
     free.erase(next);
     block->bytes += next->bytes;
-    blocks_.erase(next);
+    blocks.erase(next);
   }
-  if (!block->begins_segment && block != blocks_.begin() && std::prev(block)->is_free) {
+  if (!block->begins_segment && block != blocks.begin() && std::prev(block)->is_free) {
     const Handle before = std::prev(block);
     free.erase(before);
     before->bytes += block->bytes;
-    blocks_.erase(block);
+    blocks.erase(block);
     block = before;
   }
   block->is_free = true;

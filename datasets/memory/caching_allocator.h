@@ -8,7 +8,7 @@
 
 namespace emplace::datasets {
 
-// The rules of PyTorch's caching allocator of CUDA memory, for one stream and with its default settings. Sizes are
+// The rules of PyTorch's caching allocator of CUDA memory, for one stream. Sizes are
 // rounded up to 512 bytes. Blocks of up to 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of 20
 // MiB, and larger ones from segments of their own, rounded up to 2 MiB. The smallest free block that is large enough is
 // taken, and split if what remains is at least 512 bytes of a small segment, or more than 1 MiB of a large one. A block
@@ -23,6 +23,10 @@ class CachingAllocator {
     bool begins_segment = false;
   };
   using Handle = std::list<Block>::iterator;
+
+  // `expandable`: as with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, one segment of small blocks and one of
+  // large ones, each of which grows at its end.
+  explicit CachingAllocator(bool expandable = false) : expandable_(expandable) {}
 
   // The allocated block: at least this many bytes. Requires: bytes > 0.
   Handle Allocate(std::int64_t bytes);
@@ -46,8 +50,13 @@ class CachingAllocator {
   using FreeBlocks = std::set<Handle, BySize>;
 
   FreeBlocks& FreeOf(const Block& block) { return block.is_small ? free_small_ : free_large_; }
+  std::list<Block>& BlocksOf(bool is_small) { return is_small ? small_blocks_ : large_blocks_; }
+  // A free block of this many bytes at least, in no list of free blocks.
+  Handle AddMemory(std::int64_t bytes, bool is_small);
 
-  std::list<Block> blocks_;  // neighbours in memory are neighbours here
+  bool expandable_;
+  std::list<Block> small_blocks_;  // neighbours in memory are neighbours here
+  std::list<Block> large_blocks_;
   FreeBlocks free_small_;
   FreeBlocks free_large_;
   std::int64_t next_address_ = 0;

@@ -240,7 +240,7 @@ class NanotronRank {
     return part;
   }
 
-  // The sum of both gradients of a norm whose input the residual goes past.
+  // Back through a norm, whose input the residual goes past: returns the sum of both gradients.
   Buffer BackwardNorm(Buffer gradient, Buffer of_residual) {
     const Buffer of_input = NewGradient(HiddenBytes());
     NewWeightGradient(network_.hidden);

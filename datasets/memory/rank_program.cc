@@ -41,7 +41,7 @@ void RankProgram::Mark(std::string moment) { moments_.push_back({.event = events
 
 RankPeak PeakOf(const RankProgram& program) {
   RankPeak peak;
-  CachingAllocator allocator;
+  CachingAllocator allocator(program.expands_segments_);
   std::vector<CachingAllocator::Handle> blocks(program.buffers_.size());
   std::vector<std::int64_t> block_bytes(program.buffers_.size());
   std::size_t peak_event = 0;

@@ -41,6 +41,8 @@ class RankProgram {
   void Touch(std::string_view label, std::int64_t bytes, MemoryClass memory_class = MemoryClass::kTemporary) {
     Release(Allocate(label, bytes, memory_class));
   }
+  // PyTorch's allocator has expandable segments.
+  void ExpandSegments() { expands_segments_ = true; }
   // What the rank does from here on, for the description of the peak.
   void Mark(std::string moment);
 
@@ -67,6 +69,7 @@ class RankProgram {
     std::size_t event = 0;
     std::string text;
   };
+  bool expands_segments_ = false;
   std::vector<Entry> buffers_;
   std::vector<Event> events_;
   std::vector<Moment> moments_;

@@ -15,6 +15,7 @@
 #include "datasets/memory/nanotron_memory.h"
 #include "datasets/memory/rank_state.h"
 #include "datasets/memory/tape.h"
+#include "datasets/memory/torchtitan_memory.h"
 #include "sim/base/check.h"
 
 namespace emplace::datasets {
@@ -211,6 +212,24 @@ std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline
   return passes;
 }
 
+// Two steps: the optimizer's moments are made after the first one.
+void WriteTorchtitanSteps(const TrainingSetup& setup, std::size_t pipeline_rank, const std::vector<StagePass>& passes,
+                          RankProgram* program) {
+  std::map<std::size_t, std::uint32_t> last;  // micro-batch of each stage
+  for (const StagePass& pass : passes) last[pass.stage] = std::max(last[pass.stage], pass.micro_batch);
+  TorchtitanRank writer(setup, pipeline_rank, program);
+  for (int step = 0; step < 2; ++step) {
+    for (const StagePass& pass : passes) {
+      if (pass.is_forward) {
+        writer.Forward(pass.stage, pass.micro_batch);
+      } else {
+        writer.Backward(pass.stage, pass.micro_batch, pass.micro_batch == last[pass.stage]);
+      }
+    }
+    writer.RunOptimizer();
+  }
+}
+
 }  // namespace
 
 void CheckSetup(const TrainingSetup& setup) {
@@ -258,11 +277,16 @@ RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_ran
   if (setup.framework == TrainingFramework::kNanotron) return MakeNanotronProgram(setup, pipeline_rank);
   RankProgram program;
   program.Mark("before the step");
-  AllocateState(setup, pipeline_rank, &program);
   // The peak is reached before the pipeline has run full a few times.
   const std::int64_t most = 2 * std::max(setup.schedule_group, setup.pp) + setup.pp;
+  const std::vector<StagePass> passes = PassesOf(setup, pipeline_rank, std::min(setup.micro_batches, most));
+  if (setup.framework == TrainingFramework::kTorchtitan) {
+    WriteTorchtitanSteps(setup, pipeline_rank, passes, &program);
+    return program;
+  }
+  AllocateState(setup, pipeline_rank, &program);
   StepWriter writer(setup, pipeline_rank, &program);
-  for (const StagePass& pass : PassesOf(setup, pipeline_rank, std::min(setup.micro_batches, most))) {
+  for (const StagePass& pass : passes) {
     if (pass.is_forward) {
       writer.Forward(pass.stage, pass.micro_batch);
     } else {
@@ -308,7 +332,8 @@ std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::
       {"sequence parallelism",
        !setup.sequence_parallel && setup.tp > 1 && setup.network.sequence / setup.cp % setup.tp == 0,
        [](TrainingSetup* s) { s->sequence_parallel = true; }},
-      {"a distributed optimizer (zero 1)", !setup.distributed_optimizer && has_data_ranks,
+      {"a distributed optimizer (zero 1)",
+       !setup.distributed_optimizer && has_data_ranks && setup.framework != TrainingFramework::kTorchtitan,
        [](TrainingSetup* s) { s->distributed_optimizer = true; }},
       {"micro-batches of one sequence", setup.micro_batch > 1,
        [](TrainingSetup* s) {

@@ -106,7 +106,7 @@ struct Offload {
 };
 
 // Whose constants and habits they are.
-enum class TrainingFramework : std::uint8_t { kMegatron, kNanotron };
+enum class TrainingFramework : std::uint8_t { kMegatron, kNanotron, kTorchtitan };
 
 struct TrainingSetup {
   TrainingFramework framework = TrainingFramework::kMegatron;

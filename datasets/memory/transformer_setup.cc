@@ -145,36 +145,46 @@ void CheckDegrees(const TransformerNetwork& network, const ParallelPlan& plan, s
   }
 }
 
-void CheckNanotronPlan(const TransformerNetwork& network, const ParallelPlan& plan) {
-  if (!network.gated || network.norm != NormKind::kRms || network.positions != PositionKind::kRotary ||
-      network.encoder_layers > 0 || network.latent || network.experts.count > 0 || network.mtp_layers > 0 ||
-      network.qk_norm) {
-    throw InputError("--framework", fmt::format("is nanotron, of which Llamas are modelled; {} is none", network.name));
+void CheckFramework(const TransformerNetwork& network, const ParallelPlan& plan, TrainingFramework framework) {
+  if (framework == TrainingFramework::kMegatron) return;
+  const bool is_nanotron = framework == TrainingFramework::kNanotron;
+  const std::string_view name = is_nanotron ? "nanotron" : "torchtitan";
+  if (!IsLlama(network)) {
+    throw InputError("--framework", fmt::format("is {}, of which Llamas are modelled; {} is none", name, network.name));
   }
-  const auto refuse = [](bool is_wrong, std::string_view field, std::int64_t value, std::string_view allowed) {
-    if (is_wrong) throw InputError(std::string(field), fmt::format("is {} ({} with nanotron)", value, allowed));
+  const auto refuse = [&](bool is_wrong, std::string_view field, std::int64_t value, std::string_view allowed) {
+    if (is_wrong) throw InputError(std::string(field), fmt::format("is {} ({} with {})", value, allowed, name));
   };
+  const auto* const recompute = plan.recompute.As<std::string>();
+  if (recompute == nullptr || (is_nanotron && *recompute == "selective")) {
+    throw InputError("recompute", fmt::format("is {} ({} or full with {})", JsonText(plan.recompute),
+                                              is_nanotron ? "none" : "none, selective", name));
+  }
+  refuse(!is_nanotron && plan.zero == 1, "zero", plan.zero, "0, 2 or 3");
+  if (!is_nanotron) return;
   refuse(plan.vpp > 1, "vpp", plan.vpp, "1");
   refuse(plan.cp > 1, "cp", plan.cp, "1");
   refuse(plan.zero > 1, "zero", plan.zero, "0 or 1");
   refuse(plan.dp_replicate > 1, "dp_replicate", plan.dp_replicate, "1");
-  const auto* const recompute = plan.recompute.As<std::string>();
-  if (recompute == nullptr || *recompute == "selective") {
-    throw InputError("recompute", fmt::format("is {} (none or full with nanotron)", JsonText(plan.recompute)));
-  }
 }
 
 }  // namespace
+
+bool IsLlama(const TransformerNetwork& network) {
+  return network.gated && network.norm == NormKind::kRms && network.positions == PositionKind::kRotary &&
+         network.encoder_layers == 0 && !network.latent && network.experts.count == 0 && network.mtp_layers == 0 &&
+         !network.qk_norm;
+}
 
 TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence,
                                 TrainingFramework framework) {
   CheckDegrees(network, plan, sequence);
   const bool is_nanotron = framework == TrainingFramework::kNanotron;
-  if (is_nanotron) CheckNanotronPlan(network, plan);
+  CheckFramework(network, plan, framework);
   TrainingSetup setup;
   setup.framework = framework;
   setup.network = ShapeOf(network, sequence);
-  const std::int64_t padding = is_nanotron ? plan.tp : 128 * plan.tp;
+  const std::int64_t padding = framework == TrainingFramework::kMegatron ? 128 * plan.tp : plan.tp;
   setup.network.vocabulary = (network.vocabulary + padding - 1) / padding * padding;
   if (is_nanotron && plan.stages.empty()) {
     setup.stages = NanotronStages(setup.network, plan.pp);

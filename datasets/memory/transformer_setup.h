@@ -9,6 +9,9 @@
 
 namespace emplace::datasets {
 
+// RMS norms, rotary embeddings, and gated MLPs without experts: what nanotron and torchtitan are modelled for.
+bool IsLlama(const TransformerNetwork& network);
+
 // How the framework trains the network by the plan, with the kernels and the precision that it has unless it is told
 // otherwise: bf16, sums of gradients and the optimizer's state in f32, fused attention, no dropout. Throws InputError
 // on a plan that does not fit the network, or that the framework refuses: degrees that do not divide what they are to

@@ -278,7 +278,9 @@ std::int64_t StateBytes(const TrainingSetup& setup) {
 }  // namespace
 
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
-  TrainingSetup setup = MakeTrainingSetup(question.network, plan, question.sequence, question.framework->memory);
+  const bool is_modelled = question.framework->memory != TrainingFramework::kTorchtitan || IsLlama(question.network);
+  TrainingSetup setup = MakeTrainingSetup(question.network, plan, question.sequence,
+                                          is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
   const auto attention = question.only.find("attention");
   if (attention != question.only.end() && attention->second == "unfused") {
     setup.attention = AttentionKernel::kUnfused;

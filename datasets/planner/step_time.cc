@@ -65,6 +65,8 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   torchtitan.zero = {3};
   torchtitan.has_tensor_parallel = torchtitan.has_pipelines = torchtitan.shards_in_pipelines = true;
   torchtitan.interleaves = torchtitan.has_context_parallel = true;
+  torchtitan.recomputes_layers = false;
+  torchtitan.memory = TrainingFramework::kTorchtitan;
   FrameworkHabits deepspeed = fsdp;  // nothing measured is at hand
   deepspeed.name = "deepspeed";
   deepspeed.zero = {0, 1, 2, 3};

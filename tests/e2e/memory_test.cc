@@ -57,6 +57,10 @@ TEST_F(MemoryTest, APlanOfANetworkFitsOrDoesNot) {
   const Ran titan = Emplace("memory llama-3-8b --from torchtitan titan.json --json");
   ASSERT_EQ(titan.status, 0) << titan.err;
   EXPECT_EQ(nlohmann::json::parse(titan.out).at("ranks").size(), 8U);
+  EXPECT_EQ(nlohmann::json::parse(titan.out).at("unmodelled").size(), 0U) << "torchtitan's own habits";
+  const Ran other = Emplace("memory mixtral-8x7b --from torchtitan titan.json --json");
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_NE(other.err.find("taken for those of Megatron-LM"), std::string::npos) << other.err;
   Write("plan.json", R"({"schema": "emplace.plan", "version": 1, "network": "llama-3-8b", "dp": 2, "tp": 4})");
   const auto json = nlohmann::json::parse(Emplace("memory --plan plan.json --set layers=2 --json").out);
   EXPECT_EQ(json.at("ranks").size(), 8U);

@@ -40,6 +40,7 @@ constexpr std::int64_t kMostRanks = 65536;
 constexpr std::pair<std::string_view, datasets::TrainingFramework> kTrainingFrameworks[] = {
     {"megatron", datasets::TrainingFramework::kMegatron},
     {"nanotron", datasets::TrainingFramework::kNanotron},
+    {"torchtitan", datasets::TrainingFramework::kTorchtitan},
 };
 
 struct MemoryOptions {
@@ -48,7 +49,7 @@ struct MemoryOptions {
   std::string plan;
   std::string source;  // the framework of `file`; "": a network and a plan
   std::string file;
-  std::string framework = "megatron";  // which runs the plan
+  std::string framework;  // which runs the plan; "": megatron, or torchtitan for its file
   ProblemOptions problem;
   std::int64_t world_size = 0;
   std::int64_t sequence = 0;
@@ -89,6 +90,18 @@ datasets::ParallelPlan LoadPlan(const std::string& text) {
   return datasets::ReadPlan(in, "--plan");
 }
 
+// The one that is named, or that a file is of and that is modelled for the network.
+datasets::TrainingFramework FrameworkOf(const MemoryOptions& options, const datasets::TransformerNetwork& network) {
+  std::string name = options.framework;
+  if (name.empty()) name = options.source == "torchtitan" && datasets::IsLlama(network) ? "torchtitan" : "megatron";
+  const auto* const found =
+      std::ranges::find(kTrainingFrameworks, name, &std::pair<std::string_view, datasets::TrainingFramework>::first);
+  if (found == std::end(kTrainingFrameworks)) {
+    throw InputError("--framework", fmt::format("is {} (megatron, nanotron, torchtitan)", Quoted(name)));
+  }
+  return found->second;
+}
+
 // `place`: where the plan is from.
 MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, const datasets::ParallelPlan& plan,
                          const std::string& place) {
@@ -98,13 +111,9 @@ MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, 
   const std::int64_t sequence = options.sequence > 0 ? options.sequence : UsualSequence(network);
   MemoryRun run;
   run.title = name;
-  const auto* const framework = std::ranges::find(kTrainingFrameworks, options.framework,
-                                                  &std::pair<std::string_view, datasets::TrainingFramework>::first);
-  if (framework == std::end(kTrainingFrameworks)) {
-    throw InputError("--framework", fmt::format("is {} (megatron, nanotron)", Quoted(options.framework)));
-  }
+  const datasets::TrainingFramework framework = FrameworkOf(options, network);
   run.setup = WithLocation(place, [&] {
-    datasets::TrainingSetup setup = datasets::MakeTrainingSetup(network, plan, sequence, framework->second);
+    datasets::TrainingSetup setup = datasets::MakeTrainingSetup(network, plan, sequence, framework);
     const std::string refused = datasets::WhyRefused(setup);
     if (!refused.empty()) throw InputError("grad_accumulation", refused);
     return setup;
@@ -130,7 +139,7 @@ MemoryRun ReadPlanOfFramework(const MemoryOptions& options) {
     throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.file));
   }
   MemoryRun run = MakeNetworkRun(options, name, plan, options.file);
-  if (options.framework == "megatron") {
+  if (run.setup.framework == datasets::TrainingFramework::kMegatron) {
     run.unmodelled = {fmt::format("{}: its kernels and buffers are taken for those of Megatron-LM", options.source)};
   }
   return run;
@@ -189,7 +198,8 @@ void RefuseWithoutMeaning(const MemoryOptions& options) {
   }
   refuse(!options.plan.empty(), "--plan", "is not for --from (the file is the plan)");
   if (options.source != "megatron") return;
-  refuse(options.framework != "megatron", "--framework", "is not for --from megatron (the file is Megatron-LM's)");
+  refuse(!options.framework.empty() && options.framework != "megatron", "--framework",
+         "is not for --from megatron (the file is Megatron-LM's)");
   refuse(!options.network.empty(), "NETWORK", "is not for --from megatron (the file has the network)");
   refuse(!options.settings.empty(), "--set", "is not for --from megatron (the file has the network)");
   refuse(options.sequence != 0, "--sequence", "is not for --from megatron (seq-length of the file)");
@@ -404,8 +414,10 @@ Command AddMemory(CLI::App& app) {
       ->type_name("FRAMEWORK FILE")
       ->expected(2);
   command
-      ->add_option("--framework", options->framework,
-                   "Whose kernels, buffers and schedule: megatron or nanotron (default: megatron)")
+      ->add_option(
+          "--framework", options->framework,
+          "Whose kernels, buffers and schedule: megatron, nanotron or torchtitan (default: megatron, and torchtitan "
+          "with --from torchtitan)")
       ->type_name("NAME");
   command
       ->add_option("--world-size", options->world_size,

@@ -54,6 +54,21 @@ TEST(CachingAllocatorTest, TheSmallestFreeBlockThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(allocator.reserved(), 70 * kMiB);
 }
 
+TEST(CachingAllocatorTest, AnExpandableSegmentGrowsAtItsEnd) {
+  CachingAllocator allocator(/*expandable=*/true);
+  const auto a = allocator.Allocate(30 * kMiB);
+  const auto b = allocator.Allocate(20 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 50 * kMiB);
+  allocator.Free(a);
+  allocator.Free(b);
+  allocator.Allocate(45 * kMiB);  // blocks of one segment merge
+  EXPECT_EQ(allocator.reserved(), 50 * kMiB);
+  allocator.Allocate(15 * kMiB);  // 5 MiB are free at the end
+  EXPECT_EQ(allocator.reserved(), 60 * kMiB);
+  allocator.Allocate(512);
+  EXPECT_EQ(allocator.reserved(), 62 * kMiB) << "small blocks have a segment of their own";
+}
+
 TEST(CachingAllocatorTest, ARetiredBlockIsTakenAgainOnceItIsRecycled) {
   CachingAllocator allocator;
   const auto block = allocator.Allocate(20 * kMiB);

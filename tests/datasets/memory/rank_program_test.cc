@@ -67,6 +67,14 @@ TEST(RankProgramTest, WhatACollectiveReadsIsReusedLater) {
   EXPECT_EQ(reserved_after(0, true), 20 * kMebi);
 }
 
+TEST(RankProgramTest, SegmentsMayExpand) {
+  RankProgram program;
+  program.ExpandSegments();
+  program.Touch("a", 20 * kMebi);
+  program.Touch("b", 30 * kMebi);
+  EXPECT_EQ(PeakOf(program).reserved_bytes, 30 * kMebi);
+}
+
 // y = f(x), which keeps x; z = x + y.
 struct Chain {
   explicit Chain(Tape* tape) {

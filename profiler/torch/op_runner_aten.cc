@@ -245,7 +245,9 @@ InputViews ViewsOf(const RecipeView& recipe) {
 std::vector<at::Tensor> Viewed(TensorSpan inputs, const InputViews& views) {
   std::vector<at::Tensor> viewed(inputs.begin(), inputs.end());
   for (std::size_t i = 0; i < views.size(); ++i) {
-    if (views[i]) viewed[i] = viewed[i].as_strided(views[i]->shape, views[i]->strides, views[i]->offset);
+    if (!views[i]) continue;
+    // What made the input may have returned a part of a larger tensor.
+    viewed[i] = viewed[i].as_strided(views[i]->shape, views[i]->strides, viewed[i].storage_offset() + views[i]->offset);
   }
   return viewed;
 }
@@ -387,24 +389,6 @@ OpFunction MakeAttention(const RecipeView& recipe) {
   };
 }
 
-// An optimizer's step for one parameter: the catalogue's kind, whose state is its own.
-std::optional<std::string> UpdateKind(const RecipeView& recipe) {
-  const std::string& kind = recipe.op().kind;
-  if (kind == "aten::_fused_adam_" || kind == "aten::_fused_adamw_") return "adam";
-  if (kind == "aten::_fused_sgd_") return recipe.num_inputs() > 2 ? "momentum" : "sgd";
-  return std::nullopt;
-}
-
-OpFunction MakeUpdate(const RecipeView& recipe, const std::string& kind) {
-  OpRecipe update{.name = recipe.op().name, .kind = kind, .attrs = "", .inputs = {}, .outputs = {}};
-  update.inputs = {recipe.op().inputs[0], recipe.op().inputs[0]};
-  std::shared_ptr<TorchOp> op = MakeTorchOp(update, recipe.device());
-  return [op = std::move(op)](TensorSpan in, std::vector<at::Tensor>* out) {
-    const std::vector<at::Tensor> tensors = {in[0], in[1].reshape(in[0].sizes())};
-    op->Run(tensors, out);
-  };
-}
-
 // The tensors that an operator returned. Tensors that it was not to compute are undefined and left out.
 void Collect(const c10::IValue& value, std::vector<at::Tensor>* outputs) {
   if (value.isTensor()) {
@@ -424,8 +408,8 @@ OpFunction MakeAtenOp(const RecipeView& recipe) {
   OpFunction call;
   if (recipe.op().kind == kAttentionBackward || (recipe.op().kind == kAttention && recipe.num_outputs() == 2)) {
     call = MakeAttention(recipe);
-  } else if (const auto update = UpdateKind(recipe); update && recipe.num_outputs() == 0) {
-    return MakeUpdate(recipe, *update);
+  } else if (OpFunction update = MakeCapturedUpdate(recipe)) {
+    call = std::move(update);
   } else {
     const c10::OperatorHandle operation = OperatorOf(recipe);
     call = [operation, slots = SlotsOf(recipe, operation.schema()), wanted = recipe.num_outputs()](

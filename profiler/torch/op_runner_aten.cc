@@ -1,3 +1,4 @@
+#include <ATen/EmptyTensor.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -242,12 +243,23 @@ InputViews ViewsOf(const RecipeView& recipe) {
   return views;
 }
 
+// As as_strided, but without the dispatcher, whose time is not the operator's. What made the tensor may have returned a
+// part of a larger one.
+at::Tensor ViewOf(const at::Tensor& whole, const InputView& view) {
+  const std::int64_t offset = whole.storage_offset() + view.offset;
+  const auto end = static_cast<std::size_t>(offset) * whole.itemsize() +
+                   at::detail::computeStorageNbytes(view.shape, view.strides, whole.itemsize());
+  TORCH_CHECK(end <= whole.storage().nbytes(), "a view reaches beyond its tensor");
+  auto part =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(whole.storage()), whole.key_set(), whole.dtype());
+  part->set_sizes_and_strides(view.shape, view.strides, offset);
+  return at::Tensor(std::move(part));
+}
+
 std::vector<at::Tensor> Viewed(TensorSpan inputs, const InputViews& views) {
   std::vector<at::Tensor> viewed(inputs.begin(), inputs.end());
   for (std::size_t i = 0; i < views.size(); ++i) {
-    if (!views[i]) continue;
-    // What made the input may have returned a part of a larger tensor.
-    viewed[i] = viewed[i].as_strided(views[i]->shape, views[i]->strides, viewed[i].storage_offset() + views[i]->offset);
+    if (views[i]) viewed[i] = ViewOf(viewed[i], *views[i]);
   }
   return viewed;
 }

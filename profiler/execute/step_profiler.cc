@@ -145,15 +145,15 @@ class StepProfiler {
     const auto call = [](OpId, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
                          std::vector<TensorHandle>* outputs) { kernel.Run(inputs, outputs); };
     step_.Run(call);
-    step_.Run([&](OpId op, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
-                  std::vector<TensorHandle>* outputs) {
-      device_.BeginWatch();
-      kernel.Run(inputs, outputs);
-      const MemoryUse use = device_.EndWatch();
-      if (!task_of_[Index(op)]) return;
-      Member& member = members_[*task_of_[Index(op)]];
-      member.temp = std::max(member.temp, use.peak - use.kept);
-    });
+    step_.Run(
+        [&](OpId op, OpKernel& kernel, const std::vector<TensorHandle>& inputs, std::vector<TensorHandle>* outputs) {
+          device_.BeginWatch();
+          kernel.Run(inputs, outputs);
+          const MemoryUse use = device_.EndWatch();
+          if (!task_of_[Index(op)]) return;
+          Member& member = members_[*task_of_[Index(op)]];
+          member.temp = std::max(member.temp, use.peak - use.kept);
+        });
     device_.Synchronize();
   }
 
@@ -161,14 +161,14 @@ class StepProfiler {
   void MeasureHost() {
     const StayOnCore stay;
     for (std::size_t i = 0; i < kHostSteps; ++i) {
-      step_.Run([&](OpId op, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
-                    std::vector<TensorHandle>* outputs) {
-        device_.Synchronize();
-        const StepClock::time_point start = StepClock::now();
-        kernel.Run(inputs, outputs);
-        const double micros = 1e6 * SecondsSince(start);
-        if (task_of_[Index(op)]) members_[*task_of_[Index(op)]].host_micros.push_back(micros);
-      });
+      step_.Run(
+          [&](OpId op, OpKernel& kernel, const std::vector<TensorHandle>& inputs, std::vector<TensorHandle>* outputs) {
+            device_.Synchronize();
+            const StepClock::time_point start = StepClock::now();
+            kernel.Run(inputs, outputs);
+            const double micros = 1e6 * SecondsSince(start);
+            if (task_of_[Index(op)]) members_[*task_of_[Index(op)]].host_micros.push_back(micros);
+          });
     }
     device_.Synchronize();
   }
@@ -211,18 +211,18 @@ class StepProfiler {
     std::vector<std::pair<std::size_t, double>> slowdowns;
     meter_.Begin();
     double before = Slowdown();
-    step_.Run([&](OpId op, OpKernel& kernel, const std::vector<TensorHandle>& inputs,
-                  std::vector<TensorHandle>* outputs) {
-      const std::optional<std::size_t> task = task_of_[Index(op)];
-      if (!task) {
-        kernel.Run(inputs, outputs);
-        return;
-      }
-      meter_.Sample(*task, kernel, inputs, outputs);
-      const double after = Slowdown();
-      slowdowns.emplace_back(*task, std::max(before, after));
-      before = after;
-    });
+    step_.Run(
+        [&](OpId op, OpKernel& kernel, const std::vector<TensorHandle>& inputs, std::vector<TensorHandle>* outputs) {
+          const std::optional<std::size_t> task = task_of_[Index(op)];
+          if (!task) {
+            kernel.Run(inputs, outputs);
+            return;
+          }
+          meter_.Sample(*task, kernel, inputs, outputs);
+          const double after = Slowdown();
+          slowdowns.emplace_back(*task, std::max(before, after));
+          before = after;
+        });
     return slowdowns;
   }
 

@@ -47,7 +47,7 @@ struct MachineProfilerResult {
   std::map<std::string, std::size_t> new_ops;    // keyed by device kind
   std::map<std::string, std::size_t> known_ops;  // distinct ops of the graph that the profile had already
   std::set<std::string> in_steps;                // device kinds whose ops were sampled within whole steps
-  std::string not_in_steps;      // why a recorded program was not; "" if it was
+  std::string not_in_steps;                      // why a recorded program was not; "" if it was
   std::size_t sampled_again = 0;                 // ops of most of the step, which had too few samples
   std::vector<std::string> too_wide;             // signatures whose samples are far apart
   double wide_share = 0;            // share of the time of a step on one device in ops whose samples spread widely

@@ -250,8 +250,7 @@ at::Tensor ViewOf(const at::Tensor& whole, const InputView& view) {
   const auto end = static_cast<std::size_t>(offset) * whole.itemsize() +
                    at::detail::computeStorageNbytes(view.shape, view.strides, whole.itemsize());
   TORCH_CHECK(end <= whole.storage().nbytes(), "a view reaches beyond its tensor");
-  auto part =
-      c10::make_intrusive<c10::TensorImpl>(c10::Storage(whole.storage()), whole.key_set(), whole.dtype());
+  auto part = c10::make_intrusive<c10::TensorImpl>(c10::Storage(whole.storage()), whole.key_set(), whole.dtype());
   part->set_sizes_and_strides(view.shape, view.strides, offset);
   return at::Tensor(std::move(part));
 }
@@ -401,6 +400,28 @@ OpFunction MakeAttention(const RecipeView& recipe) {
   };
 }
 
+// Dropout of a step that was captured for a CPU: there, PyTorch keeps the factor of each element instead of a mask.
+// Null for other ops.
+OpFunction MakeDropoutByFactor(const RecipeView& recipe) {
+  const nlohmann::json attrs = nlohmann::json::parse(recipe.op().attrs, nullptr, /*allow_exceptions=*/false);
+  if (recipe.op().kind == "aten::native_dropout" && recipe.num_outputs() == 2 && recipe.out_type(1) != c10::kBool) {
+    const bool is_known = attrs.is_object() && attrs.contains("args") && attrs["args"].is_array() &&
+                          attrs["args"].size() > 1 && attrs["args"][1].is_number();
+    if (!is_known) recipe.Refuse("has no probability in attr args");
+    const double kept = 1 - attrs["args"][1].get<double>();
+    return [kept](TensorSpan in, std::vector<at::Tensor>* out) {
+      at::Tensor factor = at::empty_like(in[0]).bernoulli_(kept);
+      if (kept > 0) factor.div_(kept);
+      *out = {at::mul(in[0], factor), factor};
+    };
+  }
+  if (recipe.op().kind == "aten::native_dropout_backward" && recipe.num_inputs() == 2 &&
+      recipe.in_type(1) != c10::kBool) {
+    return [](TensorSpan in, std::vector<at::Tensor>* out) { out->push_back(at::mul(in[0], in[1])); };
+  }
+  return nullptr;
+}
+
 // The tensors that an operator returned. Tensors that it was not to compute are undefined and left out.
 void Collect(const c10::IValue& value, std::vector<at::Tensor>* outputs) {
   if (value.isTensor()) {
@@ -422,6 +443,8 @@ OpFunction MakeAtenOp(const RecipeView& recipe) {
     call = MakeAttention(recipe);
   } else if (OpFunction update = MakeCapturedUpdate(recipe)) {
     call = std::move(update);
+  } else if (OpFunction dropout = MakeDropoutByFactor(recipe)) {
+    call = std::move(dropout);
   } else {
     const c10::OperatorHandle operation = OperatorOf(recipe);
     call = [operation, slots = SlotsOf(recipe, operation.schema()), wanted = recipe.num_outputs()](

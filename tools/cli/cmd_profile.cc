@@ -283,9 +283,10 @@ Command AddProfile(CLI::App& app) {
       ->transform(IntegerFrom(3, 100'000))
       ->capture_default_str();
   command
-      ->add_option("--seconds", options->ops.seconds,
-                   "Seconds to spend on one op by itself at most; three samples are always taken, and the ops that make up 90 % "
-                   "of the step have all")
+      ->add_option(
+          "--seconds", options->ops.seconds,
+          "Seconds to spend on one op by itself at most; three samples are always taken, and the ops that make up 90 % "
+          "of the step have all")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 3600))
       ->capture_default_str();

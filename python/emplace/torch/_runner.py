@@ -112,9 +112,12 @@ class _Call:
 def _function_of(op: dict[str, Any]) -> Callable[..., Any]:
     kind = op["kind"]
     known = {"aten::scaled_dot_product_attention": _attention,
-             "aten::scaled_dot_product_attention_backward": _attention_backward}
+             "aten::scaled_dot_product_attention_backward": _attention_backward,
+             "aten::native_dropout_backward": _dropout_backward}
     if kind in known:
         return known[kind]
+    if kind == "aten::native_dropout" and op["outputs"][1].get("dtype") != "bool":
+        return _dropout_by_factor
     if kind.startswith("aten::_fused_") and op.get("pass") == "update":
         return _Update(op["name"].rpartition("/")[2])
     namespace, _, name = kind.partition("::")
@@ -223,6 +226,20 @@ def _attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.
     # As the capture describes them: in memory the heads of a row are next to each other.
     gradients = tuple(each.transpose(-3, -2).contiguous().transpose(-3, -2) for each in gradients)
     return (*gradients, torch.empty_like(mask)) if learned_mask and mask is not None else gradients
+
+
+def _dropout_by_factor(given: torch.Tensor, probability: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """As PyTorch does it on a CPU, where it keeps the factor of each element instead of a mask."""
+    factor = torch.empty_like(given).bernoulli_(1 - probability)
+    if probability < 1:
+        factor.div_(1 - probability)
+    return given * factor, factor
+
+
+def _dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    if mask.dtype != torch.bool:
+        return gradient * mask
+    return torch.ops.aten.native_dropout_backward(gradient, mask, scale)
 
 
 class _Update:

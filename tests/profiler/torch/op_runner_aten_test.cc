@@ -49,6 +49,26 @@ TEST(OpRunnerAtenTest, CapturedOpsReadViewsAndNumbers) {
               HasSubstr("attr input_views has another form"));
 }
 
+// On a CPU, PyTorch keeps factors of 0 or 1 / (1 - p) instead of a mask.
+TEST(OpRunnerAtenTest, DropoutMayKeepFactors) {
+  const profiler::TensorSpec spec = Spec({64});
+  const std::vector<Numbers> made =
+      RunOp("aten::native_dropout", R"({"args":["%0",0.75,true]})", {Of({64}, Numbers(64, 2.0))}, {spec, spec});
+  ASSERT_EQ(made.size(), 2U);
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_TRUE(made[1][i] == 0 || made[1][i] == 4) << made[1][i];
+    EXPECT_EQ(made[0][i], 2 * made[1][i]);
+  }
+  EXPECT_THAT(
+      RunOp("aten::native_dropout_backward", R"({"args":["%0","%1",4]})", {kA, Of({2, 2}, {0, 4, 4, 0})}, {kA.spec})[0],
+      ElementsAre(0, 8, 12, 0));
+  EXPECT_EQ(
+      RunOp("aten::native_dropout", R"({"args":["%0",0.75,true]})", {kA}, {kA.spec, Spec({2, 2}, DType::kBool)}).size(),
+      2U);
+  EXPECT_THAT(RefusalOf("aten::native_dropout", R"({"args":["%0"]})", {kA}, {kA.spec, kA.spec}),
+              HasSubstr("has no probability in attr args"));
+}
+
 // The state is updated too, and the gradient may have another shape of as many numbers.
 TEST(OpRunnerAtenTest, CapturedUpdatesAreThoseOfTorchOptim) {
   struct Case {
@@ -69,8 +89,11 @@ TEST(OpRunnerAtenTest, CapturedUpdatesAreThoseOfTorchOptim) {
     for (const double number : each.state)
       inputs.push_back(number == 2 ? Of({}, {number}) : Of({1, 2}, {number, number}));
     profiler::HardwareDevice& device = TestDevice();
-    profiler::OpRecipe recipe{
-        .name = "update", .kind = "aten::_fused_" + each.kind + "_", .attrs = R"({"args":[]})", .inputs = {}, .outputs = {}};
+    profiler::OpRecipe recipe{.name = "update",
+                              .kind = "aten::_fused_" + each.kind + "_",
+                              .attrs = R"({"args":[]})",
+                              .inputs = {},
+                              .outputs = {}};
     std::vector<profiler::TensorHandle> handles;
     for (const Contents& input : inputs) {
       recipe.inputs.push_back(input.spec);

@@ -273,12 +273,14 @@ Command AddProfile(CLI::App& app) {
       ->type_name("FILE");
   command
       ->add_option("--sampling", options->sampling,
-                   "How ops are sampled: steps runs all ops in program order, step after step, ops repeats each op by "
-                   "itself, and auto takes steps for graphs of PyTorch's operators whose steps fit in memory, else ops")
+                   "steps runs all ops in program order, step after step; ops repeats each op by itself; auto is steps "
+                   "for graphs of PyTorch's operators whose steps fit in memory, else ops")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "steps", "ops"}).description(""))
       ->capture_default_str();
-  command->add_option("--samples", options->ops.samples, "Samples of each op, unless --seconds run out first")
+  command
+      ->add_option("--samples", options->ops.samples,
+                   "Samples of each op, unless --seconds run out first; with --sampling steps, measured steps")
       ->type_name("N")
       ->transform(IntegerFrom(3, 100'000))
       ->capture_default_str();

@@ -156,8 +156,10 @@ def transformers_model(kind: str, name: str) -> nn.Module:
 
 
 def configurations(config_class: Any) -> Iterator[Any]:
-    """The default configuration with few layers, of which the last one or all are outputs, and as it is."""
-    for made in (lambda: reduced(config_class, True), lambda: reduced(config_class, False), config_class):
+    """The default configuration with few layers, of which the last one or all are outputs, with two layers of each kind
+    for networks whose layers share weights, and as it is."""
+    for made in (lambda: reduced(config_class, True), lambda: reduced(config_class, False),
+                 lambda: reduced(config_class, True, of_each=2), config_class):
         try:
             yield made()
         except Exception:
@@ -165,9 +167,9 @@ def configurations(config_class: Any) -> Iterator[Any]:
                 raise
 
 
-def reduced(config_class: Any, last: bool) -> Any:
-    """last: backbones return their last layer, not those of the default configuration."""
-    return composed(config_class) if needs_parts(config_class) else config_class(**smaller(config_class(), last))
+def reduced(config_class: Any, last: bool, of_each: int = 1) -> Any:
+    """last: backbones return their last layer, not those of the default configuration. of_each: layers of each kind."""
+    return composed(config_class) if needs_parts(config_class) else config_class(**smaller(config_class(), last, of_each))
 
 
 def needs_parts(config_class: Any) -> bool:
@@ -202,7 +204,7 @@ def composed(config_class: Any) -> Any:
     return config_class()
 
 
-def smaller(config: Any, last: bool) -> dict[str, Any]:
+def smaller(config: Any, last: bool, of_each: int = 1) -> dict[str, Any]:
     """Keyword arguments that make a configuration like this one with fewer layers, also of its parts."""
     from transformers import PretrainedConfig
 
@@ -210,12 +212,13 @@ def smaller(config: Any, last: bool) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     counts = [values[name] for name in LAYERS if type(values.get(name)) is int]
     few = FEW
-    for value in values.values():  # enough layers for one of each kind
+    for value in values.values():  # enough layers of each kind
         if isinstance(value, (list, tuple)) and len(value) in counts and all(isinstance(each, str) for each in value):
-            few = max(few, 1 + max(list(value).index(each) for each in value))
+            places = [[i for i, kind in enumerate(value) if kind == each] for each in set(value)]
+            few = max([few, *(1 + where[:of_each][-1] for where in places)])
     for key, value in values.items():
         if isinstance(value, PretrainedConfig):
-            changed[key] = {**value.to_dict(), **smaller(value, last)}
+            changed[key] = {**value.to_dict(), **smaller(value, last, of_each)}
             if value.model_type:
                 changed[key]["model_type"] = value.model_type
         elif key in LAYERS and type(value) is int and value > few:

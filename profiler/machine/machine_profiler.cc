@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "profiler/device_thread.h"
+#include "profiler/execute/step_profiler.h"
 #include "profiler/machine/op_gap.h"
 #include "profiler/measure/aggregate.h"
 #include "profiler/measure/transfer_bench.h"
 #include "sim/base/check.h"
+#include "sim/base/human_readable.h"
 
 namespace emplace::profiler {
 namespace {
@@ -155,23 +157,59 @@ class MachineProfiler {
     OpProfilerOptions options = options_.ops;
     options.patience_seconds = patience_seconds_;
     options.known_probe_micros = probe_micros_;
+    const auto show = [&](const OpProfilerProgress& progress) {
+      on_progress_({.what = "ops on " + device.name(),
+                    .done = progress.done,
+                    .total = progress.total,
+                    .seconds = progress.seconds});
+    };
+    std::optional<OpProfilerResult> in_steps;
+    if (MayRunSteps(device)) {
+      thread.Run([&] {
+        try {
+          in_steps = ProfileSteps(graph_, tasks, device, meter, options, show);
+        } catch (const DeviceOutOfMemory& error) {
+          meter.Abandon();
+          StepsDoNotFit(device, error.what());
+        }
+      });
+    }
     OpProfilerResult measured;
-    thread.Run([&] {
-      measured = ProfileOps(tasks, device, meter, options,
-                            [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& ops) {
-                              if (!ops.empty()) Save(ops, &entries);
-                              on_progress_({.what = "ops on " + device.name(),
-                                            .done = progress.done,
-                                            .total = progress.total,
-                                            .seconds = progress.seconds});
-                            });
-    });
+    if (in_steps) {
+      measured = *std::move(in_steps);
+      Save(measured.ops, &entries);
+      result_.in_steps.insert(device.kind());
+    } else {
+      thread.Run([&] {
+        measured = ProfileOps(tasks, device, meter, options,
+                              [&](const OpProfilerProgress& progress, const std::vector<Profile::OpEntry>& ops) {
+                                if (!ops.empty()) Save(ops, &entries);
+                                show(progress);
+                              });
+      });
+    }
     patience_seconds_ = measured.patience_seconds;
     probe_micros_ = measured.fastest_probe_micros;
     for (const ProfileTask& task : tasks) disturbed_.erase({device.kind(), task.signature});
     for (const auto& [signature, count] : measured.disturbed) disturbed_[{device.kind(), signature}] = count;
     result_.repeated_rounds += measured.repeated_rounds;
     result_.clocks.Add(measured.clock);
+  }
+
+  // Whether ops are sampled within whole steps, if these fit.
+  bool MayRunSteps(const HardwareDevice& device) {
+    if (options_.sampling == Sampling::kOps) return false;
+    if (options_.sampling == Sampling::kAuto && !IsRecordedProgram(graph_)) return false;
+    const Bytes needed = MemoryOfSteps(graph_);
+    if (!device.memory() || needed <= *device.memory()) return true;
+    StepsDoNotFit(device, "it takes " + HumanReadable(needed) + ", and there are " + HumanReadable(*device.memory()));
+    return false;
+  }
+
+  void StepsDoNotFit(const HardwareDevice& device, const std::string& reason) {
+    const std::string text = "a whole step does not fit in its memory (" + reason + ")";
+    if (options_.sampling == Sampling::kSteps) throw InputError(device.name(), text);
+    result_.not_in_steps = device.name() + ": " + text;
   }
 
   // Measures the contention between the first two CPUs of a kind.

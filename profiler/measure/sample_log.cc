@@ -23,8 +23,8 @@ namespace {
 constexpr std::chrono::seconds kWriteEvery{1};
 constexpr double kMaxSlowdown = 1e6;
 constexpr std::string_view kSchema = "emplace.profile-samples";
-constexpr std::array<std::string_view, 3> kNames = {"op", "alone", "beside"};
-constexpr std::string_view kAllowed = "op, alone or beside";
+constexpr std::array<std::string_view, 4> kNames = {"op", "alone", "beside", "in_step"};
+constexpr std::string_view kAllowed = "op, alone, beside or in_step";
 
 std::string_view Name(SampleLog::Of of) { return kNames[static_cast<std::size_t>(of)]; }
 
@@ -172,7 +172,8 @@ void SampleLog::Finish(const Profile& profile) {
     const auto& [of, device_kind] = what;
     for (const auto& [signature, samples] : by_signature) {
       const auto found = known.find({device_kind, CanonicalSignature(signature)});
-      if (found != known.end() && (of == Of::kOp || found->second->contention)) continue;
+      const bool is_contention = of == Of::kAlone || of == Of::kBeside;
+      if (found != known.end() && (!is_contention || found->second->contention)) continue;
       for (const Sample& sample : samples) AppendLine(of, device_kind, signature, sample, &left);
     }
   }

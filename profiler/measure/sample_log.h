@@ -22,7 +22,8 @@ class SampleLog {
     double micros = 0;
     double slowdown = 1;  // disturbance.h
   };
-  enum class Of { kOp, kAlone, kBeside };  // an op's times; its contention, beside an idle and a busy neighbour
+  // An op's times; its contention, beside an idle and a busy neighbour; its times within whole steps.
+  enum class Of { kOp, kAlone, kBeside, kInStep };
 
   // Reads what is in the file, if it exists, but for a last line that a killed run has left unfinished. `host` is the
   // profile's. Throws InputError("PATH: line N") where it is damaged or of another machine.

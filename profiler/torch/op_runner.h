@@ -44,10 +44,10 @@ class TorchOp {
 //   numbers.
 // A number where the schema has a tensor is one that does not widen the result's type. Attr `input_views` has, for each
 // input, null or [shape, strides, offset] of the view of it that the operator is given. The attention of captured steps
-// (docs/pytorch.md) runs the device's kernel (of LibTorch 2.2 or newer), and their updates of one parameter the
-// catalogue's. Those that follow may be in attr `kwargs`, an object, by their names in the schema. Missing ones take
-// the schema's defaults. Outputs are the tensors that it returns, those in lists included, in order, as many as the
-// recipe has (others are dropped). A gradient that the operator was told not to compute is none of them.
+// (docs/pytorch.md) runs the device's kernel (of LibTorch 2.2 or newer), and their updates of one parameter
+// the operators of torch.optim. Those that follow may be in attr `kwargs`, an object, by their names in the schema.
+// Missing ones take the schema's defaults. Outputs are the tensors that it returns, those in lists included, in order,
+// as many as the recipe has (others are dropped). A gradient that the operator was told not to compute is none of them.
 std::unique_ptr<TorchOp> MakeTorchOp(const OpRecipe& op, const c10::Device& device);
 
 // The catalogue's kinds that have an implementation, sorted.

@@ -1,3 +1,4 @@
+#include <ATen/EmptyTensor.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -242,10 +243,22 @@ InputViews ViewsOf(const RecipeView& recipe) {
   return views;
 }
 
+// As as_strided, but without the dispatcher, whose time is not the operator's. What made the tensor may have returned a
+// part of a larger one.
+at::Tensor ViewOf(const at::Tensor& whole, const InputView& view) {
+  const std::int64_t offset = whole.storage_offset() + view.offset;
+  const auto end = static_cast<std::size_t>(offset) * whole.itemsize() +
+                   at::detail::computeStorageNbytes(view.shape, view.strides, whole.itemsize());
+  TORCH_CHECK(end <= whole.storage().nbytes(), "a view reaches beyond its tensor");
+  auto part = c10::make_intrusive<c10::TensorImpl>(c10::Storage(whole.storage()), whole.key_set(), whole.dtype());
+  part->set_sizes_and_strides(view.shape, view.strides, offset);
+  return at::Tensor(std::move(part));
+}
+
 std::vector<at::Tensor> Viewed(TensorSpan inputs, const InputViews& views) {
   std::vector<at::Tensor> viewed(inputs.begin(), inputs.end());
   for (std::size_t i = 0; i < views.size(); ++i) {
-    if (views[i]) viewed[i] = viewed[i].as_strided(views[i]->shape, views[i]->strides, views[i]->offset);
+    if (views[i]) viewed[i] = ViewOf(viewed[i], *views[i]);
   }
   return viewed;
 }
@@ -387,22 +400,26 @@ OpFunction MakeAttention(const RecipeView& recipe) {
   };
 }
 
-// An optimizer's step for one parameter: the catalogue's kind, whose state is its own.
-std::optional<std::string> UpdateKind(const RecipeView& recipe) {
-  const std::string& kind = recipe.op().kind;
-  if (kind == "aten::_fused_adam_" || kind == "aten::_fused_adamw_") return "adam";
-  if (kind == "aten::_fused_sgd_") return recipe.num_inputs() > 2 ? "momentum" : "sgd";
-  return std::nullopt;
-}
-
-OpFunction MakeUpdate(const RecipeView& recipe, const std::string& kind) {
-  OpRecipe update{.name = recipe.op().name, .kind = kind, .attrs = "", .inputs = {}, .outputs = {}};
-  update.inputs = {recipe.op().inputs[0], recipe.op().inputs[0]};
-  std::shared_ptr<TorchOp> op = MakeTorchOp(update, recipe.device());
-  return [op = std::move(op)](TensorSpan in, std::vector<at::Tensor>* out) {
-    const std::vector<at::Tensor> tensors = {in[0], in[1].reshape(in[0].sizes())};
-    op->Run(tensors, out);
-  };
+// Dropout of a step that was captured for a CPU: there, PyTorch keeps the factor of each element instead of a mask.
+// Null for other ops.
+OpFunction MakeDropoutByFactor(const RecipeView& recipe) {
+  const nlohmann::json attrs = nlohmann::json::parse(recipe.op().attrs, nullptr, /*allow_exceptions=*/false);
+  if (recipe.op().kind == "aten::native_dropout" && recipe.num_outputs() == 2 && recipe.out_type(1) != c10::kBool) {
+    const bool is_known = attrs.is_object() && attrs.contains("args") && attrs["args"].is_array() &&
+                          attrs["args"].size() > 1 && attrs["args"][1].is_number();
+    if (!is_known) recipe.Refuse("has no probability in attr args");
+    const double kept = 1 - attrs["args"][1].get<double>();
+    return [kept](TensorSpan in, std::vector<at::Tensor>* out) {
+      at::Tensor factor = at::empty_like(in[0]).bernoulli_(kept);
+      if (kept > 0) factor.div_(kept);
+      *out = {at::mul(in[0], factor), factor};
+    };
+  }
+  if (recipe.op().kind == "aten::native_dropout_backward" && recipe.num_inputs() == 2 &&
+      recipe.in_type(1) != c10::kBool) {
+    return [](TensorSpan in, std::vector<at::Tensor>* out) { out->push_back(at::mul(in[0], in[1])); };
+  }
+  return nullptr;
 }
 
 // The tensors that an operator returned. Tensors that it was not to compute are undefined and left out.
@@ -424,8 +441,10 @@ OpFunction MakeAtenOp(const RecipeView& recipe) {
   OpFunction call;
   if (recipe.op().kind == kAttentionBackward || (recipe.op().kind == kAttention && recipe.num_outputs() == 2)) {
     call = MakeAttention(recipe);
-  } else if (const auto update = UpdateKind(recipe); update && recipe.num_outputs() == 0) {
-    return MakeUpdate(recipe, *update);
+  } else if (OpFunction update = MakeCapturedUpdate(recipe)) {
+    call = std::move(update);
+  } else if (OpFunction dropout = MakeDropoutByFactor(recipe)) {
+    call = std::move(dropout);
   } else {
     const c10::OperatorHandle operation = OperatorOf(recipe);
     call = [operation, slots = SlotsOf(recipe, operation.schema()), wanted = recipe.num_outputs()](

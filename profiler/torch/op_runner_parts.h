@@ -83,6 +83,8 @@ std::span<const TorchOpKind> UpdateTorchOps();
 
 // The op of a kind "aten::NAME.OVERLOAD" (op_runner.h has the convention).
 OpFunction MakeAtenOp(const RecipeView& recipe);
+// The update of one parameter in a captured step, such as "aten::_fused_adamw_" (docs/pytorch.md); null for other ops.
+OpFunction MakeCapturedUpdate(const RecipeView& recipe);
 
 // A window that slides over [N, C, H, W], rows first. ATen pads both sides alike; TensorFlow's "same" puts the odd
 // element behind, and then the image is padded before ATen sees it.

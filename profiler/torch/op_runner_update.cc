@@ -1,3 +1,5 @@
+#include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@ constexpr double kRmsEpsilon = 1e-3;    // inside the root: the first steps of a
 constexpr double kAdamDecay = 0.9;      // b of adam
 constexpr double kAdamSquares = 0.999;  // c of adam
 constexpr double kAdamEpsilon = 1e-8;
+constexpr double kWeightDecay = 1e-2;  // of adamw
 
 bool HasMaster(const RecipeView& recipe) { return recipe.Flag("f32_master"); }
 
@@ -158,8 +161,50 @@ constexpr TorchOpKind kTorchUpdateKinds[] = {
     {"sparse_adam", {3, 3}, {0, 0}, WithMaster<SparseAdam>},
 };
 
+// Updates of one parameter in a captured step. Inputs: the parameter, its gradient, and what the optimizer keeps. These
+// are the operators that torch.optim calls for each parameter on a CPU.
+
+using CapturedUpdate = void (*)(TensorSpan in, const at::Tensor& gradient);
+
+void CapturedSgd(TensorSpan in, const at::Tensor& gradient) { in[0].add_(gradient, -kRate); }
+
+void CapturedMomentum(TensorSpan in, const at::Tensor& gradient) {
+  in[2].mul_(kMomentum).add_(gradient);
+  in[0].add_(in[2], -kRate);
+}
+
+template <bool kDecaysWeights>
+void CapturedAdam(TensorSpan in, const at::Tensor& gradient) {
+  in[4].add_(1);
+  if (kDecaysWeights) in[0].mul_(1 - kRate * kWeightDecay);
+  in[2].lerp_(gradient, 1 - kAdamDecay);
+  in[3].mul_(kAdamSquares).addcmul_(gradient, gradient, 1 - kAdamSquares);
+  const auto step = in[4].item<double>();
+  const at::Tensor root = in[3].sqrt().div(std::sqrt(1 - std::pow(kAdamSquares, step))).add_(kAdamEpsilon);
+  in[0].addcdiv_(in[2], root, -kRate / (1 - std::pow(kAdamDecay, step)));
+}
+
+struct CapturedKind {
+  std::string_view name;
+  std::size_t num_inputs;
+  CapturedUpdate update;
+};
+constexpr CapturedKind kCapturedKinds[] = {{"aten::_fused_sgd_", 2, CapturedSgd},
+                                           {"aten::_fused_sgd_", 3, CapturedMomentum},
+                                           {"aten::_fused_adam_", 5, CapturedAdam</*kDecaysWeights=*/false>},
+                                           {"aten::_fused_adamw_", 5, CapturedAdam</*kDecaysWeights=*/true>}};
+
 }  // namespace
 
 std::span<const TorchOpKind> UpdateTorchOps() { return kTorchUpdateKinds; }
+
+OpFunction MakeCapturedUpdate(const RecipeView& recipe) {
+  if (recipe.num_outputs() > 0) return nullptr;
+  for (const CapturedKind& row : kCapturedKinds) {
+    if (row.name != recipe.op().kind || row.num_inputs != recipe.num_inputs()) continue;
+    return [update = row.update](TensorSpan in, auto*) { update(in, in[1].reshape(in[0].sizes())); };
+  }
+  return nullptr;
+}
 
 }  // namespace emplace::profiler

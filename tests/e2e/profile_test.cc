@@ -69,6 +69,31 @@ TEST_F(ProfileTest, EachDistinctOpIsMeasuredOnceAndASecondGraphOnlyWhereItIsNewL
   EXPECT_EQ(Json("prof.json")["ops"][0], before["ops"][0]);  // existing entries are unchanged
 }
 
+// A step of PyTorch's operators: z reads a view of what y made, and an update reads z.
+TEST_F(ProfileTest, ACapturedGraphIsSampledWithinWholeStepsLengthy) {
+  Write("step.json", R"({"schema": "emplace.graph", "version": 1, "name": "step", "ops": [
+    {"name": "x", "kind": "input", "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+    {"name": "w", "kind": "variable", "outputs": [{"dtype": "f32", "shape": [64, 64]}], "persistent_bytes": 16384},
+    {"name": "m", "kind": "variable", "outputs": [{"dtype": "f32", "shape": [64, 64]}], "persistent_bytes": 16384},
+    {"name": "y", "kind": "aten::mm", "inputs": ["x", "w"], "attrs": {"args": ["%0", "%1"]},
+     "outputs": [{"dtype": "f32", "shape": [32, 64]}]},
+    {"name": "z", "kind": "aten::mm", "inputs": ["y", "x"],
+     "attrs": {"args": ["%0", "%1"], "input_views": [[[64, 32], [1, 64], 0], null]},
+     "outputs": [{"dtype": "f32", "shape": [64, 64]}]},
+    {"name": "w/momentum", "kind": "aten::_fused_sgd_", "inputs": ["w", "z", "m"], "pass": "update",
+     "attrs": {"args": [["%0"], ["%1"], ["%2"]]}}]})");
+  const Ran steps = Emplace(std::string(kProfile) + "--no-links --graph step.json -o steps.json");
+  EXPECT_EQ(steps.status, 0) << steps.err;
+  EXPECT_THAT(steps.out, StartsWith("cpu-core: 3 ops measured within whole steps, 0 known before\n"));
+  const Ran ops = Emplace(std::string(kProfile) + "--no-links --sampling ops --graph step.json -o ops.json");
+  EXPECT_THAT(ops.out, StartsWith("cpu-core: 3 ops measured, 0 known before\n")) << ops.err;
+  EXPECT_EQ(Signatures("steps.json"), Signatures("ops.json"));
+  const nlohmann::json profile = Json("steps.json");
+  for (const auto& op : profile["ops"]) EXPECT_GT(op["median_us"], 0) << op;
+  EXPECT_THAT(Emplace(std::string(kProfile) + "--no-links --sampling steps --graph tiny.json -o tiny-steps.json").out,
+              StartsWith("cpu-core: 2 ops measured within whole steps, 0 known before\n"));
+}
+
 // A user's model on the user's machine.
 TEST_F(ProfileTest, FromATorchScriptFileToAValidatedPlacementInFourCommandsLengthy) {
   const auto succeeds = [this](const std::string& command) {

@@ -2,21 +2,25 @@
 """tools/torch_profiles: the two profilers on the same graph."""
 
 import contextlib
+import functools
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import pathlib
 import re
 import resource
 import subprocess
 import sys
+import types
 import unittest
 from unittest import mock
 
 import torch
 
-from emplace.torch import _profile
+import emplace.torch as et
+from emplace.torch import _optimizers, _profile, _runner
 
 TOOL = pathlib.Path(os.environ["EMPLACE_ROOT"]) / "tools" / "torch_profiles"
 
@@ -76,6 +80,52 @@ class AloneTest(unittest.TestCase):
             return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
         with _profile.reused_memory():
             self.assertLess(faults(), 20000)  # without: 4096 pages in each of 10 tensors
+
+
+    def test_what_the_profiler_adds_to_nested_operators_is_left_out(self):
+        def event(name, micros, *called):
+            return types.SimpleNamespace(name=name, cpu_children=called,
+                                         time_range=types.SimpleNamespace(elapsed_us=lambda: micros))
+        first = event("aten::a", 10.0, event("aten::b", 4.0, event("aten::c", 1.0)), event("aten::c", 1.0))
+        trace = types.SimpleNamespace(events=lambda: [event("emplace_op_0", 90.0, first, event("aten::d", 5.0)), first,
+                                                      event("emplace_op_7", 4.0)])
+        self.assertEqual(list(_profile._times_of_operators(trace, 0.5)), [(0, 10 - 3 * 0.5 + 5), (7, 4)])
+        self.assertTrue(0 <= _profile._added_by_event() < 10)
+
+
+class OpsTest(unittest.TestCase):
+    """Ops that a graph has and PyTorch has under another name."""
+
+    def test_an_update_is_that_of_torch_optim_on_the_graphs_own_state(self):
+        for name, made in (("sgd", torch.optim.SGD), ("momentum", functools.partial(torch.optim.SGD, momentum=0.9)),
+                           ("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW),
+                           ("adafactor", functools.partial(torch.optim.Adafactor, weight_decay=0.0))):
+            for shape in ([4, 6], [5]):
+                parameter = torch.nn.Parameter(torch.randn(shape))
+                mine, state = parameter.detach().clone(), [
+                    torch.zeros(each.output["shape"]) for each in _optimizers.states(name, shape, "f32")]
+                optimizer, update = made([parameter], lr=1e-6, foreach=False), _runner._Update(name)
+                inputs = [mine, torch.empty(mine.numel()), *state]
+                lists = _optimizers.update(name, {"name": "w", "outputs": [{"shape": shape}]}, "g:0")["attrs"]["args"]
+                for _ in range(3):
+                    parameter.grad = torch.randn(shape)
+                    optimizer.step()
+                    inputs[1].copy_(parameter.grad.flatten())
+                    update(*([inputs[int(each[1:])] for each in given] for given in lists))
+                self.assertTrue(torch.equal(mine, parameter.detach()), (name, shape))
+
+    def test_dropout_on_a_cpu_keeps_factors(self):
+        graph = et.capture(torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Dropout(0.75)), (torch.randn(4, 8),),
+                           device="cpu")
+        op = next(op for op in json.loads(graph.to_json())["ops"] if op["kind"] == "aten::native_dropout")
+        output, factor = _runner._function_of(op)(torch.full((64,), 2.0), 0.75, True)
+        self.assertEqual(set(factor.tolist()) | {0.0, 4.0}, {0.0, 4.0})
+        self.assertTrue(torch.equal(output, 2 * factor))
+        self.assertTrue(torch.equal(_runner._dropout_backward(torch.full((64,), 3.0), factor, 4.0), 3 * factor))
+        mask = factor > 0
+        self.assertTrue(torch.equal(_runner._dropout_backward(torch.full((64,), 3.0), mask, 4.0), 12.0 * mask))
+        self.assertEqual(len(et.profile(graph, repeats=1)["ops"]), len(
+            {signature for signature, kind in zip(graph._graph.signatures, graph.op_kinds) if kind not in ("input", "variable")}))
 
 
 class ToolTest(unittest.TestCase):

@@ -19,6 +19,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
+#include "sim/base/json_struct.h"
 #include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/formats/cluster_yaml.h"
@@ -27,6 +28,17 @@
 #include "tools/cli/hardware.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
+
+namespace emplace {
+
+template <>
+struct EnumNames<profiler::Sampling> {
+  using enum profiler::Sampling;
+  static constexpr std::pair<profiler::Sampling, std::string_view> kNames[] = {
+      {kAuto, "auto"}, {kSteps, "steps"}, {kOps, "ops"}};
+};
+
+}  // namespace emplace
 
 namespace emplace::tools {
 namespace {
@@ -41,6 +53,7 @@ struct ProfileOptions {
   std::string output;
   std::string cluster_output;
   profiler::OpProfilerOptions ops{.patience_seconds = 60};
+  std::string sampling = "auto";
   bool no_links = false;
 };
 
@@ -121,7 +134,11 @@ void Summarise(const ProfileOptions& options, const Profile& profile, const prof
                const std::string& load_advice) {
   std::string text;
   for (const auto& [kind, count] : result.new_ops) {
-    text += fmt::format("{}: {} ops measured, {} known before\n", kind, count, result.known_ops.at(kind));
+    text += fmt::format("{}: {} ops measured{}, {} known before\n", kind, count,
+                        result.in_steps.contains(kind) ? " within whole steps" : "", result.known_ops.at(kind));
+  }
+  if (!result.not_in_steps.empty()) {
+    text += fmt::format("{}: each op was measured by itself\n", result.not_in_steps);
   }
   if (result.sampled_again > 0) {
     text += fmt::format(
@@ -180,6 +197,7 @@ int Run(const ProfileOptions& options) {
                                            .contention = !options.no_links,
                                            .contention_options = {},
                                            .make_meter = {}};
+  machine.sampling = *EnumOfName<profiler::Sampling>(options.sampling);
   machine.make_meter = [](profiler::HardwareDevice& device) {
     return device.is_cpu() ? profiler::MakeClockMeter() : profiler::MakeCuptiMeter(device);
   };
@@ -253,14 +271,24 @@ Command AddProfile(CLI::App& app) {
       ->add_option("--cluster-out", options->cluster_output,
                    "cluster.yaml to write, with the devices and their links (default: cluster.yaml beside the profile)")
       ->type_name("FILE");
-  command->add_option("--samples", options->ops.samples, "Samples of each op, unless --seconds run out first")
+  command
+      ->add_option("--sampling", options->sampling,
+                   "steps runs all ops in program order, step after step; ops repeats each op by itself; auto is steps "
+                   "for graphs of PyTorch's operators whose steps fit in memory, else ops")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "steps", "ops"}).description(""))
+      ->capture_default_str();
+  command
+      ->add_option("--samples", options->ops.samples,
+                   "Samples of each op, unless --seconds run out first; with --sampling steps, measured steps")
       ->type_name("N")
       ->transform(IntegerFrom(3, 100'000))
       ->capture_default_str();
   command
-      ->add_option("--seconds", options->ops.seconds,
-                   "Seconds to spend on one op at most; three samples are always taken, and the ops that make up 90 % "
-                   "of the step have all")
+      ->add_option(
+          "--seconds", options->ops.seconds,
+          "Seconds to spend on one op by itself at most; three samples are always taken, and the ops that make up 90 % "
+          "of the step have all")
       ->type_name("S")
       ->transform(NumberFrom(0.001, 3600))
       ->capture_default_str();

@@ -7,6 +7,7 @@ import math
 from typing import Any, Callable, Iterable
 
 import torch
+from torch.optim import _adafactor, adam, adamw, sgd
 
 import emplace
 from emplace import InputError
@@ -111,9 +112,12 @@ class _Call:
 def _function_of(op: dict[str, Any]) -> Callable[..., Any]:
     kind = op["kind"]
     known = {"aten::scaled_dot_product_attention": _attention,
-             "aten::scaled_dot_product_attention_backward": _attention_backward}
+             "aten::scaled_dot_product_attention_backward": _attention_backward,
+             "aten::native_dropout_backward": _dropout_backward}
     if kind in known:
         return known[kind]
+    if kind == "aten::native_dropout" and op["outputs"][1].get("dtype") != "bool":
+        return _dropout_by_factor
     if kind.startswith("aten::_fused_") and op.get("pass") == "update":
         return _Update(op["name"].rpartition("/")[2])
     namespace, _, name = kind.partition("::")
@@ -224,25 +228,38 @@ def _attention_backward(gradient: torch.Tensor, query: torch.Tensor, key: torch.
     return (*gradients, torch.empty_like(mask)) if learned_mask and mask is not None else gradients
 
 
+def _dropout_by_factor(given: torch.Tensor, probability: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """As PyTorch does it on a CPU, where it keeps the factor of each element instead of a mask."""
+    factor = torch.empty_like(given).bernoulli_(1 - probability)
+    if probability < 1:
+        factor.div_(1 - probability)
+    return given * factor, factor
+
+
+def _dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    if mask.dtype != torch.bool:
+        return gradient * mask
+    return torch.ops.aten.native_dropout_backward(gradient, mask, scale)
+
+
 class _Update:
-    """An optimizer's step for one parameter, as torch.optim does it."""
+    """An optimizer's step for one parameter, as torch.optim does it on CPUs, on the state that the graph has."""
 
     def __init__(self, optimizer: str) -> None:
         self._optimizer = optimizer
-        self._made: Any = None
 
-    def __call__(self, parameters: list[torch.Tensor], gradients: list[torch.Tensor], *_: Any) -> None:
-        if self._made is None:
-            self._parameter = torch.nn.Parameter(parameters[0], requires_grad=parameters[0].is_floating_point())
-            self._made = self._optimizer_of([self._parameter])
-        self._parameter.grad = gradients[0].reshape(self._parameter.shape)
-        self._made.step()
-
-    def _optimizer_of(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        if self._optimizer == "adam":
-            return torch.optim.Adam(parameters, foreach=False)
-        if self._optimizer == "adamw":
-            return torch.optim.AdamW(parameters, foreach=False)
-        if self._optimizer == "adafactor":
-            return torch.optim.Adafactor(parameters, foreach=False)
-        return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9 if self._optimizer == "momentum" else 0.0, foreach=False)
+    def __call__(self, parameters: list[torch.Tensor], gradients: list[torch.Tensor], *state: list[torch.Tensor]) -> None:
+        gradients = [gradients[0].reshape(parameters[0].shape)]
+        rate = 1e-6  # so small that weights stay finite
+        if self._optimizer in ("sgd", "momentum"):
+            kept: list[torch.Tensor | None] = [*state[0]] or [None]
+            sgd.sgd(parameters, gradients, kept, foreach=False, weight_decay=0.0, momentum=0.9 if state[0] else 0.0, lr=rate,
+                    dampening=0.0, nesterov=False, maximize=False)
+        elif self._optimizer == "adafactor":
+            row, column, variance = (*state[:2], [None]) if len(state) == 3 else ([None], [None], state[0])
+            _adafactor.adafactor(parameters, gradients, row, column, variance, state[-1], foreach=False, d=1.0, lr=rate,
+                                 beta2_decay=-0.8, weight_decay=0.0, eps1=None, eps2=1e-3, maximize=False)
+        else:
+            function = adamw.adamw if self._optimizer == "adamw" else adam.adam
+            function(parameters, gradients, *state, foreach=False, amsgrad=False, beta1=0.9, beta2=0.999, lr=rate,
+                     weight_decay=1e-2 if self._optimizer == "adamw" else 0.0, eps=1e-8, maximize=False)

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "tests/testing/errors.h"
 #include "tests/testing/fake_hardware.h"
 #include "tests/testing/graphs.h"
 
@@ -145,6 +148,49 @@ TEST(MachineProfilerTest, OpsThatTakeMostOfAStepAreSampledHoweverLongTheyTake) {
   ASSERT_EQ(profile.ops.size(), 2U);
   EXPECT_EQ(profile.ops[0].samples, 6);
   EXPECT_GE(profile.ops[0].median_micros, 20'000);
+}
+
+// Canonical order would be in, a, z. A step holds 12 bytes.
+TEST(MachineProfilerTest, RecordedProgramsAreSampledWithinStepsThatFit) {
+  const Graph recorded =
+      Build({FakeOp("in", {}, "input"), FakeOp("z", {"in"}, "aten::relu"), FakeOp("a", {"in"}, "aten::tanh")});
+  const Graph generated = Build({FakeOp("in", {}, "input"), FakeOp("z", {"in"}), FakeOp("a", {"in"}, "tanh")});
+  const auto first_ops = [](const Graph& graph, profiler::Sampling sampling, std::optional<Bytes> memory,
+                            profiler::MachineProfilerResult* result, bool fails = false) {
+    FakeLog log;
+    FakeDevice device("cpu:0", "cpu-core", &log);
+    if (memory) device.set_memory(*memory);
+    bool failed = !fails;
+    device.on_run = [&failed](const std::string& op) {
+      if (op == "a" && !std::exchange(failed, true)) throw profiler::DeviceOutOfMemory("no room");
+    };
+    profiler::MachineProfilerOptions options = ByTheClock(false);
+    options.sampling = sampling;
+    Profile profile;
+    const std::vector<profiler::HardwareDevice*> devices = {&device};
+    *result = profiler::ExtendProfile(
+        graph, devices, options, &profile, [](const Profile&) {}, [](const profiler::MachineProfilerProgress&) {});
+    EXPECT_EQ(profile.ops.size(), 2U);
+    for (const Profile::OpEntry& entry : profile.ops) EXPECT_EQ(entry.samples, 3);
+    return log.runs()[0].op + log.runs()[1].op;  // two runs of one op, where it is prepared by itself
+  };
+  using profiler::Sampling;
+  profiler::MachineProfilerResult result;
+  EXPECT_EQ(first_ops(recorded, Sampling::kAuto, std::nullopt, &result), "za");
+  EXPECT_THAT(result.in_steps, ::testing::ElementsAre("cpu-core"));
+  EXPECT_EQ(result.not_in_steps, "");
+  EXPECT_EQ(first_ops(recorded, Sampling::kAuto, Bytes{8}, &result), "za");
+  EXPECT_EQ(first_ops(recorded, Sampling::kAuto, Bytes{7}, &result), "aa");
+  EXPECT_TRUE(result.in_steps.empty());
+  EXPECT_EQ(result.not_in_steps, "cpu:0: a whole step does not fit in its memory (it takes 8 B, and there are 7 B)");
+  EXPECT_EQ(first_ops(recorded, Sampling::kAuto, std::nullopt, &result, /*fails=*/true), "za");
+  EXPECT_EQ(result.not_in_steps, "cpu:0: a whole step does not fit in its memory (no room)");
+  EXPECT_EQ(first_ops(recorded, Sampling::kOps, std::nullopt, &result), "aa");
+  EXPECT_EQ(result.not_in_steps, "");
+  EXPECT_EQ(first_ops(generated, Sampling::kAuto, std::nullopt, &result), "aa");
+  EXPECT_EQ(first_ops(generated, Sampling::kSteps, std::nullopt, &result), "za");
+  EXPECT_EQ(testing::ErrorOf([&] { first_ops(recorded, Sampling::kSteps, Bytes{7}, &result); }),
+            "cpu:0: a whole step does not fit in its memory (it takes 8 B, and there are 7 B)");
 }
 
 // "a" takes 1 and 9 ms in turn; "b" is a view.

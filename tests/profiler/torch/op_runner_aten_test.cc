@@ -47,8 +47,68 @@ TEST(OpRunnerAtenTest, CapturedOpsReadViewsAndNumbers) {
   EXPECT_THAT(RunOp("aten::add.Tensor", R"({"args":["%0",0.5]})", {kA}, {kA.spec})[0], ElementsAre(1.5, 2.5, 3.5, 4.5));
   EXPECT_THAT(RefusalOf("aten::relu", R"({"args":["%0"],"input_views":[3]})", {kA}, {kA.spec}),
               HasSubstr("attr input_views has another form"));
-  // An update in place, with a gradient of another shape and as many numbers.
-  EXPECT_TRUE(RunOp("aten::_fused_adam_", R"({"args":[["%0"],["%1"]]})", {kA, Of({4}, {1, 1, 1, 1})}, {}).empty());
+}
+
+// On a CPU, PyTorch keeps factors of 0 or 1 / (1 - p) instead of a mask.
+TEST(OpRunnerAtenTest, DropoutMayKeepFactors) {
+  const profiler::TensorSpec spec = Spec({64});
+  const std::vector<Numbers> made =
+      RunOp("aten::native_dropout", R"({"args":["%0",0.75,true]})", {Of({64}, Numbers(64, 2.0))}, {spec, spec});
+  ASSERT_EQ(made.size(), 2U);
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_TRUE(made[1][i] == 0 || made[1][i] == 4) << made[1][i];
+    EXPECT_EQ(made[0][i], 2 * made[1][i]);
+  }
+  EXPECT_THAT(
+      RunOp("aten::native_dropout_backward", R"({"args":["%0","%1",4]})", {kA, Of({2, 2}, {0, 4, 4, 0})}, {kA.spec})[0],
+      ElementsAre(0, 8, 12, 0));
+  EXPECT_EQ(
+      RunOp("aten::native_dropout", R"({"args":["%0",0.75,true]})", {kA}, {kA.spec, Spec({2, 2}, DType::kBool)}).size(),
+      2U);
+  EXPECT_THAT(RefusalOf("aten::native_dropout", R"({"args":["%0"]})", {kA}, {kA.spec, kA.spec}),
+              HasSubstr("has no probability in attr args"));
+}
+
+// The state is updated too, and the gradient may have another shape of as many numbers.
+TEST(OpRunnerAtenTest, CapturedUpdatesAreThoseOfTorchOptim) {
+  struct Case {
+    std::string kind;
+    std::vector<double> state;  // one number of each tensor
+    std::vector<double> updated;
+    double step;  // of the parameter, 2, with gradient 0.5
+  };
+  const double root = std::sqrt((0.999 * 0.04 + 0.001 * 0.25) / (1 - std::pow(0.999, 3)));
+  const double adam = 1e-6 / (1 - std::pow(0.9, 3)) * (0.9 * 0.3 + 0.1 * 0.5) / (root + 1e-8);
+  for (const Case& each : {Case{"sgd", {}, {}, 0.5e-6}, Case{"sgd", {0.3}, {0.9 * 0.3 + 0.5}, 1e-6 * (0.9 * 0.3 + 0.5)},
+                           Case{"adam", {0.3, 0.04, 2}, {0.9 * 0.3 + 0.1 * 0.5, 0.999 * 0.04 + 0.001 * 0.25, 3}, adam},
+                           Case{"adamw",
+                                {0.3, 0.04, 2},
+                                {0.9 * 0.3 + 0.1 * 0.5, 0.999 * 0.04 + 0.001 * 0.25, 3},
+                                adam + 2 * 1e-6 * 1e-2}}) {
+    std::vector<Contents> inputs = {Of({1, 2}, {2, 2}), Of({2}, {0.5, 0.5})};
+    for (const double number : each.state)
+      inputs.push_back(number == 2 ? Of({}, {number}) : Of({1, 2}, {number, number}));
+    profiler::HardwareDevice& device = TestDevice();
+    profiler::OpRecipe recipe{.name = "update",
+                              .kind = "aten::_fused_" + each.kind + "_",
+                              .attrs = R"({"args":[]})",
+                              .inputs = {},
+                              .outputs = {}};
+    std::vector<profiler::TensorHandle> handles;
+    for (const Contents& input : inputs) {
+      recipe.inputs.push_back(input.spec);
+      handles.push_back(device.From(input.spec, input.values));
+    }
+    std::vector<profiler::TensorHandle> outputs;
+    device.Prepare(recipe)->Run(handles, &outputs);
+    EXPECT_TRUE(outputs.empty());
+    EXPECT_NEAR(2 - device.Values(handles[0])[1], each.step, 1e-12) << each.kind;
+    for (std::size_t i = 0; i < each.updated.size(); ++i) {
+      EXPECT_NEAR(device.Values(handles[2 + i]).back(), each.updated[i], 1e-12) << each.kind << " " << i;
+    }
+  }
+  EXPECT_THAT(RefusalOf("aten::_fused_adam_", R"({"args":[["%0"],["%1"]]})", {kA, kB}, {}),
+              HasSubstr("argument exp_avgs is missing"));
 }
 
 TEST(OpRunnerAtenTest, ListsHoldTensorsAndNumbers) {

@@ -917,6 +917,7 @@ largest are of its size; *measured/predicted* is the median of that ratio. Charo
 | constants | rows |
 |---|---|
 | of `nanotron` | every other row of the Playbook's table that ran and is consistent, the first included |
+| of `nanotron`'s memory, which decides what fits | every other setting of the same table ([which numbers](truth_memory.md)) |
 | of `megatron`: host time of a layer and the bytes of elementwise ops | every other row of vTrain's table, the first included, with unfused attention |
 | of `fsdp`, which `torchtitan` has too | every other row of llm-foundry's table in half precision, the first included |
 | the share of its rate that a B200 sustains | the rows of SimuMax's table with Llama 3 70B |
@@ -924,6 +925,9 @@ largest are of its size; *measured/predicted* is the median of that ratio. Charo
 
 Rates of kernels and collectives come from measured curves of single ops ([how close they are](truth.md)), and peaks of memory
 from a model of the allocator ([how close it is](truth_memory.md)). No constant is fitted to a network, a plan or a cell.
+
+*Held out* is the half that no constant was fitted on. What the model has constants for was found with all rows of these tables in view,
+so rows that are not here, a part of every table, are a harder test.
 
 {nanotron}
 {vtrain_section(truth.vtrain)}

@@ -325,8 +325,14 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
   return best;
 }
 
-void SetPeak(const TrainingSetup& setup, ScoredPlan* scored) {
+void SetPeak(const PlanQuestion& question, const TrainingSetup& setup, ScoredPlan* scored) {
   std::tie(scored->peak, scored->fullest_rank) = FullestPeak(setup);
+  constexpr std::int64_t kContextBytes = std::int64_t{1} << 30;
+  if (question.machine.memory && scored->peak.reserved_bytes > question.machine.memory->count - kContextBytes) {
+    const double retries = (question.framework->retry_factor - 1) * scored->time.micros;
+    scored->time.other += retries;
+    scored->time.micros += retries;
+  }
   scored->needed_bytes = NeededBytes(setup, scored->peak);
   scored->refused = WhyRefused(setup);
 }
@@ -338,7 +344,7 @@ ScoredPlan WithRecompute(const PlanQuestion& question, const ScoredPlan& scored,
   changed.plan.recompute = std::move(recompute);
   const TrainingSetup setup = SetupOf(question, changed.plan);
   changed.time = timer->Time(setup);
-  SetPeak(setup, &changed);
+  SetPeak(question, setup, &changed);
   return changed;
 }
 
@@ -370,7 +376,7 @@ std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const Sc
 // Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
 // memory.
 void PreferRoom(std::vector<ScoredPlan>* plans) {
-  constexpr double kEquallyFast = 1.02;
+  constexpr double kEquallyFast = 1.05;
   const auto first = std::ranges::find_if(*plans, &ScoredPlan::fits);
   if (first == plans->end()) return;
   auto best = first;
@@ -438,7 +444,7 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   const bool recomputes_layers = question.best > 0 && answer.usable_bytes > 0 && question.framework->recomputes &&
                                  question.framework->recomputes_layers && !question.only.contains("recompute");
   const auto check = [&](ScoredPlan* of) {
-    SetPeak(SetupOf(question, of->plan), of);
+    SetPeak(question, SetupOf(question, of->plan), of);
     of->fits = (answer.usable_bytes == 0 || of->needed_bytes <= answer.usable_bytes) && of->refused.empty();
   };
   // The smallest state of plans whose state alone is too large, and its plan.
@@ -492,9 +498,9 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     answer.nearest = std::move(scored[least_state->second]);
     check(&*answer.nearest);
   }
+  answer.plans.insert(answer.plans.end(), recomputed.begin(), recomputed.end());
+  std::ranges::stable_sort(answer.plans, {}, order);
   if (!recomputed.empty()) {
-    answer.plans.insert(answer.plans.end(), recomputed.begin(), recomputed.end());
-    std::ranges::stable_sort(answer.plans, {}, order);
     answer.fitting = answer.plans.size();
     if (answer.plans.size() > question.best) answer.plans.resize(question.best);
   }

@@ -24,16 +24,18 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .parameter_overlap = 0.9,
        .message_micros = 50},
       {.name = "nanotron",
-       .kernel_share = 0.96,
-       .elementwise = 1.17,
-       .layer_host_micros = 2108,
-       .message_micros = 1400,
-       .pipeline_host_micros = 1056,
-       .large_job_micros = 1.02e6,
-       .gathers_of_layer = 1.1,
+       .kernel_share = 0.91,
+       .elementwise = 0.5,
+       .layer_host_micros = 2078,
+       .message_micros = 1306,
+       .pipeline_host_micros = 1086,
+       .large_job_micros = 1.08e6,
+       .replicated_pipeline_micros = 1.15e6,
+       .gathers_of_layer = 0.82,
        .network_step_micros = 28,
        .network_share = 0.66,
-       .step_micros = 41000,
+       .step_micros = 57000,
+       .retry_factor = 3,
        .fuses_weight_gradients = false,
        .interleaves = false,
        .has_context_parallel = false,
@@ -694,6 +696,11 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   }
   AddExchange(setup, ranks[slowest], &step);
   step.other = habits_.step_micros;
+  constexpr std::int64_t kFewMicroBatches = 8;
+  if (setup.pp > 1 && setup.dp > 1 && !setup.distributed_optimizer && setup.micro_batches > kFewMicroBatches &&
+      setup.dp * setup.tp * setup.cp > machine_.gpus_per_node) {
+    step.other += habits_.replicated_pipeline_micros * micro_batches;
+  }
   constexpr std::int64_t kLargeJob = 512;
   if (machine_.gpus() >= kLargeJob) {
     const bool crosses = PipelineCrosses(setup);

@@ -31,10 +31,15 @@ struct FrameworkHabits {
   // Added to each micro-batch whose messages or collectives cross the network, and to each exchange of gradients that
   // does, in jobs of 512 ranks and more.
   double large_job_micros = 0;
+  // Added to each micro-batch, where there are more than 8, of a pipeline whose replicas are on several nodes and share
+  // no state of the optimizer (ZeRO 0).
+  double replicated_pipeline_micros = 0;
   double gathers_of_layer = 0;         // collectives that gather a layer's weights after the step; 0: none of its own
   double network_step_micros = 0;      // see CollectiveMicros
   double network_share = 1;            // bandwidth between nodes that collectives reach
   double step_micros = 0;              // of each step
+  // How much longer a step takes whose allocator would reserve more than the device has, so that it frees what it holds, and tries again.
+  double retry_factor = 1;
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
 
   // Which plans it can run.

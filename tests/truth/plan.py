@@ -365,7 +365,7 @@ def crosses(row):
 
 
 def more_of_micro_batch(row):
-    """Seconds that a micro-batch took longer than predicted without what is predicted for large jobs."""
+    """Seconds that a micro-batch took longer than predicted without the delays that are predicted."""
     return (row["measured"] - row["predicted"] + row["plan"]["time_us"]["other"] / 1e6) / row["grad_accumulation"]
 
 
@@ -472,7 +472,7 @@ The worst {WORST} of those that are not delayed:
 {worst([row for row in timed if not is_delayed(row)], nanotron_reason)}
 
 {len(delayed)} of {sum(crosses(row) for row in timed)} runs of pipelines over nodes took at least {DELAY} s longer for each
-micro-batch than predicted (without the delay that is predicted for jobs of 512 ranks). The delay hardly depends on the
+micro-batch than predicted (without the delays that are predicted). The delay hardly depends on the
 network and the micro-batch; with 32 tensor ranks it is shorter or absent. On 64 nodes nearly all have it; on fewer nodes we know no rule that tells which settings
 have it, but that {sum(is_delayed(row) for row in full)} of the {len(full)} which used more than {FULL_MEMORY} GiB do: there PyTorch's allocator returns memory to the
 device and asks for it again.

@@ -162,9 +162,12 @@ class Program:
 
     def run(self, arguments):
         done = subprocess.run([self.path, *arguments], capture_output=True, text=True, check=False)
-        if not done.stdout.strip():
+        if done.stdout.strip():
+            return json.loads(done.stdout)["plans"]
+        refused = re.search(r"no plan is legal on \d+ accelerators: (.*)", done.stderr)
+        if not refused:
             raise SystemExit(f"{' '.join(arguments)}: {done.stderr}")
-        return json.loads(done.stdout)["plans"]
+        return refused[1]
 
     def ask(self, commands):
         new = sorted(set(commands) - set(self.answers))
@@ -172,7 +175,13 @@ class Program:
             self.answers.update(zip(new, pool.map(self.run, new)))
 
     def plans(self, command):
-        return self.answers[command]
+        answer = self.answers[command]
+        return [] if isinstance(answer, str) else answer
+
+    def refusal(self, command):
+        """Why there is no plan; none if there is one."""
+        answer = self.answers[command]
+        return answer if isinstance(answer, str) else None
 
 
 def add_error(row, micros, scale=1.0):
@@ -230,14 +239,15 @@ def nanotron_rows(folder):
         changes = {"layers": number["layers"], "d_model": number["hidden"], "heads": number["heads"],
                    "kv_heads": number["kv_heads"], "head_width": number["hidden"] // number["heads"], "d_ff": number["ffn"],
                    "vocabulary": number["vocab"], "tied": bool(number["tied_embeddings"])}
+        question = ("llama-3-8b", "p5.48xlarge", "nanotron", NANOTRON_BATCH, number["seq"])
         rows.append({
-            **plan, "cell": cell, "model": row["model"], "layers": number["layers"], "nodes": number["nodes"], "ran": row["ran"] == "1",
+            **plan, "cell": cell, "model": row["model"], "nodes": number["nodes"], "ran": row["ran"] == "1",
             "setting": (setting := ", ".join(f"{key.replace('_', '-')} {plan[key]}" for key in NANOTRON_KEY[:5])),
             "name": f"{row['model']}, {count_of(number['nodes'], 'node')}, {setting}",
             "measured": float(row["step_s"]) if row["ran"] == "1" else None,
             "memory": float(row["gpu_memory_gb"]) if row["ran"] == "1" else None,
-            "command": command_of("llama-3-8b", "p5.48xlarge", "nanotron", NANOTRON_BATCH, number["seq"], {}, changes,
-                                  number["nodes"])})
+            "command": command_of(*question, {}, changes, number["nodes"]),
+            "command_of_setting": command_of(*question, {key: plan[key] for key in NANOTRON_KEY[:5]}, changes, number["nodes"])})
     mark_fitted_half([row for row in rows if row["ran"]])
     largest = defaultdict(int)
     for row in rows:
@@ -255,9 +265,9 @@ def predict_nanotron(program, rows):
                        for place, plan in enumerate(program.plans(command))}
              for command in {row["command"] for row in rows}}
     for row in rows:
+        row["refusal"] = None
         row["place"], plan = found[row["command"]].get(tuple(row[key] for key in NANOTRON_KEY), (None, None))
         row["plan"] = plan
-        row["is_refused"] = plan is None and row["pp"] > row["layers"]  # a stage would have no layer
         row["fits"] = False
         row["reserved"] = math.inf
         if plan is None:
@@ -268,6 +278,10 @@ def predict_nanotron(program, rows):
         if row["ran"]:
             add_error(row, plan["step_time_us"])
             row["memory_error"] = plan["peak_reserved_bytes"] / GIB / row["memory"] - 1
+    absent = [row for row in rows if row["plan"] is None]
+    program.ask(row["command_of_setting"] for row in absent)
+    for row in absent:
+        row["refusal"] = program.refusal(row["command_of_setting"])
 
 
 def settings_of(rows):
@@ -294,8 +308,8 @@ class Cell:
         self.name = f"{rows[0]['model']}, {count_of(rows[0]['nodes'], 'node')}"
         self.settings = settings_of(rows)
         self.ran = [row for row in self.settings if row["ran"]]
-        self.missing = [row for row in self.settings if row["plan"] is None and not row["is_refused"]]
-        self.refused = [row for row in self.settings if row["is_refused"]]
+        self.missing = [row for row in self.settings if row["plan"] is None and row["refusal"] is None]
+        self.refused = [row for row in self.settings if row["refusal"]]
         self.right = sum(row["fits"] == row["ran"] for row in self.settings)
         self.area = fit_area(self.settings)
         self.timed = [row for row in rows if "error" in row]
@@ -351,7 +365,7 @@ def crosses(row):
 
 
 def more_of_micro_batch(row):
-    """Seconds that a micro-batch took longer than predicted without what is predicted for large jobs."""
+    """Seconds that a micro-batch took longer than predicted without the delays that are predicted."""
     return (row["measured"] - row["predicted"] + row["plan"]["time_us"]["other"] / 1e6) / row["grad_accumulation"]
 
 
@@ -410,7 +424,7 @@ def nanotron_section(rows, dropped, cells):
            percent(right / settings), ratio(area), percent(statistics.median(abs(row["error"]) for row in timed)),
            f"{statistics.mean(orders):.3f}", signed(statistics.median(memory))]
     summary = {"reached": reached, "right": right / settings, "area": area, "orders": orders, "timed": timed,
-               "missing": sum(len(cell.missing) for cell in cells), "refused": sum(len(cell.refused) for cell in cells)}
+               "missing": sum(len(cell.missing) for cell in cells), "refused": [row for cell in cells for row in cell.refused]}
     baselines = [
         ["`emplace plan`", f"{statistics.mean(reached):.2f}", f"{sum(value == 0 for value in reached)} of {len(judged)}",
          f"{statistics.mean(orders):.2f}", f"{area:.3f}", percent(right / settings, 0), signed(statistics.median(memory))],
@@ -428,9 +442,10 @@ nodes: one `emplace plan llama-3-8b --cluster p5.48xlarge --framework nanotron -
 `--set`. Repeats of a setting count as the best of them. *Chosen plan* is the setting that we rank first among those of the
 table that we say fit; its figure is the measured throughput relative to the best of the cell, 0 if it did not run. *First of
 all plans* is that of the plan which `emplace plan` prints first. A row that did not run ran out of memory or failed otherwise;
-the table does not say which. *By time alone* is the setting that we rank first among those that ran. {summary['refused']}
-settings have more stages than layers: `emplace plan` refuses them, and none of them ran. {summary['missing']} of the others are
-not among its plans.
+the table does not say which. *By time alone* is the setting that we rank first among those that ran. `emplace plan` refuses
+{len(summary['refused'])} settings as not legal, {sum(row['ran'] for row in summary['refused'])} of which ran. {summary['missing']} of
+the others are not among its plans. *Memory* compares what the fullest rank reserves with the table's figure, which is of rank 0
+([more of it](truth_memory.md)).
 
 {table(header, [cell.cells() for cell in cells] + [fit])}
 
@@ -457,7 +472,7 @@ The worst {WORST} of those that are not delayed:
 {worst([row for row in timed if not is_delayed(row)], nanotron_reason)}
 
 {len(delayed)} of {sum(crosses(row) for row in timed)} runs of pipelines over nodes took at least {DELAY} s longer for each
-micro-batch than predicted (without the delay that is predicted for jobs of 512 ranks). The delay hardly depends on the
+micro-batch than predicted (without the delays that are predicted). The delay hardly depends on the
 network and the micro-batch; with 32 tensor ranks it is shorter or absent. On 64 nodes nearly all have it; on fewer nodes we know no rule that tells which settings
 have it, but that {sum(is_delayed(row) for row in full)} of the {len(full)} which used more than {FULL_MEMORY} GiB do: there PyTorch's allocator returns memory to the
 device and asks for it again.
@@ -902,6 +917,7 @@ largest are of its size; *measured/predicted* is the median of that ratio. Charo
 | constants | rows |
 |---|---|
 | of `nanotron` | every other row of the Playbook's table that ran and is consistent, the first included |
+| of `nanotron`'s memory, which decides what fits | every other setting of the same table ([which numbers](truth_memory.md)) |
 | of `megatron`: host time of a layer and the bytes of elementwise ops | every other row of vTrain's table, the first included, with unfused attention |
 | of `fsdp`, which `torchtitan` has too | every other row of llm-foundry's table in half precision, the first included |
 | the share of its rate that a B200 sustains | the rows of SimuMax's table with Llama 3 70B |
@@ -909,6 +925,9 @@ largest are of its size; *measured/predicted* is the median of that ratio. Charo
 
 Rates of kernels and collectives come from measured curves of single ops ([how close they are](truth.md)), and peaks of memory
 from a model of the allocator ([how close it is](truth_memory.md)). No constant is fitted to a network, a plan or a cell.
+
+*Held out* is the half that no constant was fitted on. What the model has constants for was found with all rows of these tables in view,
+so rows that are not here, a part of every table, are a harder test.
 
 {nanotron}
 {vtrain_section(truth.vtrain)}

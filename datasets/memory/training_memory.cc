@@ -316,8 +316,13 @@ std::int64_t OutsideBytes(const TrainingSetup& setup) {
 }
 
 std::string WhyRefused(const TrainingSetup& setup) {
-  if (setup.framework != TrainingFramework::kNanotron || setup.micro_batches >= setup.pp - 1) return "";
-  return fmt::format("is {} (pp - 1 or more, which is {}, with nanotron)", setup.micro_batches, setup.pp - 1);
+  if (setup.framework != TrainingFramework::kNanotron) return "";
+  if (setup.most_stages > 0) {
+    return fmt::format("pp: is {} (at most {}, as nanotron cuts the stages)", setup.pp, setup.most_stages);
+  }
+  if (setup.micro_batches >= setup.pp - 1) return "";
+  return fmt::format("grad_accumulation: is {} (pp - 1 or more, which is {}, with nanotron)", setup.micro_batches,
+                     setup.pp - 1);
 }
 
 std::optional<FittingChange> FindFittingChange(const TrainingSetup& setup, std::int64_t bytes) {

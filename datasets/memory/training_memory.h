@@ -33,7 +33,8 @@ std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak);
 // fragments, too, and what collectives still read (fitted: docs/results/truth_memory.md).
 std::int64_t OutsideBytes(const TrainingSetup& setup);
 
-// Why the framework refuses to start with this setup, after "grad_accumulation"; "" if it does not.
+// Why the framework refuses to start with this setup: the field of the plan, and what is wrong with it; "" if it does
+// not. Its memory is then that of stages with as many layers each.
 std::string WhyRefused(const TrainingSetup& setup);
 
 // The fewest of these changes that make every rank need no more than `bytes`, in words, with the most that a rank then

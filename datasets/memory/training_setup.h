@@ -112,6 +112,7 @@ struct TrainingSetup {
   TrainingFramework framework = TrainingFramework::kMegatron;
   NetworkShape network;
   std::vector<StageShape> stages;  // pp * vpp, in the order of the network
+  std::int64_t most_stages = 0;    // that the framework makes of the network, if pp is more; 0: it makes pp
 
   std::int64_t dp = 1;
   std::int64_t tp = 1;

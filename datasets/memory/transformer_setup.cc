@@ -189,8 +189,8 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   if (is_nanotron && plan.stages.empty()) {
     setup.stages = NanotronStages(setup.network, plan.pp);
     if (setup.stages.size() < static_cast<std::size_t>(plan.pp)) {
-      throw InputError("pp",
-                       fmt::format("is {} (at most {}, as nanotron cuts the stages)", plan.pp, setup.stages.size()));
+      setup.most_stages = static_cast<std::int64_t>(setup.stages.size());
+      setup.stages = StagesOf(plan, setup.network.layers.size());
     }
   } else {
     setup.stages = StagesOf(plan, setup.network.layers.size());

@@ -96,7 +96,7 @@ ParallelPlan PlanOf(const TrainingSetup& setup) {
   plan.vpp = setup.vpp;
   plan.cp = setup.cp;
   plan.ep = setup.ep;
-  plan.etp = setup.etp;
+  plan.etp = setup.network.experts > 0 ? setup.etp : 1;
   plan.zero = setup.shards_weights ? 3 : setup.shards_gradients ? 2 : setup.distributed_optimizer ? 1 : 0;
   plan.micro_batch = setup.micro_batch;
   plan.grad_accumulation = setup.micro_batches;

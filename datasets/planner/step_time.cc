@@ -30,7 +30,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .message_micros = 1306,
        .pipeline_host_micros = 1086,
        .large_job_micros = 1.08e6,
-       .replicated_pipeline_micros = 1.15e6,
+       .pipeline_delay_micros = 0.58e6,
        .gathers_of_layer = 0.82,
        .network_step_micros = 28,
        .network_share = 0.66,
@@ -689,26 +689,32 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
   step.bubble = (sum - both.micros()) / Number(setup.vpp);
   if (setup.pp > 1) {
-    const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp) /
-                        (setup.sequence_parallel ? Number(setup.tp) : 1);
-    const double bytes = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
-    const double message = habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes);
+    const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
+    const double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+    // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
+    // 2021, section 4.1).
+    const double bytes = whole / Number(setup.tp);
+    const double gather = setup.sequence_parallel
+                              ? 0
+                              : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
+                                                 whole, habits_.network_step_micros);
+    const double message = habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
     // Interleaved schedules send while other stages of the rank run.
     step.messages = 2 * message * ((setup.vpp > 1 ? 0 : micro_batches) + Number(setup.pp) - 1);
   }
   AddExchange(setup, ranks[slowest], &step);
   step.other = habits_.step_micros;
   constexpr std::int64_t kFewMicroBatches = 8;
-  if (setup.pp > 1 && setup.dp > 1 && !setup.distributed_optimizer && setup.micro_batches > kFewMicroBatches &&
-      setup.dp * setup.tp * setup.cp > machine_.gpus_per_node) {
-    step.other += habits_.replicated_pipeline_micros * micro_batches;
-  }
   constexpr std::int64_t kLargeJob = 512;
-  if (machine_.gpus() >= kLargeJob) {
-    const bool crosses = PipelineCrosses(setup);
-    const bool exchanges = setup.dp * setup.tp * setup.cp > machine_.gpus_per_node && setup.dp * setup.cp > 1;
-    step.other += habits_.large_job_micros * ((crosses ? micro_batches : 0) + (exchanges ? 1 : 0));
+  const bool is_large = machine_.gpus() >= kLargeJob;
+  const bool replicas_cross = setup.dp > 1 && setup.dp * setup.tp * setup.cp > machine_.gpus_per_node;
+  const bool is_delayed =
+      is_large || (replicas_cross && !setup.distributed_optimizer && setup.micro_batches > kFewMicroBatches);
+  if (PipelineCrosses(setup) && is_delayed) {
+    step.other +=
+        habits_.pipeline_delay_micros * micro_batches * static_cast<double>(std::min<std::int64_t>(setup.pp - 1, 2));
   }
+  if (is_large && replicas_cross) step.other += habits_.large_job_micros;
   step.micros = step.passes.micros() + step.bubble + step.messages + step.gradients + step.optimizer + step.other;
   return step;
 }

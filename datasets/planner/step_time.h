@@ -28,12 +28,12 @@ struct FrameworkHabits {
   // Host time of a layer's pass for each rank of its tensor-parallel group, where the pipeline has stages on several
   // nodes; times the square root of the nodes that the group is on.
   double pipeline_host_micros = 0;
-  // Added to each micro-batch whose messages or collectives cross the network, and to each exchange of gradients that
-  // does, in jobs of 512 ranks and more.
+  // Added to the exchange of gradients in jobs of 512 ranks and more.
   double large_job_micros = 0;
-  // Added to each micro-batch, where there are more than 8, of a pipeline whose replicas are on several nodes and share
-  // no state of the optimizer (ZeRO 0).
-  double replicated_pipeline_micros = 0;
+  // Added to each micro-batch for a hop between stages on several nodes, of at most two, in jobs of 512 ranks and more,
+  // and with more than 8 micro-batches where replicas of a pipeline share no state of the optimizer (ZeRO 0) and are on
+  // several nodes.
+  double pipeline_delay_micros = 0;
   double gathers_of_layer = 0;     // collectives that gather a layer's weights after the step; 0: none of its own
   double network_step_micros = 0;  // see CollectiveMicros
   double network_share = 1;        // bandwidth between nodes that collectives reach

@@ -67,6 +67,41 @@ TEST_F(PlanTest, ThePlanIsWrittenForOthersToRead) {
   }
 }
 
+TEST_F(PlanTest, APlanOfOnesOwnIsCheckedBesideTheBest) {
+  Write("args.json", R"({"model": "gpt", "num-layers": 32, "hidden-size": 4096, "num-attention-heads": 32,
+    "seq-length": 4096, "micro-batch-size": 1, "global-batch-size": 128, "tensor-model-parallel-size": 4,
+    "sequence-parallel": true, "bf16": true, "use-distributed-optimizer": true})");
+  const Ran megatron = Emplace("plan --check args.json --cluster dgx-h100 --nodes 2");
+  ASSERT_EQ(megatron.status, 0) << megatron.err;
+  EXPECT_THAT(megatron.out, HasSubstr("args.json: a step of "));
+  EXPECT_THAT(megatron.out, HasSubstr("tp 1 instead of 4"));
+  EXPECT_THAT(megatron.out, HasSubstr("times as fast:"));
+  const std::string cluster = " --cluster dgx-h100 ";
+  for (const std::string target : {"megatron", "torchtitan", "deepspeed"}) {
+    ASSERT_EQ(Emplace("plan llama-3-8b --global-batch 32 --to " + target + " -o recipe" + cluster).status, 0);
+    const Ran ran = Emplace("plan llama-3-8b --check recipe --framework " + target + cluster + "--json");
+    ASSERT_EQ(ran.status, 0) << target << ran.err;
+    const auto json = nlohmann::json::parse(ran.out);
+    EXPECT_EQ(json.at("checked").at("step_time_us"), json.at("plans")[0].at("step_time_us")) << target;
+  }
+  Write("large.json", R"({"schema": "emplace.plan", "version": 1, "network": "llama-3-70b", "dp": 8})");
+  const Ran large = Emplace("plan --check large.json" + cluster);
+  EXPECT_EQ(large.status, 1);
+  EXPECT_THAT(large.out, HasSubstr("GiB too many"));
+  Write("illegal.json",
+        R"({"schema": "emplace.plan", "version": 1, "network": "llama-3-8b", "dp": 2, "pp": 4, "ep": 2})");
+  EXPECT_THAT(Emplace("plan --check illegal.json" + cluster).out, HasSubstr("not legal: ep: is 2"));
+  Write("few.json", R"({"schema": "emplace.plan", "version": 1, "network": "llama-3-8b", "dp": 4})");
+  const Ran few = Emplace("plan --check few.json" + cluster);
+  EXPECT_EQ(few.status, 2);
+  EXPECT_THAT(few.err, HasSubstr("dp: times tp, pp and cp is 4 (the 8 accelerators of dgx-h100)"));
+  for (const std::string wrong : {"none.json", "g.json", "args.json --only tp=1", "large.json --global-batch 3"}) {
+    const Ran ran = Emplace("plan --check " + wrong + cluster);
+    EXPECT_EQ(ran.status, 2) << wrong << ran.out;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+  }
+}
+
 TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
   const auto told = [&](const std::string& arguments, int status) {
     const Ran ran = Emplace("plan " + arguments);

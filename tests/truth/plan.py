@@ -273,7 +273,7 @@ def predict_nanotron(program, rows):
         if plan is None:
             continue
         row["fits"] = plan["fits"]
-        row["reserved"] = plan["peak_reserved_bytes"]
+        row["reserved"] = math.inf if "refused" in plan else plan["needed_bytes"]
         row["step"] = plan["step_time_us"]
         if row["ran"]:
             add_error(row, plan["step_time_us"])

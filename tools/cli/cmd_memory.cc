@@ -115,7 +115,7 @@ MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, 
   run.setup = WithLocation(place, [&] {
     datasets::TrainingSetup setup = datasets::MakeTrainingSetup(network, plan, sequence, framework);
     const std::string refused = datasets::WhyRefused(setup);
-    if (!refused.empty()) throw InputError("grad_accumulation", refused);
+    if (!refused.empty()) throw InputError("", refused);
     return setup;
   });
   return run;

@@ -118,7 +118,7 @@ nlohmann::ordered_json PlanJson(const datasets::PlanQuestion& question, const da
   json["peak_reserved_bytes"] = scored.peak.reserved_bytes;
   json["needed_bytes"] = scored.needed_bytes;
   json["fits"] = scored.fits;
-  if (!scored.refused.empty()) json["refused"] = "grad_accumulation " + scored.refused;
+  if (!scored.refused.empty()) json["refused"] = scored.refused;
   json["fullest_pipeline_rank"] = scored.fullest_rank;
   for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
     json["memory"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = scored.peak.classes[i];
@@ -347,7 +347,7 @@ struct CheckedFile {
   std::int64_t sequence = 0;
 };
 
-// Of emplace, Megatron-LM (its arguments), or another framework of `export --to`.
+// Reads a plan of emplace, Megatron-LM's arguments, or the file of another framework of `export --to`.
 CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine& machine) {
   const std::string text = ReadWholeFile(file, InputKind::kPlacement);
   CheckedFile read;
@@ -392,7 +392,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
                              Printable(options.check), HumanReadableMicros(checked.time.micros),
                              MfuPercent(answer, checked.time.micros), Gibibytes(checked.needed_bytes));
     if (!checked.refused.empty()) {
-      std::cout << fmt::format(": grad_accumulation {}", checked.refused);
+      std::cout << fmt::format(": {}", checked.refused);
     } else if (answer.usable_bytes > 0) {
       const std::int64_t free = answer.usable_bytes - checked.needed_bytes;
       std::cout << fmt::format(": {} GiB {}", Gibibytes(free < 0 ? -free : free), free < 0 ? "too many" : "are left");

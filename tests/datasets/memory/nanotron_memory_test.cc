@@ -108,9 +108,10 @@ TEST(NanotronMemoryTest, RefusesWhatNanotronRefuses) {
     return "";
   };
   EXPECT_EQ(WhyRefused(NanotronSetup(R"("pp": 4, "grad_accumulation": 2)")),
-            "is 2 (pp - 1 or more, which is 3, with nanotron)");
+            "grad_accumulation: is 2 (pp - 1 or more, which is 3, with nanotron)");
   EXPECT_EQ(WhyRefused(NanotronSetup(R"("pp": 4, "grad_accumulation": 3)")), "");
-  EXPECT_EQ(error_of(R"("pp": 16, "grad_accumulation": 16)"), "pp: is 16 (at most 15, as nanotron cuts the stages)");
+  EXPECT_EQ(WhyRefused(NanotronSetup(R"("pp": 16, "grad_accumulation": 16)")),
+            "pp: is 16 (at most 15, as nanotron cuts the stages)");
   EXPECT_EQ(error_of(R"("zero": 3)"), "zero: is 3 (0 or 1 with nanotron)");
   EXPECT_EQ(error_of(R"("recompute": 2)"), "recompute: is 2 (none or full with nanotron)");
   EXPECT_EQ(error_of(R"("dp": 2)", *FindTransformer("mixtral-8x7b")),

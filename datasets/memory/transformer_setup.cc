@@ -189,7 +189,9 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   if (is_nanotron && plan.stages.empty()) {
     setup.stages = NanotronStages(setup.network, plan.pp);
     if (setup.stages.size() < static_cast<std::size_t>(plan.pp)) {
+      setup.pp = plan.pp;
       setup.most_stages = static_cast<std::int64_t>(setup.stages.size());
+      if (plan.pp > network.layers) throw InputError("", WhyRefused(setup));
       setup.stages = StagesOf(plan, setup.network.layers.size());
     }
   } else {

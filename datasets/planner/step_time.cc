@@ -147,8 +147,8 @@ StepTimer::Passes& StepTimer::Passes::operator+=(const Passes& other) {
 
 // Adds up the kernels and collectives of a piece of the network.
 struct StepTimer::Piece {
-  Piece(const PlanMachine& machine_, const FrameworkHabits& habits_, const TrainingSetup& setup_)
-      : machine(machine_), habits(habits_), setup(setup_), network(setup_.network) {
+  Piece(const PlanMachine& of_machine, const FrameworkHabits& of_habits, const TrainingSetup& of_setup)
+      : machine(of_machine), habits(of_habits), setup(of_setup), network(of_setup.network) {
     precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
     element = Number(setup.number_bytes);
     rows = Number(setup.micro_batch) * Number(network.sequence) / Number(setup.cp);

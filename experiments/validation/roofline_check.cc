@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "experiments/validation/measured_shapes.h"
 #include "sim/base/check.h"
 #include "sim/base/registry.h"
 #include "sim/base/statistics.h"
@@ -20,8 +21,6 @@
 namespace emplace::experiments {
 namespace {
 
-// Ops of a trace that no rate of a device has to do with: the host's, and what GPUs still did of the step before.
-constexpr std::string_view kHostKinds[] = {"host", "wait", "arrival", "backlog"};
 constexpr std::string_view kTransferKinds[] = {"collective", "memcpy", "memset"};
 
 constexpr std::string_view kNothingToCompare =
@@ -48,30 +47,6 @@ struct MeasuredCalls {
   double transfers = 0;
   std::map<std::string, double> unknown;
 };
-
-// "" where the op is a call by itself.
-std::string CallOf(const Op& op) {
-  if (op.kind != "kernel" || op.attrs.find("\"op_call\"") == std::string_view::npos) return "";
-  const auto attrs = nlohmann::json::parse(op.attrs, nullptr, /*allow_exceptions=*/false);
-  return attrs.is_object() && attrs.contains("op_call") ? attrs["op_call"].dump() : "";
-}
-
-std::string FindDominantKind(const Graph& graph) {
-  std::map<std::string_view, double> times;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    const Op& op = graph.op(MakeId<OpId>(i));
-    if (IsOneOf(kHostKinds, op.kind)) continue;
-    for (const KindTime& time : op.kind_times) times[time.kind] += time.micros;
-  }
-  const auto most =
-      std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == times.end()) {
-    throw InputError("",
-                     "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with "
-                     "--times)");
-  }
-  return std::string(most->first);
-}
 
 RooflineRow RowOf(std::string name, const std::vector<const MeasuredCall*>& calls) {
   RooflineRow row{.name = std::move(name), .op_class = calls.empty() ? OpClass::kNone : calls[0]->op_class};
@@ -117,20 +92,25 @@ nlohmann::ordered_json JsonOf(const RooflineRow& row) {
 
 MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
   MeasuredCalls found;
-  found.kind = FindDominantKind(graph);
+  found.kind = FindDominantKind(graph).value_or("");
+  if (found.kind.empty()) {
+    throw InputError("",
+                     "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with "
+                     "--times)");
+  }
   const Cluster cluster(found.kind, "", {{.name = "device:0", .kind = found.kind, .memory = std::nullopt}},
                         std::vector<Link>(1), Channels::kPerDevice);
   const std::unique_ptr<CostModel> model = MakeRooflineCostModel(options);
   model->CheckKind(cluster, found.kind);
 
-  std::map<std::string, std::size_t> positions;  // in `calls`, by CallOf
+  std::map<std::string, std::size_t> positions;  // in `calls`, by CallIdOf
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
     const auto time = std::find_if(op.kind_times.begin(), op.kind_times.end(),
                                    [&](const KindTime& each) { return each.kind == found.kind; });
     // Ops of the host alone took no time on the device.
-    if (time == op.kind_times.end() || time->micros <= 0 || IsOneOf(kHostKinds, op.kind)) continue;
+    if (time == op.kind_times.end() || time->micros <= 0 || IsOfHost(op)) continue;
     if (IsOneOf(kTransferKinds, op.kind)) {
       found.transfers += time->micros;
       continue;
@@ -146,7 +126,7 @@ MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
       found.unknown[name] += time->micros;
       continue;
     }
-    const std::string call = CallOf(op);
+    const std::string call = CallIdOf(op);
     if (!call.empty()) {
       const auto [position, is_new] = positions.try_emplace(call, found.calls.size());
       if (!is_new) {

@@ -250,7 +250,7 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> name
 }
 
 std::vector<OpShape> CalledShapes(const AtenCall& call) {
-  if (!call.has_shapes || call.kernels != 1) return {};
+  if (!call.has_shapes) return {};
   const std::string_view name = std::string_view(call.name).substr(call.name.rfind(':') + 1);
   if (IsOneOf(name, {"mm", "bmm", "matmul", "_scaled_mm", "_int_mm"})) return Matrices(call, 0);
   if (IsOneOf(name, {"addmm", "_addmm_activation", "baddbmm"})) return Matrices(call, 1);

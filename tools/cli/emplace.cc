@@ -165,16 +165,22 @@ struct NamedCommand {
   Command (*add)(CLI::App& app);
 };
 constexpr NamedCommand kCommands[] = {
-    {"import", AddImport},       {"export", AddExport},         {"generate", AddGenerate},
-    {"transform", AddTransform}, {"dataset", AddDataset},       {"inspect", AddInspect},
-    {"simulate", AddSimulate},   {"bound", AddBound},           {"explain", AddExplain},
-    {"diff", AddDiff},           {"what-if", AddWhatIf},        {"profile", AddProfile},
-    {"validate", AddValidate},   {"place", AddPlace},           {"compare", AddCompare},
-    {"sweep", AddSweep},         {"worker", AddWorker},         {"submit", AddSubmit},
-    {"status", AddStatus},       {"dashboard", AddDashboard},   {"trial", AddTrial},
-    {"memory", AddMemory},       {"replay", AddReplay},         {"report", AddReport},
-    {"reproduce", AddReproduce}, {"library", AddLibrary},       {"list", AddList},
-    {"config", AddConfig},       {"completion", AddCompletion}, {"statistics", AddStatistics},
+    {"import", AddImport},         {"export", AddExport},
+    {"generate", AddGenerate},     {"transform", AddTransform},
+    {"dataset", AddDataset},       {"inspect", AddInspect},
+    {"simulate", AddSimulate},     {"bound", AddBound},
+    {"explain", AddExplain},       {"diff", AddDiff},
+    {"what-if", AddWhatIf},        {"profile", AddProfile},
+    {"calibrate", AddCalibrate},   {"validate", AddValidate},
+    {"place", AddPlace},           {"compare", AddCompare},
+    {"sweep", AddSweep},           {"worker", AddWorker},
+    {"submit", AddSubmit},         {"status", AddStatus},
+    {"dashboard", AddDashboard},   {"trial", AddTrial},
+    {"memory", AddMemory},         {"replay", AddReplay},
+    {"report", AddReport},         {"reproduce", AddReproduce},
+    {"library", AddLibrary},       {"list", AddList},
+    {"config", AddConfig},         {"completion", AddCompletion},
+    {"statistics", AddStatistics},
 };
 
 // Adds only the command `name`, so that the program starts sooner. If there is no such command, or if it prints the

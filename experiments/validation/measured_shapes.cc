@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
@@ -277,7 +278,8 @@ MeasuredShapes ShapesOfGraph(const Graph& graph, const CostModel& model, std::st
   std::map<std::string, Call> calls;
   MeasuredShapes shapes;
   const auto add = [&](const std::vector<CurveQuestion>& questions, double micros) {
-    if (questions.empty()) {
+    // Of what computes indices, bytes do not say the time.
+    if (questions.empty() || std::holds_alternative<IndexedShape>(questions[0].shape)) {
       ++shapes.unknown;
     } else if (questions.size() > 1) {
       ++shapes.several;

@@ -15,6 +15,7 @@
 #include "sim/base/check.h"
 #include "sim/base/registry.h"
 #include "sim/base/statistics.h"
+#include "sim/cost/cost_models.h"
 #include "sim/ops/aten_work.h"
 #include "sim/simulator.h"
 
@@ -90,7 +91,7 @@ nlohmann::ordered_json JsonOf(const RooflineRow& row) {
           {"error", {{"mean", row.mean_error}, {"median", row.median_error}, {"p90", row.p90_error}}}};
 }
 
-MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
+MeasuredCalls FindCalls(const Graph& graph, const CostModel& model) {
   MeasuredCalls found;
   found.kind = FindDominantKind(graph).value_or("");
   if (found.kind.empty()) {
@@ -100,8 +101,7 @@ MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
   }
   const Cluster cluster(found.kind, "", {{.name = "device:0", .kind = found.kind, .memory = std::nullopt}},
                         std::vector<Link>(1), Channels::kPerDevice);
-  const std::unique_ptr<CostModel> model = MakeRooflineCostModel(options);
-  model->CheckKind(cluster, found.kind);
+  model.CheckKind(cluster, found.kind);
 
   std::map<std::string, std::size_t> positions;  // in `calls`, by CallIdOf
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
@@ -121,7 +121,7 @@ MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
       continue;
     }
     const std::string name = ReadAtenCall(graph, id).name;
-    const std::optional<double> micros = model->OpMicros(graph, id, cluster, found.kind);
+    const std::optional<double> micros = model.OpMicros(graph, id, cluster, found.kind);
     if (!micros || !work) {
       found.unknown[name] += time->micros;
       continue;
@@ -182,12 +182,12 @@ double RooflineScales::Of(const std::string& name, OpClass op_class) const {
   return all;
 }
 
-RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const RooflineOptions& options) {
+RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const CostModel& model) {
   std::map<std::string, std::vector<double>> by_operator;
   std::map<OpClass, std::vector<double>> by_class;
   std::vector<double> all;
   for (const datasets::Imported& each : imported) {
-    for (const MeasuredCall& call : FindCalls(each.graph, options).calls) {
+    for (const MeasuredCall& call : FindCalls(each.graph, model).calls) {
       if (call.roofline <= 0) continue;
       const double ratio = call.measured / call.roofline;
       by_operator[call.name].push_back(ratio);
@@ -199,9 +199,9 @@ RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> importe
   return {Medians(by_operator), Medians(by_class), Median(all)};
 }
 
-RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOptions& options,
+RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel& model,
                             const RooflineScales* scales) {
-  MeasuredCalls found = FindCalls(imported.graph, options);
+  MeasuredCalls found = FindCalls(imported.graph, model);
   std::vector<MeasuredCall>& calls = found.calls;
   if (calls.empty()) throw InputError("", std::string(kNothingToCompare));
   if (scales != nullptr) {
@@ -234,8 +234,8 @@ RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOp
   return check;
 }
 
-void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check) {
-  nlohmann::ordered_json json = {{"schema", "emplace.roofline-check"}, {"version", 1}, {"kind", check.kind}};
+void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check, const std::string& costs) {
+  nlohmann::ordered_json json = {{"schema", "emplace.roofline-check"}, {"version", 1}, {"costs", costs}, {"kind", check.kind}};
   for (const auto& [key, rows] : {std::pair("classes", &check.classes), std::pair("operators", &check.operators)}) {
     json[key] = nlohmann::ordered_json::array();
     for (const RooflineRow& row : *rows) json[key].push_back(JsonOf(row));

@@ -212,7 +212,19 @@ std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precis
     if (rows->is_softmax) return TimeOf(asked, &DeviceCurves::softmax, "softmax", "f32", stream);
     return TimeOf(asked, &DeviceCurves::normalisation, "normalisation", "f32", stream);
   }
-  return TimeOf(asked, &DeviceCurves::elementwise, "elementwise", "f32", StreamShape{.bytes = bytes});
+  auto found = TimeOf(asked, &DeviceCurves::elementwise, "elementwise", "f32", StreamShape{.bytes = bytes});
+  if (const auto* const indexed = std::get_if<IndexedShape>(&shape); indexed != nullptr && found) {
+    // The work of the indices, in FLOP of f32 without tensor cores, from traces of an H100 and an A100, which agree
+    // (docs/curves.md).
+    constexpr double kIndexFlop = 200;
+    const double f32 = RateOf(device, Precision::kF32).peak.count / 1e6;
+    const double least = f32 > 0 && !device.is_cpu ? kIndexFlop * indexed->elements / f32 : 0;
+    if (least > found->time.micros) {
+      found->time.micros = found->time.formula_micros = least;
+      found->time.limit = CurveLimit::kCompute;
+    }
+  }
+  return found;
 }
 
 namespace {
@@ -324,8 +336,9 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
       whole->time.limit = part->time.limit;
     }
   }
-  if (whole) {  // kernels of one call have equal parts
-    whole->time.micros /= kernels;
+  if (whole && kernels > 1) {  // those of one call have equal parts, and none is shorter than one that does nothing
+    const auto empty = CurveMicros(*device, Precision::kF32, OpShape(), 0, options.own.get());
+    whole->time.micros = std::max(whole->time.micros / kernels, empty ? empty->time.micros : 0);
     whole->time.roofline_micros /= kernels;
   }
   return whole;

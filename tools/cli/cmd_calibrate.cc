@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,6 +47,7 @@ struct CalibrateOptions {
   std::optional<double> l2_mib;
   std::string tf32;
   std::string step;
+  bool json = false;
   double min_attributed = datasets::ImportOptions().min_attributed_percent;
 };
 
@@ -190,6 +192,37 @@ void PrintFit(std::ostream& out, const CalibrateOptions& options, const experime
   if (options.output != "-") out << fmt::format("use them: --costs {}\n", Printable(options.output));
 }
 
+// `emplace.device-fit`, version 1.
+void PrintFitJson(std::ostream& out, const experiments::DeviceFit& fit, const experiments::MeasuredShapes& measured) {
+  auto curves = nlohmann::ordered_json::array();
+  for (const experiments::FittedCurve& curve : fit.fitted) {
+    nlohmann::ordered_json row = {{"curve", curve.form},
+                                  {"precision", curve.precision},
+                                  {"rows", curve.rows},
+                                  {"shapes", curve.shapes},
+                                  {"fitted", curve.fitted},
+                                  {"from", curve.began_with}};
+    if (!curve.is_refused()) {
+      row["held_out"] = curve.held_out;
+      row["before_percent"] = {{"median", curve.median_before}, {"p95", curve.p95_before}};
+      row["after_percent"] = {{"median", curve.median_after}, {"p95", curve.p95_after}};
+      row["exceeds_sheet"] = curve.exceeds_sheet;
+    }
+    curves.push_back(std::move(row));
+  }
+  const nlohmann::ordered_json json = {{"schema", "emplace.device-fit"},
+                                       {"version", 1},
+                                       {"kind", fit.curves.kind},
+                                       {"curves", curves},
+                                       {"not_seen", fit.not_seen},
+                                       {"fewest_shapes", experiments::kFewestShapes},
+                                       {"unused",
+                                        {{"several_products", measured.several},
+                                         {"without_shape", measured.unknown},
+                                         {"without_rate", fit.without_rate}}}};
+  out << json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
 int Run(const CalibrateOptions& options) {
   std::vector<std::string> inputs = options.files;
   inputs.insert(inputs.end(), options.graphs.begin(), options.graphs.end());
@@ -199,6 +232,7 @@ int Run(const CalibrateOptions& options) {
     throw InputError("-o", fmt::format("is {} (a name that ends in .yaml, so that --costs takes it for a file)",
                                        Quoted(options.output)));
   }
+  if (options.json && options.output == "-") throw InputError("--json", "and -o - exclude each other");
   const BusyLine busy("calibrate");
   const RooflineOptions roofline = {.tf32 = Tf32FromName(options.tf32, "--tf32")};
   experiments::MeasuredShapes measured;
@@ -231,7 +265,11 @@ int Run(const CalibrateOptions& options) {
                                                experiments::kFewestShapes));
   }
   WriteFile(options.output, [&](std::ostream& out) { WriteDeviceCurves(out, fit.curves); });
-  PrintFit(options.output == "-" ? std::cerr : std::cout, options, fit, measured);
+  if (options.json) {
+    PrintFitJson(std::cout, fit, measured);
+  } else {
+    PrintFit(options.output == "-" ? std::cerr : std::cout, options, fit, measured);
+  }
   return kSuccess;
 }
 
@@ -280,6 +318,7 @@ Command AddCalibrate(CLI::App& app) {
       ->type_name("WHICH");
   AddStepOption(*command, &options->step, /*mean=*/false);
   AddMinAttributedOption(*command, &options->min_attributed);
+  command->add_flag("--json", options->json, "Print what was fitted as JSON (emplace.device-fit)");
   return {command, [options] { return Run(*options); }};
 }
 

@@ -199,8 +199,7 @@ RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> importe
   return {Medians(by_operator), Medians(by_class), Median(all)};
 }
 
-RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel& model,
-                            const RooflineScales* scales) {
+RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel& model, const RooflineScales* scales) {
   MeasuredCalls found = FindCalls(imported.graph, model);
   std::vector<MeasuredCall>& calls = found.calls;
   if (calls.empty()) throw InputError("", std::string(kNothingToCompare));
@@ -235,7 +234,8 @@ RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel&
 }
 
 void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check, const std::string& costs) {
-  nlohmann::ordered_json json = {{"schema", "emplace.roofline-check"}, {"version", 1}, {"costs", costs}, {"kind", check.kind}};
+  nlohmann::ordered_json json = {
+      {"schema", "emplace.roofline-check"}, {"version", 1}, {"costs", costs}, {"kind", check.kind}};
   for (const auto& [key, rows] : {std::pair("classes", &check.classes), std::pair("operators", &check.operators)}) {
     json[key] = nlohmann::ordered_json::array();
     for (const RooflineRow& row : *rows) json[key].push_back(JsonOf(row));

@@ -59,9 +59,9 @@ struct RooflineScales {
 // Throws InputError, as CheckRoofline does, and on graphs in which there is nothing to compare.
 RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const CostModel& model);
 
-// Compares a cost model, roofline or curves, on the kind of device where the graph's ops have times, the one with most of it. Threads of the host are
-// left out. With `scales`, roofline's times are scaled. Throws InputError if no op has a time, or if the catalogue has
-// no rates for the kind.
+// Compares a cost model, roofline or curves, on the kind of device where the graph's ops have times, the one with most
+// of it. Threads of the host are left out. With `scales`, roofline's times are scaled. Throws InputError if no op has a
+// time, or if the catalogue has no rates for the kind.
 RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel& model,
                             const RooflineScales* scales = nullptr);
 

@@ -250,8 +250,8 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> name
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// PyTorch has other kernels for tensors that it does not walk over in their own order; the name of a trace's kernel says
-// it. Without one, tensors of different sizes do.
+// PyTorch has other kernels for tensors that it does not walk over in their own order; the name of a trace's kernel
+// says it. Without one, tensors of different sizes do.
 std::vector<OpShape> Indexed(const AtenCall& call, std::string_view name) {
   std::vector<const AtenTensor*> tensors;
   double elements = 0;

@@ -37,8 +37,8 @@ struct RowsShape {
   bool is_softmax = false;
 };
 
-// What moves bytes and does not walk over all of its tensors in their own order: it spreads a tensor over another, reads
-// a transposed one, or concatenates. The index of each element costs time.
+// What moves bytes and does not walk over all of its tensors in their own order: it spreads a tensor over another,
+// reads a transposed one, or concatenates. The index of each element costs time.
 struct IndexedShape {
   double elements = 0;
 };

@@ -135,7 +135,11 @@ DeviceCurves BaseOf(const CalibrateOptions& options, const DeviceKind& device) {
   }
   if (options.multiprocessors > 0) base.multiprocessors = options.multiprocessors;
   if (options.l2_mib) base.l2_mib = *options.l2_mib;
-  if (base.multiprocessors <= 0 && device.is_cpu) base.multiprocessors = 1;
+  if (base.multiprocessors <= 0 && device.is_cpu) {
+    constexpr double kUsualCpuCacheMib = 32;
+    base.multiprocessors = 1;
+    if (!options.l2_mib) base.l2_mib = kUsualCpuCacheMib;
+  }
   if (base.multiprocessors <= 0) {
     throw InputError("--multiprocessors",
                      fmt::format("is missing: nothing says how many {} has (or --like with a kind that is like it)",
@@ -196,12 +200,8 @@ void PrintFit(std::ostream& out, const CalibrateOptions& options, const experime
 void PrintFitJson(std::ostream& out, const experiments::DeviceFit& fit, const experiments::MeasuredShapes& measured) {
   auto curves = nlohmann::ordered_json::array();
   for (const experiments::FittedCurve& curve : fit.fitted) {
-    nlohmann::ordered_json row = {{"curve", curve.form},
-                                  {"precision", curve.precision},
-                                  {"rows", curve.rows},
-                                  {"shapes", curve.shapes},
-                                  {"fitted", curve.fitted},
-                                  {"from", curve.began_with}};
+    nlohmann::ordered_json row = {{"curve", curve.form},    {"precision", curve.precision}, {"rows", curve.rows},
+                                  {"shapes", curve.shapes}, {"fitted", curve.fitted},       {"from", curve.began_with}};
     if (!curve.is_refused()) {
       row["held_out"] = curve.held_out;
       row["before_percent"] = {{"median", curve.median_before}, {"p95", curve.p95_before}};
@@ -308,7 +308,7 @@ Command AddCalibrate(CLI::App& app) {
                    "Multiprocessors of the device (default: those of the kind or of --like; 1 for a CPU)")
       ->type_name("N")
       ->transform(NumberFrom(1, 100'000));
-  command->add_option("--l2-mib", options->l2_mib, "Size of its last cache in MiB (default: likewise)")
+  command->add_option("--l2-mib", options->l2_mib, "Size of its last cache in MiB (default: likewise; 32 for a CPU)")
       ->type_name("MIB")
       ->transform(NumberFrom(0, 100'000));
   command

@@ -185,7 +185,9 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, c
                                             "kernels",
                                             "measured",
                                             "%",
-                                            is_scaled ? "scaled" : costs == "roofline" ? "roofline" : "curves",
+                                            is_scaled             ? "scaled"
+                                            : costs == "roofline" ? "roofline"
+                                                                  : "curves",
                                             "ratio",
                                             "median |error| %",
                                             "90 % within, %"};

@@ -64,8 +64,8 @@ TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
 
 TEST(RooflineCheckTest, CallsOfTwoRanksAreTwo) {
   const datasets::ImportSource sources[] = {{"a.json", ThreeOperators().str()}, {"b.json", ThreeOperators().str()}};
-  const RooflineCheck check = Check(
-      datasets::Import(datasets::FindImporter("kineto", "", ""), sources, {.min_attributed_percent = 0}), {});
+  const RooflineCheck check =
+      Check(datasets::Import(datasets::FindImporter("kineto", "", ""), sources, {.min_attributed_percent = 0}), {});
   EXPECT_EQ(check.total.calls, 4U);
   EXPECT_EQ(check.classes[0].calls, 2U);
   EXPECT_EQ(check.classes[0].kernels, 4U);
@@ -121,8 +121,7 @@ TEST(RooflineCheckTest, ScalesOfAnOperatorThatIsNotThereAreThoseOfItsClass) {
               experiments::MeasureRooflineScales({&trace, 1}, *MakeRooflineCostModel());
             }),
             "has no operator with a measured time that roofline knows (a trace with shapes: record_shapes=True)");
-  EXPECT_THAT(ErrorOf([&] { Check(trace, {}); }),
-              ::testing::StartsWith("has no operator with a measured time"));
+  EXPECT_THAT(ErrorOf([&] { Check(trace, {}); }), ::testing::StartsWith("has no operator with a measured time"));
 }
 
 TEST(RooflineCheckTest, IsWrittenAsJson) {

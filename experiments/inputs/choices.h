@@ -77,8 +77,8 @@ struct ClusterChoice {
   }
 };
 
-// The files of `emplace calibrate` that a source of op times names, "a.yaml" or "a.yaml,b.yaml", whose curves come
-// before those that ship; empty if it is a cost model's name.
+// The files of `emplace calibrate` that a source of op times names, one or several with commas between them, whose
+// curves come before those that ship; empty if it is the name of a cost model.
 std::vector<std::string> CurvesFiles(std::string_view model);
 
 // The source of op times.

@@ -278,7 +278,7 @@ MeasuredShapes ShapesOfGraph(const Graph& graph, const CostModel& model, std::st
   std::map<std::string, Call> calls;
   MeasuredShapes shapes;
   const auto add = [&](const std::vector<CurveQuestion>& questions, double micros) {
-    // Of what computes indices, bytes do not say the time.
+    // Bytes do not say the time of what computes indices.
     if (questions.empty() || std::holds_alternative<IndexedShape>(questions[0].shape)) {
       ++shapes.unknown;
     } else if (questions.size() > 1) {

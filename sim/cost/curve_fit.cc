@@ -161,7 +161,7 @@ class ParameterFit {
     for (std::size_t i = 0; i < changes.size(); ++i) cost += std::pow(PriorMiss(changes, i), 2);
     return std::isfinite(cost) ? cost : HUGE_VAL;
   }
-  // Of each miss by each parameter.
+  // The derivative of each miss by each parameter.
   std::vector<std::vector<double>> Slopes(const std::vector<double>& at, const std::vector<double>& misses) const {
     constexpr double kStep = 1e-3;
     std::vector<std::vector<double>> slopes;

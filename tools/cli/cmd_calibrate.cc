@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "datasets/importers/registry.h"
-#include "experiments/inputs/load.h"
 #include "experiments/validation/device_fit.h"
 #include "experiments/validation/measured_shapes.h"
 #include "sim/base/check.h"

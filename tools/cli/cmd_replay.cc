@@ -14,7 +14,6 @@
 
 #include "agents/explain/words.h"
 #include "datasets/importers/kineto.h"
-#include "experiments/inputs/load.h"
 #include "experiments/validation/replay.h"
 #include "experiments/validation/roofline_check.h"
 #include "sim/base/check.h"

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "sim/cost/curve_forms.h"
+#include "sim/ops/aten_call.h"
+#include "sim/ops/aten_work.h"
 #include "sim/ops/op_shape.h"
 #include "tests/testing/op_case.h"
 
@@ -280,6 +282,22 @@ TEST(OpShapeTest, KernelsOfATraceSayWhatTheirCallsDoNot) {
   EXPECT_EQ(elements(of("void at::native::elementwise_kernel<128>", "aten::add", dims, two, "[]")), 1500);
   EXPECT_EQ(elements(of("void at::native::vectorized_elementwise_kernel<4>", "aten::add", dims, two, "[]")), 0);
   EXPECT_EQ(elements(of("CatArrayBatchedCopy", "aten::cat", "[[[30,50],[20,50]]]", R"(["TensorList"])", "[]")), 2500);
+}
+
+TEST(OpShapeTest, AnOpAsksForTheTimesOfItsShapes) {
+  using testing::F32;
+  const Graph graph = testing::GraphOf({"aten::mm", {F32({30, 50}), F32({50, 70})}, {F32({30, 70})}, ""});
+  double kernels = 0;
+  const std::vector<CurveQuestion> questions = CurveQuestions(graph, *graph.FindOp("op"), {}, &kernels);
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(kernels, 1);
+  EXPECT_EQ(questions[0].precision, Precision::kF32);
+  EXPECT_EQ(questions[0].bytes, 4 * (30 * 50 + 50 * 70 + 30 * 70));
+  EXPECT_THAT(Sizes(questions[0].shape), ElementsAre(1, 30, 70, 50));
+  const Graph convolution =
+      testing::GraphOf({"aten::convolution", {F32({2, 4, 8, 8}), F32({16, 2, 3, 3})}, {F32({2, 16, 8, 8})}, ""});
+  EXPECT_EQ(ConvolvedElements(ReadAtenCall(convolution, *convolution.FindOp("op"))), 2 * 16 * 64);
+  EXPECT_EQ(ConvolvedElements(ReadAtenCall(graph, *graph.FindOp("op"))), std::nullopt);
 }
 
 TEST(OpShapeTest, TensorsThatAreSpreadCostTheirIndices) {

@@ -317,9 +317,15 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
   const DeviceKind* const device = cluster.FindKind(device_kind);
   if (device == nullptr || FindDeviceCurves(device->name, options.own.get()) == nullptr) return std::nullopt;
   double kernels = 1;
+  double shapes = 0;
+  double moved_by_convolutions = 0;
   std::optional<CurvedTime> whole;
   double longest = 0;
   for (const CurveQuestion& question : CurveQuestions(graph, op, options, &kernels)) {
+    ++shapes;
+    if (const auto* const product = std::get_if<ProductShape>(&question.shape)) {
+      moved_by_convolutions += product->moved_bytes;
+    }
     std::optional<CurvedTime> part =
         CurveMicros(*device, question.precision, question.shape, question.bytes, options.own.get());
     if (!part) return std::nullopt;
@@ -335,6 +341,12 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
       longest = part->time.micros;
       whole->time.limit = part->time.limit;
     }
+  }
+  if (whole && moved_by_convolutions > 0 && kernels > shapes) {
+    // The kernels beside the products transpose tensors of the call: each reads and writes one of three.
+    const double bytes = moved_by_convolutions / shapes * 2 / 3;
+    const auto transpose = CurveMicros(*device, Precision::kF32, OpShape(), bytes, options.own.get());
+    if (transpose) whole->time.micros += (kernels - shapes) * transpose->time.micros;
   }
   if (whole && kernels > 1) {  // those of one call have equal parts, and none is shorter than one that does nothing
     const auto empty = CurveMicros(*device, Precision::kF32, OpShape(), 0, options.own.get());

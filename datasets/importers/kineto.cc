@@ -59,11 +59,15 @@ class GraphMaker {
     std::size_t events = 0;
     for (const KinetoTrace& trace : traces_) {
       kernels_of_.emplace_back(trace.events.size(), 0);
+      tf32_.emplace_back(trace.events.size(), false);
       first_event_.push_back(events);
       events += trace.events.size();
     }
     for (const TraceStep::Op& op : step_.ops) {
-      if (op.type == TraceStep::OpType::kKernel && op.source != TraceStep::kNone) ++KernelsOf(op);
+      if (op.type != TraceStep::OpType::kKernel || op.source == TraceStep::kNone) continue;
+      ++KernelsOf(op);
+      const std::size_t rank = step_.devices[op.device].rank;
+      if (op.event != TraceStep::kNone && IsTf32(TextOf(op.event, traces_[rank]))) tf32_[rank][op.source] = true;
     }
   }
 
@@ -221,6 +225,7 @@ class GraphMaker {
         attrs.Integer("op_call", static_cast<std::int64_t>(first_event_[step_.devices[op.device].rank]) + op.source);
         attrs.Integer("op_kernels", static_cast<std::int64_t>(KernelsOf(op)));
       }
+      if (!is_host && tf32_[step_.devices[op.device].rank][op.source]) attrs.Json("tf32", "true");
     }
     if (!is_host && !is_range && op.event != TraceStep::kNone) {
       const TraceDetails& details = trace.details_of(trace.events[op.event]);
@@ -231,6 +236,11 @@ class GraphMaker {
       if (details.dtype != 0) attrs.Text("dtype", trace.text(details.dtype));
     }
     return attrs.Take();
+  }
+
+  // Whether a product of f32 matrices runs on tensor cores: 1688 is the shape of their instruction for TF32.
+  static bool IsTf32(std::string_view kernel) {
+    return kernel.find("tf32") != std::string_view::npos || kernel.find("s1688gemm") != std::string_view::npos;
   }
 
   // The op range around the call that launched it.
@@ -323,6 +333,7 @@ class GraphMaker {
   const std::vector<KinetoTrace>& traces_;
   const TraceStep& step_;
   std::vector<std::vector<std::uint32_t>> kernels_of_;  // indexed by rank and event that is an op range
+  std::vector<std::vector<bool>> tf32_;                 // likewise: whether a kernel of it is IsTf32
   std::vector<std::size_t> first_event_;                // indexed by rank: events are counted over all of them
   std::map<std::pair<std::size_t, std::uint32_t>, std::string> lists_;  // keyed by rank and text: as compact JSON
   std::vector<std::string> kinds_;                                      // indexed by device

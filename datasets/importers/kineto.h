@@ -39,7 +39,8 @@ std::string KindOfGpu(std::string_view name);
 //   order, launches, waits           control inputs
 //   durations                        `time_us`, on the kind of the device where it ran
 //   op ranges                        `layer`: the outermost one; attrs `op`, `input_dims`, `input_types`,
-//   `input_values`: the innermost one; `op_call` and `op_kernels`: which it is and how many kernels it has, of several
+//   `input_values`: the innermost one; `op_call` and `op_kernels`: which it is and how many kernels it has, of several;
+//   `tf32`: the name of one of these says that its products are in TF32
 //   from a call to its kernel        the latency of the link from threads to streams: the median on idle streams
 //   between two queued kernels       the stream's `op_gap_us`: the mean
 //   what was launched before         an op of kind `backlog`: its stream is busy with it, or held by it

@@ -77,12 +77,18 @@ struct ClusterChoice {
   }
 };
 
+// The files of `emplace calibrate` that a source of op times names, one or several with commas between them, whose
+// curves come before those that ship; empty if it is the name of a cost model.
+std::vector<std::string> CurvesFiles(std::string_view model);
+
 // The source of op times.
 struct CostsChoice {
-  std::string model = {};        // a cost model; with a profile, for the ops that it lacks; "": none
+  std::string model = {};        // a cost model, or CurvesFiles; with a profile, for the ops that it lacks; "": none
   std::string profile = {};      // a file; "": none
-  std::string fingerprint = {};  // see GraphSource
+  std::string fingerprint = {};  // of the profile, or of the one file of curves; see GraphSource
   std::string tf32 = {};         // for roofline: the f32 products in TF32 (Tf32FromName)
+
+  bool has_curves() const { return model == "curves" || !CurvesFiles(model).empty(); }
 };
 
 // The prefix of `costs` if it names a file.

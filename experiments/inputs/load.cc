@@ -148,24 +148,56 @@ std::string CostsText(const CostsChoice& choice) {
   return "profile " + choice.profile + (choice.model.empty() ? "" : ", else " + model);
 }
 
+std::vector<std::string> CurvesFiles(std::string_view model) {
+  constexpr std::string_view kEnds[] = {".yaml", ".yml", ".json", ".gz"};
+  std::vector<std::string> files;
+  for (std::size_t begin = 0; begin < model.size();) {
+    const std::size_t end = std::min(model.find(',', begin), model.size());
+    const std::string_view file = model.substr(begin, end - begin);
+    if (std::ranges::none_of(kEnds, [&](std::string_view ending) { return file.ends_with(ending); })) return {};
+    files.emplace_back(file);
+    begin = end + 1;
+  }
+  return files;
+}
+
+RooflineOptions LoadCostOptions(const CostsChoice& choice) {
+  RooflineOptions options = {.tf32 = Tf32FromName(choice.tf32, "tf32")};
+  auto own = std::make_shared<OwnCurves>();
+  for (const std::string& file : CurvesFiles(choice.model)) {
+    const std::string text =
+        ReadUnchanged(file, InputKind::kCluster, choice.profile.empty() ? choice.fingerprint : std::string());
+    WithLocation(file, [&] {
+      const JsonValue root = ParseYaml(text, InputKind::kCluster);
+      DeviceCurves curves = ReadDeviceCurves(JsonNode(root));
+      const std::string kind = curves.kind;
+      if (!own->emplace(kind, std::move(curves)).second) {
+        throw InputError("kind", fmt::format("is \"{}\", which another file has as well (each kind once)", kind));
+      }
+    });
+  }
+  if (!own->empty()) options.own = std::move(own);
+  return options;
+}
+
 std::string CoverageOfCosts(const CostsChoice& choice, const Graph& graph, const Cluster& cluster) {
-  if (choice.model != "curves") return "";
-  return "costs curves: " + CoverageText(CoverOps(graph, cluster, {.tf32 = Tf32FromName(choice.tf32, "tf32")}));
+  if (!choice.has_curves()) return "";
+  return fmt::format("costs {}: {}", choice.model, CoverageText(CoverOps(graph, cluster, LoadCostOptions(choice))));
 }
 
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   CostModels models;
-  if (!choice.tf32.empty() && choice.model != "roofline" && choice.model != "curves")
+  if (!choice.tf32.empty() && choice.model != "roofline" && !choice.has_curves())
     throw InputError("tf32", "is only for the cost models roofline and curves (costs roofline)");
   if (!choice.model.empty() || choice.profile.empty()) {
-    const auto with_tf32 = [&] {
-      const RooflineOptions options = {.tf32 = Tf32FromName(choice.tf32, "tf32")};
-      return choice.model == "curves" ? MakeCurvesCostModel(options) : MakeRooflineCostModel(options);
-    };
-    models.model =
-        choice.tf32.empty()
-            ? WithLocation(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); })
-            : with_tf32();
+    if (choice.has_curves()) {
+      models.model = MakeCurvesCostModel(LoadCostOptions(choice));
+    } else if (!choice.tf32.empty()) {
+      models.model = MakeRooflineCostModel(LoadCostOptions(choice));
+    } else {
+      models.model =
+          WithLocation(place, [&] { return MakeCostModel(choice.model.empty() ? "measured" : choice.model); });
+    }
   }
   if (!choice.profile.empty()) {
     models.fallback = std::move(models.model);

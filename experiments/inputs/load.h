@@ -10,6 +10,7 @@
 
 #include "experiments/inputs/choices.h"
 #include "sim/cluster.h"
+#include "sim/cost/cost_models.h"
 #include "sim/cost_model.h"
 #include "sim/graph.h"
 
@@ -36,7 +37,9 @@ struct CostModels {
 CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster);
 // The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const CostsChoice& choice);
-// With the costs `curves`: which ops have their times from which curves, in a line; "" with others.
+// What the cost models roofline and curves are made with: the choice's TF32, and the curves of its files.
+RooflineOptions LoadCostOptions(const CostsChoice& choice);
+// With curves: which ops have their times from which curves, in a line; "" with others.
 std::string CoverageOfCosts(const CostsChoice& choice, const Graph& graph, const Cluster& cluster);
 // The default is `measured`. `place` is the place of the error on an unknown model.
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");

@@ -232,11 +232,12 @@ CostsChoice ReadCosts(const JsonNode& node) {
     const JsonFields fields(node, {"profile"});
     costs.profile = fields.Get("profile", "a profile.json").NonEmptyText();
   } else {
-    const std::string allowed = fmt::format("{} or {}FILE", fmt::join(known, ", "), kProfilePrefix);
+    const std::string allowed =
+        fmt::format("{}, a device.yaml of emplace calibrate or {}FILE", fmt::join(known, ", "), kProfilePrefix);
     const std::string& text = node.Text(allowed);
     if (text.starts_with(kProfilePrefix) && text.size() > kProfilePrefix.size()) {
       costs.profile = text.substr(kProfilePrefix.size());
-    } else if (std::find(known.begin(), known.end(), text) != known.end()) {
+    } else if (std::find(known.begin(), known.end(), text) != known.end() || CurvesFiles(text).size() == 1) {
       costs.model = text;
     } else {
       node.Refuse(allowed);

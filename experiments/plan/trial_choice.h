@@ -28,7 +28,7 @@ struct TrialChoice : agents::SearchSettings {
   std::vector<GraphSource> together;  // the agent learns on all of them
   std::vector<GraphSource> transfer;  // the policy is applied to these; empty: none
   ClusterChoice cluster;
-  std::string costs;  // a cost model, or kProfilePrefix and a file
+  std::string costs;  // a cost model, a file of curves, or kProfilePrefix and a file
   std::string profile_fingerprint;
 
   // Those that are not settings.
@@ -58,7 +58,7 @@ struct TrialChoice : agents::SearchSettings {
   // The graphs that are searched.
   std::vector<GraphSource> graphs() const { return graph ? std::vector{*graph} : together; }
   CostsChoice costs_choice() const {
-    if (!costs.starts_with(kProfilePrefix)) return {.model = costs};
+    if (!costs.starts_with(kProfilePrefix)) return {.model = costs, .fingerprint = profile_fingerprint};
     return {.profile = costs.substr(kProfilePrefix.size()), .fingerprint = profile_fingerprint};
   }
 };

@@ -194,9 +194,10 @@ class Planner {
   }
 
   void AddProfile(const ExperimentCell& cell, TrialChoice* choice) {
-    if (cell.costs.profile.empty()) return;
-    const std::string path = ResolvePath(cell.costs.profile, experiment_.path);
-    choice->costs = std::string(kProfilePrefix) + path;
+    const bool has_curves = !CurvesFiles(cell.costs.model).empty();
+    if (cell.costs.profile.empty() && !has_curves) return;
+    const std::string path = ResolvePath(has_curves ? cell.costs.model : cell.costs.profile, experiment_.path);
+    choice->costs = (has_curves ? "" : std::string(kProfilePrefix)) + path;
     choice->profile_fingerprint = WithLocation("costs", [&] { return Fingerprinted(path); });
   }
 

@@ -11,17 +11,17 @@
 #include <string_view>
 #include <utility>
 
+#include "experiments/validation/measured_shapes.h"
 #include "sim/base/check.h"
 #include "sim/base/registry.h"
 #include "sim/base/statistics.h"
+#include "sim/cost/cost_models.h"
 #include "sim/ops/aten_work.h"
 #include "sim/simulator.h"
 
 namespace emplace::experiments {
 namespace {
 
-// Ops of a trace that no rate of a device has to do with: the host's, and what GPUs still did of the step before.
-constexpr std::string_view kHostKinds[] = {"host", "wait", "arrival", "backlog"};
 constexpr std::string_view kTransferKinds[] = {"collective", "memcpy", "memset"};
 
 constexpr std::string_view kNothingToCompare =
@@ -48,30 +48,6 @@ struct MeasuredCalls {
   double transfers = 0;
   std::map<std::string, double> unknown;
 };
-
-// "" where the op is a call by itself.
-std::string CallOf(const Op& op) {
-  if (op.kind != "kernel" || op.attrs.find("\"op_call\"") == std::string_view::npos) return "";
-  const auto attrs = nlohmann::json::parse(op.attrs, nullptr, /*allow_exceptions=*/false);
-  return attrs.is_object() && attrs.contains("op_call") ? attrs["op_call"].dump() : "";
-}
-
-std::string FindDominantKind(const Graph& graph) {
-  std::map<std::string_view, double> times;
-  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
-    const Op& op = graph.op(MakeId<OpId>(i));
-    if (IsOneOf(kHostKinds, op.kind)) continue;
-    for (const KindTime& time : op.kind_times) times[time.kind] += time.micros;
-  }
-  const auto most =
-      std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == times.end()) {
-    throw InputError("",
-                     "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with "
-                     "--times)");
-  }
-  return std::string(most->first);
-}
 
 RooflineRow RowOf(std::string name, const std::vector<const MeasuredCall*>& calls) {
   RooflineRow row{.name = std::move(name), .op_class = calls.empty() ? OpClass::kNone : calls[0]->op_class};
@@ -115,22 +91,26 @@ nlohmann::ordered_json JsonOf(const RooflineRow& row) {
           {"error", {{"mean", row.mean_error}, {"median", row.median_error}, {"p90", row.p90_error}}}};
 }
 
-MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
+MeasuredCalls FindCalls(const Graph& graph, const CostModel& model) {
   MeasuredCalls found;
-  found.kind = FindDominantKind(graph);
+  found.kind = FindDominantKind(graph).value_or("");
+  if (found.kind.empty()) {
+    throw InputError("",
+                     "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with "
+                     "--times)");
+  }
   const Cluster cluster(found.kind, "", {{.name = "device:0", .kind = found.kind, .memory = std::nullopt}},
                         std::vector<Link>(1), Channels::kPerDevice);
-  const std::unique_ptr<CostModel> model = MakeRooflineCostModel(options);
-  model->CheckKind(cluster, found.kind);
+  model.CheckKind(cluster, found.kind);
 
-  std::map<std::string, std::size_t> positions;  // in `calls`, by CallOf
+  std::map<std::string, std::size_t> positions;  // in `calls`, by CallIdOf
   for (std::size_t i = 0; i < graph.num_ops(); ++i) {
     const OpId id = MakeId<OpId>(i);
     const Op& op = graph.op(id);
     const auto time = std::find_if(op.kind_times.begin(), op.kind_times.end(),
                                    [&](const KindTime& each) { return each.kind == found.kind; });
     // Ops of the host alone took no time on the device.
-    if (time == op.kind_times.end() || time->micros <= 0 || IsOneOf(kHostKinds, op.kind)) continue;
+    if (time == op.kind_times.end() || time->micros <= 0 || IsOfHost(op)) continue;
     if (IsOneOf(kTransferKinds, op.kind)) {
       found.transfers += time->micros;
       continue;
@@ -141,12 +121,12 @@ MeasuredCalls FindCalls(const Graph& graph, const RooflineOptions& options) {
       continue;
     }
     const std::string name = ReadAtenCall(graph, id).name;
-    const std::optional<double> micros = model->OpMicros(graph, id, cluster, found.kind);
+    const std::optional<double> micros = model.OpMicros(graph, id, cluster, found.kind);
     if (!micros || !work) {
       found.unknown[name] += time->micros;
       continue;
     }
-    const std::string call = CallOf(op);
+    const std::string call = CallIdOf(op);
     if (!call.empty()) {
       const auto [position, is_new] = positions.try_emplace(call, found.calls.size());
       if (!is_new) {
@@ -202,12 +182,12 @@ double RooflineScales::Of(const std::string& name, OpClass op_class) const {
   return all;
 }
 
-RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const RooflineOptions& options) {
+RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const CostModel& model) {
   std::map<std::string, std::vector<double>> by_operator;
   std::map<OpClass, std::vector<double>> by_class;
   std::vector<double> all;
   for (const datasets::Imported& each : imported) {
-    for (const MeasuredCall& call : FindCalls(each.graph, options).calls) {
+    for (const MeasuredCall& call : FindCalls(each.graph, model).calls) {
       if (call.roofline <= 0) continue;
       const double ratio = call.measured / call.roofline;
       by_operator[call.name].push_back(ratio);
@@ -219,9 +199,8 @@ RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> importe
   return {Medians(by_operator), Medians(by_class), Median(all)};
 }
 
-RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOptions& options,
-                            const RooflineScales* scales) {
-  MeasuredCalls found = FindCalls(imported.graph, options);
+RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel& model, const RooflineScales* scales) {
+  MeasuredCalls found = FindCalls(imported.graph, model);
   std::vector<MeasuredCall>& calls = found.calls;
   if (calls.empty()) throw InputError("", std::string(kNothingToCompare));
   if (scales != nullptr) {
@@ -254,8 +233,9 @@ RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOp
   return check;
 }
 
-void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check) {
-  nlohmann::ordered_json json = {{"schema", "emplace.roofline-check"}, {"version", 1}, {"kind", check.kind}};
+void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check, const std::string& costs) {
+  nlohmann::ordered_json json = {
+      {"schema", "emplace.roofline-check"}, {"version", 1}, {"costs", costs}, {"kind", check.kind}};
   for (const auto& [key, rows] : {std::pair("classes", &check.classes), std::pair("operators", &check.operators)}) {
     json[key] = nlohmann::ordered_json::array();
     for (const RooflineRow& row : *rows) json[key].push_back(JsonOf(row));

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "datasets/importers/registry.h"
-#include "sim/cost/cost_models.h"
+#include "sim/cost_model.h"
 #include "sim/device_catalog.h"
 #include "sim/graph.h"
 
 namespace emplace::experiments {
 
-// Roofline's time of calls of operators beside the measured one. Times in µs.
+// The time of calls of operators, by roofline or another cost model, beside the measured one. Times in µs.
 struct RooflineRow {
   std::string name;  // a class, or an operator
   OpClass op_class = OpClass::kNone;
@@ -57,16 +57,16 @@ struct RooflineScales {
   double Of(const std::string& name, OpClass op_class) const;
 };
 // Throws InputError, as CheckRoofline does, and on graphs in which there is nothing to compare.
-RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const RooflineOptions& options);
+RooflineScales MeasureRooflineScales(std::span<const datasets::Imported> imported, const CostModel& model);
 
-// Compares on the kind of device where the graph's ops have times, the one with most of it. Threads of the host are
-// left out. With `scales`, roofline's times are scaled. Throws InputError if no op has a time, or if the catalogue has
-// no rates for the kind.
-RooflineCheck CheckRoofline(const datasets::Imported& imported, const RooflineOptions& options,
+// Compares a cost model, roofline or curves, on the kind of device where the graph's ops have times, the one with most
+// of it. Threads of the host are left out. With `scales`, roofline's times are scaled. Throws InputError if no op has a
+// time, or if the catalogue has no rates for the kind.
+RooflineCheck CheckRoofline(const datasets::Imported& imported, const CostModel& model,
                             const RooflineScales* scales = nullptr);
 
-// `emplace.roofline-check`, version 1.
-void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check);
+// `emplace.roofline-check`, version 1. `costs`: the name of the model.
+void WriteRooflineCheck(std::ostream& out, const RooflineCheck& check, const std::string& costs);
 
 }  // namespace emplace::experiments
 

@@ -93,10 +93,10 @@ class Costs:
 
     def __init__(self, graph: Graph, cluster: Cluster, model: str = "", *, profile: str | os.PathLike[str] = "",
                  tf32: str = "") -> None:
-        """model: measured (the graph's own times) or roofline; with a profile, for the ops that it lacks. "": measured if
-        every op has a time, else roofline; none beside a profile.
+        """model: measured (the graph's own times), roofline, curves, or a device.yaml of `emplace calibrate`; with a profile,
+        for the ops that it lacks. "": measured if every op has a time, else roofline; none beside a profile.
 
-        profile: a profile.json. tf32: of roofline, which f32 products devices compute in TF32: none, convolutions or
+        profile: a profile.json. tf32: of roofline and curves, which f32 products devices compute in TF32: none, convolutions or
         all. Raises InputError if an op has no time.
         """
         self._cluster = _check.instance("cluster", cluster, Cluster)

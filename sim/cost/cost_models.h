@@ -2,6 +2,7 @@
 #define EMPLACE_SIM_COST_COST_MODELS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,8 +34,12 @@ enum class Tf32 : std::uint8_t {
 // "none", "convolutions" and "all"; "" is kByFramework. Throws InputError(place).
 Tf32 Tf32FromName(std::string_view name, const std::string& place);
 
+struct DeviceCurves;
+using OwnCurves = std::map<std::string, DeviceCurves, std::less<>>;  // by kind
+
 struct RooflineOptions {
   Tf32 tf32 = Tf32::kByFramework;
+  std::shared_ptr<const OwnCurves> own = {};  // of the model `curves`: a user's, before those that ship; may be null
 };
 
 // The time of an op from what it does and what the device kind can do, in µs:

@@ -85,12 +85,20 @@ struct Coordinate {
   double value;
 };
 
-// The value of a table at a point: linear in the logarithm of each axis, constant beyond the outermost knots.
-double Interpolate(const std::vector<double>& table, std::span<const Coordinate> at) {
-  constexpr std::size_t kMostCorners = 8;
-  std::array<std::size_t, kMostCorners> index{};
-  std::array<double, kMostCorners> weight{1};
-  std::size_t corners = 1;
+// Coordinates of a table's axes, one to three.
+using TablePoint = std::span<const Coordinate>;
+using TablePoints = std::initializer_list<TablePoint>;
+
+// The knots of a table around a point, with their weights: linear in the logarithm of each axis, constant beyond the
+// outermost knots.
+struct Corners {
+  static constexpr std::size_t kMost = 8;
+  std::array<std::size_t, kMost> index{};
+  std::array<double, kMost> weight{1};
+  std::size_t count = 1;
+};
+Corners CornersAt(TablePoint at) {
+  Corners corners;
   for (const Coordinate& coordinate : at) {
     const std::span<const double> knots = Knots(coordinate.axis);
     const double x = std::clamp(coordinate.value, knots.front(), knots.back());
@@ -98,31 +106,55 @@ double Interpolate(const std::vector<double>& table, std::span<const Coordinate>
     const std::size_t i = std::min(above, knots.size() - 1) - 1;
     const double low = std::log2(knots[i]);
     const double share = (std::log2(x) - low) / (std::log2(knots[i + 1]) - low);
-    for (std::size_t c = 0; c < corners; ++c) {
-      const std::size_t base = index[c] * knots.size() + i;
-      index[corners + c] = base + 1;
-      weight[corners + c] = weight[c] * share;
-      index[c] = base;
-      weight[c] *= 1 - share;
+    for (std::size_t c = 0; c < corners.count; ++c) {
+      const std::size_t base = corners.index[c] * knots.size() + i;
+      corners.index[corners.count + c] = base + 1;
+      corners.weight[corners.count + c] = corners.weight[c] * share;
+      corners.index[c] = base;
+      corners.weight[c] *= 1 - share;
     }
-    corners *= 2;
+    corners.count *= 2;
   }
-  double sum = 0;
-  for (std::size_t c = 0; c < corners; ++c) {
-    EMPLACE_CHECK(index[c] < table.size());
-    sum += weight[c] * table[index[c]];
-  }
-  return sum;
+  return corners;
 }
 
 // The factor that the tables of a curve add up to.
 template <typename Form>
-double Correction(const Curve<Form>& curve, std::initializer_list<std::span<const Coordinate>> points) {
+double Correction(const Curve<Form>& curve, TablePoints points) {
   EMPLACE_CHECK(curve.tables.size() == points.size());
   double percent = 0;
   std::size_t i = 0;
-  for (const std::span<const Coordinate> at : points) percent += Interpolate(curve.tables[i++], at);
+  for (const TablePoint at : points) {
+    const std::vector<double>& table = curve.tables[i++];
+    const Corners corners = CornersAt(at);
+    double sum = 0;
+    for (std::size_t c = 0; c < corners.count; ++c) sum += corners.weight[c] * table[corners.index[c]];
+    percent += sum;
+  }
   return std::exp(percent / 100);
+}
+
+std::vector<WeightedKnot> WeightedKnots(TablePoints points) {
+  std::vector<WeightedKnot> knots;
+  std::size_t table = 0;
+  for (const TablePoint at : points) {
+    const Corners corners = CornersAt(at);
+    for (std::size_t c = 0; c < corners.count; ++c) {
+      if (corners.weight[c] > 0) knots.push_back({table, corners.index[c], corners.weight[c]});
+    }
+    ++table;
+  }
+  return knots;
+}
+
+std::vector<std::size_t> SizesOfTables(std::initializer_list<std::initializer_list<Axis>> tables) {
+  std::vector<std::size_t> sizes;
+  for (const auto& axes : tables) {
+    std::size_t size = 1;
+    for (const Axis axis : axes) size *= Knots(axis).size();
+    sizes.push_back(size);
+  }
+  return sizes;
 }
 
 // Two resources that are used at once, in part: the more, the larger `overlap`.
@@ -161,8 +193,10 @@ CurveLimit LimitOf(const Parts& parts) {
   return parts.latency > parts.compute / 2 ? CurveLimit::kLatency : CurveLimit::kCompute;
 }
 
-CurveTime Whole(double micros, double least, double roofline, const Parts& parts, bool is_extrapolated) {
-  return {.micros = std::max(micros, least),
+CurveTime Whole(const CurveFit& fit, double micros, double least, double roofline, const Parts& parts,
+                bool is_extrapolated) {
+  return {.micros = fit.exceeds_sheet ? micros : std::max(micros, least),
+          .formula_micros = micros,
           .roofline_micros = roofline,
           .limit = LimitOf(parts),
           .is_extrapolated = is_extrapolated};
@@ -170,6 +204,55 @@ CurveTime Whole(double micros, double least, double roofline, const Parts& parts
 
 double SeenKeys(const AttentionShape& shape) {
   return shape.window > 0 ? std::min(shape.window, shape.keys) : shape.keys;
+}
+
+// Calls use(points of all tables) for a shape. TableSizes has the axes again.
+template <typename Use>
+auto AtTables(const Curve<ProductForm>&, const ProductShape& shape, const Use& use) {
+  const Coordinate at_batch = {Axis::kBatch, shape.batch};
+  const Coordinate at_m = {Axis::kM, shape.m};
+  const Coordinate at_n = {Axis::kN, shape.n};
+  const Coordinate at_k = {Axis::kK, shape.k};
+  return use({std::array{at_m, at_n}, std::array{at_m, at_k}, std::array{at_n, at_k}, std::array{at_batch, at_k}});
+}
+
+template <typename Use>
+auto AtTables(const Curve<AttentionForm>&, const AttentionShape& shape, const Use& use) {
+  const Coordinate at_length = {Axis::kLength, shape.queries};
+  const Coordinate at_heads = {Axis::kHeads, shape.batch * shape.heads};
+  const Coordinate at_group = {Axis::kGroup, shape.heads / shape.key_heads};
+  const Coordinate at_dim = {Axis::kHeadDim, shape.head_dim};
+  const Coordinate at_window = {Axis::kWindow, shape.queries / std::min(SeenKeys(shape), shape.queries)};
+  return use({std::array{at_length, at_heads}, std::array{at_length, at_group}, std::array{at_dim, at_length},
+              std::array{at_window, at_heads}, std::array{at_heads, at_group}});
+}
+
+template <typename Use>
+auto AtTables(const Curve<DecodingForm>&, const AttentionShape& shape, const Use& use) {
+  const Coordinate at_keys = {Axis::kKeys, shape.keys};
+  const Coordinate at_heads = {Axis::kHeads, shape.batch * shape.heads};
+  const Coordinate at_group = {Axis::kGroup, shape.heads / shape.key_heads};
+  const Coordinate at_dim = {Axis::kHeadDim, shape.head_dim};
+  const Coordinate at_window = {Axis::kWindow, shape.keys / SeenKeys(shape)};
+  return use({std::array{at_keys, at_heads}, std::array{at_keys, at_group}, std::array{at_dim, at_keys},
+              std::array{at_window, at_heads}, std::array{at_heads, at_group}});
+}
+
+template <typename Use>
+auto AtTables(const Curve<StreamForm>& curve, const StreamShape& shape, const Use& use) {
+  const std::array at_bytes = {Coordinate{Axis::kBytes, shape.bytes}};
+  const std::array at_columns = {Coordinate{Axis::kColumns, shape.columns}};
+  return curve.tables.size() == 1 ? use({at_bytes}) : use({at_columns, at_bytes});
+}
+
+template <typename Form, typename Shape>
+double CorrectionAt(const Curve<Form>& curve, const Shape& shape) {
+  return AtTables(curve, shape, [&](TablePoints points) { return Correction(curve, points); });
+}
+
+template <typename Form, typename Shape>
+std::vector<WeightedKnot> KnotsAt(const Curve<Form>& curve, const Shape& shape) {
+  return AtTables(curve, shape, [](TablePoints points) { return WeightedKnots(points); });
 }
 
 }  // namespace
@@ -241,15 +324,9 @@ CurveTime Time(const Curve<ProductForm>& curve, const CurveDevice& device, const
       parts = {.launch = form.launch_us, .compute = compute, .memory = memory, .latency = waves * form.tile_us};
     }
   }
-  const Coordinate at_batch = {Axis::kBatch, batch};
-  const Coordinate at_m = {Axis::kM, m};
-  const Coordinate at_n = {Axis::kN, n};
-  const Coordinate at_k = {Axis::kK, k};
-  const double factor = Correction(
-      curve, {std::array{at_m, at_n}, std::array{at_m, at_k}, std::array{at_n, at_k}, std::array{at_batch, at_k}});
   const double least = std::max(full, LeastBytesMicros(device, bytes));
-  return Whole((form.launch_us + best) * factor, least, std::max(full, bytes / device.bytes_per_us), parts,
-               IsOutside(curve.fit, std::array{batch, m, n, k}));
+  return Whole(curve.fit, (form.launch_us + best) * CorrectionAt(curve, shape), least,
+               std::max(full, bytes / device.bytes_per_us), parts, IsOutside(curve.fit, ColumnsOf(curve, shape)));
 }
 
 CurveTime Time(const Curve<AttentionForm>& curve, const CurveDevice& device, const AttentionShape& shape) {
@@ -280,14 +357,7 @@ CurveTime Time(const Curve<AttentionForm>& curve, const CurveDevice& device, con
   double micros = form.launch_us + Together(compute, memory, form.overlap) + waves * form.row_us;
   const double heads = shape.batch * shape.heads;
   const double seen = SeenKeys(shape);
-  const Coordinate at_length = {Axis::kLength, length};
-  const Coordinate at_heads = {Axis::kHeads, heads};
-  const Coordinate at_group = {Axis::kGroup, group};
-  const Coordinate at_dim = {Axis::kHeadDim, shape.head_dim};
-  const Coordinate at_window = {Axis::kWindow, length / std::min(seen, length)};
-  micros *= Correction(curve,
-                       {std::array{at_length, at_heads}, std::array{at_length, at_group}, std::array{at_dim, at_length},
-                        std::array{at_window, at_heads}, std::array{at_heads, at_group}});
+  micros *= CorrectionAt(curve, shape);
   // Pairs of a query and a key that it sees.
   const double pairs = shape.causal ? length * seen - seen * (seen - 1) / 2 : length * seen;
   double work = 4 * heads * pairs * shape.head_dim / device.flop_per_us;
@@ -300,10 +370,10 @@ CurveTime Time(const Curve<AttentionForm>& curve, const CurveDevice& device, con
     work *= 2.5;
     bytes *= 2;
   }
-  const std::array row = {shape.batch, length, shape.heads, shape.key_heads, shape.head_dim, shape.window};
-  return Whole(micros, std::max(work, LeastBytesMicros(device, bytes)), std::max(work, bytes / device.bytes_per_us),
+  return Whole(curve.fit, micros, std::max(work, LeastBytesMicros(device, bytes)),
+               std::max(work, bytes / device.bytes_per_us),
                {.launch = form.launch_us, .compute = compute, .memory = memory, .latency = waves * form.tile_us},
-               IsOutside(curve.fit, row) || shape.backward || !shape.causal);
+               IsOutside(curve.fit, ColumnsOf(curve, shape)) || shape.backward || !shape.causal);
 }
 
 CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, const AttentionShape& shape) {
@@ -323,19 +393,12 @@ CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, cons
   const double heads = shape.batch * shape.heads;
   double micros =
       form.launch_us + Together(compute, memory, form.overlap) + heads / device.multiprocessors * form.row_us;
-  const Coordinate at_keys = {Axis::kKeys, shape.keys};
-  const Coordinate at_heads = {Axis::kHeads, heads};
-  const Coordinate at_group = {Axis::kGroup, group};
-  const Coordinate at_dim = {Axis::kHeadDim, shape.head_dim};
-  const Coordinate at_window = {Axis::kWindow, shape.keys / seen};
-  micros *=
-      Correction(curve, {std::array{at_keys, at_heads}, std::array{at_keys, at_group}, std::array{at_dim, at_keys},
-                         std::array{at_window, at_heads}, std::array{at_heads, at_group}});
+  micros *= CorrectionAt(curve, shape);
   const double work = 4 * heads * seen * shape.head_dim / device.flop_per_us;
-  const std::array row = {shape.batch, shape.keys, shape.heads, shape.key_heads, shape.head_dim, shape.window};
-  return Whole(micros, std::max(work, LeastBytesMicros(device, bytes)), std::max(work, bytes / device.bytes_per_us),
+  return Whole(curve.fit, micros, std::max(work, LeastBytesMicros(device, bytes)),
+               std::max(work, bytes / device.bytes_per_us),
                {.launch = form.launch_us, .compute = compute, .memory = memory, .latency = waves * form.tile_us},
-               IsOutside(curve.fit, row));
+               IsOutside(curve.fit, ColumnsOf(curve, shape)));
 }
 
 double Time(const Curve<CollectiveForm>& curve, double link_gb_per_s, CollectiveKind kind, double ranks, double bytes) {
@@ -360,19 +423,72 @@ double Time(const Curve<CollectiveForm>& curve, double link_gb_per_s, Collective
   return std::max(micros * Correction(curve, {at}), once / link);
 }
 
-CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, double bytes, double columns) {
+CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, const StreamShape& shape) {
+  const auto& [bytes, columns] = shape;
   const double memory = curve.form.memory.Micros(device, bytes);
-  double micros = curve.form.launch_us + memory;
-  const std::array at_bytes = {Coordinate{Axis::kBytes, bytes}};
-  const std::array at_columns = {Coordinate{Axis::kColumns, columns}};
-  micros *= curve.tables.size() == 1 ? Correction(curve, {at_bytes}) : Correction(curve, {at_columns, at_bytes});
+  const double micros = (curve.form.launch_us + memory) * CorrectionAt(curve, shape);
   // Fewer bytes than were measured cost the launch and little else.
   const CurveFit& fit = curve.fit;
   const bool is_outside =
       !fit.high.empty() && (bytes > fit.high[0] || (curve.tables.size() > 1 && fit.high.size() > 1 &&
                                                     (columns < fit.low[1] || columns > fit.high[1])));
-  return Whole(micros, LeastBytesMicros(device, bytes), bytes / device.bytes_per_us,
+  return Whole(curve.fit, micros, LeastBytesMicros(device, bytes), bytes / device.bytes_per_us,
                {.launch = curve.form.launch_us, .memory = memory}, is_outside);
+}
+
+std::vector<WeightedKnot> KnotsOf(const Curve<ProductForm>& curve, const ProductShape& shape) {
+  return KnotsAt(curve, shape);
+}
+std::vector<WeightedKnot> KnotsOf(const Curve<AttentionForm>& curve, const AttentionShape& shape) {
+  return KnotsAt(curve, shape);
+}
+std::vector<WeightedKnot> KnotsOf(const Curve<DecodingForm>& curve, const AttentionShape& shape) {
+  return KnotsAt(curve, shape);
+}
+std::vector<WeightedKnot> KnotsOf(const Curve<StreamForm>& curve, const StreamShape& shape) {
+  return KnotsAt(curve, shape);
+}
+
+std::vector<double> ColumnsOf(const Curve<ProductForm>&, const ProductShape& shape) {
+  return {shape.batch, shape.m, shape.n, shape.k};
+}
+std::vector<double> ColumnsOf(const Curve<AttentionForm>&, const AttentionShape& shape) {
+  return {shape.batch, shape.queries, shape.heads, shape.key_heads, shape.head_dim, shape.window};
+}
+std::vector<double> ColumnsOf(const Curve<DecodingForm>&, const AttentionShape& shape) {
+  return {shape.batch, shape.keys, shape.heads, shape.key_heads, shape.head_dim, shape.window};
+}
+std::vector<double> ColumnsOf(const Curve<StreamForm>&, const StreamShape& shape) {
+  return {shape.bytes, shape.columns};
+}
+
+template <>
+std::vector<std::size_t> TableSizes<ProductForm>() {
+  return SizesOfTables({{Axis::kM, Axis::kN}, {Axis::kM, Axis::kK}, {Axis::kN, Axis::kK}, {Axis::kBatch, Axis::kK}});
+}
+template <>
+std::vector<std::size_t> TableSizes<AttentionForm>() {
+  return SizesOfTables({{Axis::kLength, Axis::kHeads},
+                        {Axis::kLength, Axis::kGroup},
+                        {Axis::kHeadDim, Axis::kLength},
+                        {Axis::kWindow, Axis::kHeads},
+                        {Axis::kHeads, Axis::kGroup}});
+}
+template <>
+std::vector<std::size_t> TableSizes<DecodingForm>() {
+  return SizesOfTables({{Axis::kKeys, Axis::kHeads},
+                        {Axis::kKeys, Axis::kGroup},
+                        {Axis::kHeadDim, Axis::kKeys},
+                        {Axis::kWindow, Axis::kHeads},
+                        {Axis::kHeads, Axis::kGroup}});
+}
+template <>
+std::vector<std::size_t> TableSizes<StreamForm>() {
+  return SizesOfTables({{Axis::kColumns}, {Axis::kBytes}});
+}
+template <>
+std::vector<std::size_t> TableSizes<CollectiveForm>() {
+  return SizesOfTables({{Axis::kOperation, Axis::kRanks, Axis::kSize}});
 }
 
 }  // namespace emplace

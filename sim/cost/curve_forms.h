@@ -1,6 +1,7 @@
 #ifndef EMPLACE_SIM_COST_CURVE_FORMS_H_
 #define EMPLACE_SIM_COST_CURVE_FORMS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -161,6 +162,7 @@ std::string_view Name(CurveLimit limit);
 
 struct CurveTime {
   double micros = 0;
+  double formula_micros = 0;   // without the bound of the data sheet's rates
   double roofline_micros = 0;  // at the data sheet's rates, without launch
   CurveLimit limit = CurveLimit::kLaunch;
   bool is_extrapolated = false;  // the shape is outside of what was measured
@@ -168,12 +170,14 @@ struct CurveTime {
 
 // The rows that a curve was fitted on, and what is left of their times.
 struct CurveFit {
-  std::string source;
+  std::string source = {};
   double rows = 0;
   double median_percent = 0;  // of the absolute error
   double p95_percent = 0;
-  std::vector<double> low;  // of each column of the rows
-  std::vector<double> high;
+  std::vector<double> low = {};  // of each column of the rows
+  std::vector<double> high = {};
+  // The rows are faster than the data sheet's rates, which are no bound then: it is that of another device.
+  bool exceeds_sheet = false;
 };
 
 // A form with its parameters, and tables of corrections: sums of percent (100 times natural logarithms), each linear
@@ -192,9 +196,16 @@ struct Curve {
     visit("p95_percent", self.fit.p95_percent);
     visit("low", self.fit.low);
     visit("high", self.fit.high);
+    visit("exceeds_sheet", self.fit.exceeds_sheet, {.optional = true, .written = self.fit.exceeds_sheet});
     visit("parameters", self.form);
     visit("tables", self.tables, {.low = -1000, .high = 1000});
   }
+};
+
+// What an op of a StreamForm is: the bytes that it moves, and the columns of its rows (0: it has none).
+struct StreamShape {
+  double bytes = 0;
+  double columns = 0;
 };
 
 CurveTime Time(const Curve<ProductForm>& curve, const CurveDevice& device, const ProductShape& shape);
@@ -203,7 +214,28 @@ CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, cons
 // The time in us of a collective of this kind, not kBroadcast or kSendReceive, whose whole message has this size.
 double Time(const Curve<CollectiveForm>& curve, double link_gb_per_s, CollectiveKind kind, double ranks, double bytes);
 // Tables over the columns of a row and the bytes, or over the bytes alone.
-CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, double bytes, double columns);
+CurveTime Time(const Curve<StreamForm>& curve, const CurveDevice& device, const StreamShape& shape);
+
+// A knot of a curve's tables that takes part in the factor of a shape, which is exp(sum of weight * value / 100).
+struct WeightedKnot {
+  std::size_t table = 0;
+  std::size_t knot = 0;
+  double weight = 0;
+};
+std::vector<WeightedKnot> KnotsOf(const Curve<ProductForm>& curve, const ProductShape& shape);
+std::vector<WeightedKnot> KnotsOf(const Curve<AttentionForm>& curve, const AttentionShape& shape);
+std::vector<WeightedKnot> KnotsOf(const Curve<DecodingForm>& curve, const AttentionShape& shape);
+std::vector<WeightedKnot> KnotsOf(const Curve<StreamForm>& curve, const StreamShape& shape);
+
+// The columns of a row of measurements, of which CurveFit has the ranges.
+std::vector<double> ColumnsOf(const Curve<ProductForm>& curve, const ProductShape& shape);
+std::vector<double> ColumnsOf(const Curve<AttentionForm>& curve, const AttentionShape& shape);
+std::vector<double> ColumnsOf(const Curve<DecodingForm>& curve, const AttentionShape& shape);
+std::vector<double> ColumnsOf(const Curve<StreamForm>& curve, const StreamShape& shape);
+
+// The sizes that the tables of a form have. A stream's are these, or the second alone.
+template <typename Form>
+std::vector<std::size_t> TableSizes();
 
 }  // namespace emplace
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ostream>
 #include <set>
 #include <utility>
 #include <variant>
@@ -28,23 +29,6 @@ const Curve<Form>* OfPrecision(const std::vector<Curve<Form>>& curves, std::stri
   return found == curves.end() ? nullptr : &*found;
 }
 
-// The curve of a kind, else that of the kind that it is like, else the common one. *owner is whose it is.
-template <typename Form>
-const Curve<Form>* FindCurve(const DeviceCurves& device, std::vector<Curve<Form>> DeviceCurves::*form,
-                             std::string_view precision, std::string* owner) {
-  std::set<std::string_view> seen;
-  const DeviceCurves* kind = &device;
-  while (kind != nullptr && seen.insert(kind->kind).second) {
-    if (const auto* const curve = OfPrecision(kind->*form, precision)) {
-      *owner = kind->kind;
-      return curve;
-    }
-    kind = FindDeviceCurves(kind->like);
-  }
-  *owner = kCommon;
-  return OfPrecision(FindDeviceCurves(kCommon)->*form, precision);
-}
-
 // Which curve answers for products in a precision, and at which rate.
 struct Rated {
   std::string_view curve;
@@ -64,33 +48,93 @@ std::optional<Rated> RatedFor(const DeviceKind& device, Precision precision) {
   return Rated{"f32", rate, 4};
 }
 
+// What is asked of the curves of a kind.
+struct Asked {
+  const DeviceCurves& curves;
+  const OwnCurves* own;
+  std::string_view precision;
+  const CurveDevice& device;
+};
+
 template <typename Form, typename Shape>
-std::optional<CurvedTime> TimeOf(const DeviceCurves& curves, std::vector<Curve<Form>> DeviceCurves::*form,
-                                 std::string_view name, std::string_view precision, const CurveDevice& device,
-                                 const Shape& shape) {
+std::optional<CurvedTime> TimeOf(const Asked& asked, std::vector<Curve<Form>> DeviceCurves::*form,
+                                 std::string_view name, std::string_view precision, const Shape& shape) {
   CurvedTime found;
-  const Curve<Form>* const curve = FindCurve(curves, form, precision, &found.kind);
+  const Curve<Form>* const curve = FindCurve(asked.curves, form, precision, asked.own, &found.kind);
   if (curve == nullptr) return std::nullopt;
-  found.time = Time(*curve, device, shape);
+  found.time = Time(*curve, asked.device, shape);
   found.form = name;
   return found;
 }
 
-std::optional<CurvedTime> StreamTime(const DeviceCurves& curves, std::vector<Curve<StreamForm>> DeviceCurves::*form,
-                                     std::string_view name, const CurveDevice& device, double bytes, double columns) {
-  CurvedTime found;
-  const Curve<StreamForm>* const curve = FindCurve(curves, form, "f32", &found.kind);
-  if (curve == nullptr) return std::nullopt;
-  found.time = Time(*curve, device, bytes, columns);
-  found.form = name;
-  return found;
+// Where only half precision was measured, its curve answers for all.
+std::optional<CurvedTime> AttentionTime(const Asked& asked, const AttentionShape& shape) {
+  const auto time = [&](std::string_view precision) {
+    return IsDecoding(shape) ? TimeOf(asked, &DeviceCurves::decoding, "decoding", precision, shape)
+                             : TimeOf(asked, &DeviceCurves::attention, "attention", precision, shape);
+  };
+  auto found = time(asked.precision);
+  return found ? found : time("half");
+}
+
+std::optional<CurvedTime> ProductTime(const Asked& asked, const ProductShape& shape) {
+  if (shape.moved_bytes > 0) {
+    if (auto found = TimeOf(asked, &DeviceCurves::convolution, "convolution", asked.precision, shape)) return found;
+  }
+  return TimeOf(asked, &DeviceCurves::product, "product", asked.precision, shape);
+}
+
+template <typename Form>
+void CheckTables(const JsonNode& root, std::string_view name, const std::vector<Curve<Form>>& curves,
+                 const std::vector<std::size_t>& sizes) {
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", PlaceOfKey(root.Place(), name), i);
+    const auto& tables = curves[i].tables;
+    if (tables.size() != sizes.size()) {
+      throw InputError(place + ".tables", fmt::format("has {} tables ({} are expected)", tables.size(), sizes.size()));
+    }
+    for (std::size_t t = 0; t < sizes.size(); ++t) {
+      if (tables[t].size() == sizes[t]) continue;
+      throw InputError(fmt::format("{}.tables[{}]", place, t),
+                       fmt::format("has {} numbers ({} are expected)", tables[t].size(), sizes[t]));
+    }
+  }
 }
 
 }  // namespace
 
 std::span<const ShippedCurves> AllShippedCurves() { return kShippedCurves; }
 
-const DeviceCurves* FindDeviceCurves(std::string_view kind) {
+bool IsDecoding(const AttentionShape& shape) { return shape.queries == 1 && shape.keys > 1 && !shape.backward; }
+
+template <typename Form>
+const Curve<Form>* FindCurve(const DeviceCurves& device, std::vector<Curve<Form>> DeviceCurves::*form,
+                             std::string_view precision, const OwnCurves* own, std::string* owner) {
+  std::set<std::string_view> seen;
+  const DeviceCurves* kind = &device;
+  while (kind != nullptr && seen.insert(kind->kind).second) {
+    if (const auto* const curve = OfPrecision(kind->*form, precision)) {
+      *owner = kind->kind;
+      return curve;
+    }
+    kind = FindDeviceCurves(kind->like, own);
+  }
+  *owner = kCommon;
+  return OfPrecision(FindDeviceCurves(kCommon)->*form, precision);
+}
+template const Curve<ProductForm>* FindCurve(const DeviceCurves&, std::vector<Curve<ProductForm>> DeviceCurves::*,
+                                             std::string_view, const OwnCurves*, std::string*);
+template const Curve<AttentionForm>* FindCurve(const DeviceCurves&, std::vector<Curve<AttentionForm>> DeviceCurves::*,
+                                               std::string_view, const OwnCurves*, std::string*);
+template const Curve<DecodingForm>* FindCurve(const DeviceCurves&, std::vector<Curve<DecodingForm>> DeviceCurves::*,
+                                              std::string_view, const OwnCurves*, std::string*);
+template const Curve<StreamForm>* FindCurve(const DeviceCurves&, std::vector<Curve<StreamForm>> DeviceCurves::*,
+                                            std::string_view, const OwnCurves*, std::string*);
+
+const DeviceCurves* FindDeviceCurves(std::string_view kind, const OwnCurves* own) {
+  if (own != nullptr) {
+    if (const auto found = own->find(kind); found != own->end()) return &found->second;
+  }
   static const std::map<std::string, DeviceCurves, std::less<>> read = [] {
     std::map<std::string, DeviceCurves, std::less<>> all;
     for (const ShippedCurves& shipped : kShippedCurves) {
@@ -103,34 +147,84 @@ const DeviceCurves* FindDeviceCurves(std::string_view kind) {
   return found == read.end() ? nullptr : &found->second;
 }
 
-std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precision, const OpShape& shape,
-                                      double bytes) {
-  const DeviceCurves* const curves = FindDeviceCurves(device.name);
-  const std::optional<Rated> rated = RatedFor(device, precision);
-  if (curves == nullptr || curves->multiprocessors <= 0 || !rated || device.memory_bandwidth.count <= 0) {
-    return std::nullopt;
+DeviceCurves ReadDeviceCurves(const JsonNode& root) {
+  auto curves = ReadFields<DeviceCurves>(root);
+  if (curves.kind.empty()) throw InputError(PlaceOfKey(root.Place(), "kind"), "is empty (the name of a device kind)");
+  if (!curves.like.empty() && curves.like != curves.kind && FindDeviceCurves(curves.like) == nullptr) {
+    throw InputError(PlaceOfKey(root.Place(), "like"),
+                     fmt::format("is \"{}\", which has no curves (a device kind of datasets/devices)", curves.like));
   }
-  constexpr double kMib = 1024 * 1024;
-  const CurveDevice of = {.flop_per_us = rated->flop_per_us,
-                          .bytes_per_us = static_cast<double>(device.memory_bandwidth.count) / 1e6,
-                          .multiprocessors = curves->multiprocessors,
-                          .cache_bytes = curves->l2_mib * kMib,
-                          .element_bytes = rated->element_bytes};
-  if (const auto* const product = std::get_if<ProductShape>(&shape)) {
-    return TimeOf(*curves, &DeviceCurves::product, "product", rated->curve, of, *product);
-  }
-  if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
-    // Only half precision was measured.
-    if (attention->queries == 1 && attention->keys > 1 && !attention->backward) {
-      return TimeOf(*curves, &DeviceCurves::decoding, "decoding", "half", of, *attention);
+  if (curves.multiprocessors < 1) throw InputError(PlaceOfKey(root.Place(), "multiprocessors"), "is below 1");
+  CheckTables(root, "product", curves.product, TableSizes<ProductForm>());
+  CheckTables(root, "convolution", curves.convolution, TableSizes<ProductForm>());
+  CheckTables(root, "attention", curves.attention, TableSizes<AttentionForm>());
+  CheckTables(root, "decoding", curves.decoding, TableSizes<DecodingForm>());
+  CheckTables(root, "normalisation", curves.normalisation, TableSizes<StreamForm>());
+  CheckTables(root, "softmax", curves.softmax, TableSizes<StreamForm>());
+  CheckTables(root, "elementwise", curves.elementwise, {TableSizes<StreamForm>().back()});
+  CheckTables(root, "collective", curves.collective, TableSizes<CollectiveForm>());
+  return curves;
+}
+
+void WriteDeviceCurves(std::ostream& out, const DeviceCurves& curves) {
+  const JsonObject all = FieldsToJson(curves);
+  std::string head;
+  std::string forms;
+  for (const JsonMember& member : all) {
+    const JsonList* const list = member.value.As<JsonList>();
+    if (list == nullptr) {
+      head += fmt::format("{}{}: {}", head.empty() ? "" : ", ", JsonText({member.key}), JsonText(member.value));
+      continue;
     }
-    return TimeOf(*curves, &DeviceCurves::attention, "attention", "half", of, *attention);
+    forms += fmt::format(",\n {}: [", JsonText({member.key}));
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      forms += fmt::format("{}\n  {}", i > 0 ? "," : "", JsonText((*list)[i]));
+    }
+    forms += "]";
   }
+  out << "{" << head << forms << "}\n";
+}
+
+std::optional<CurveKey> CurveKeyOf(const DeviceKind& device, Precision precision, const DeviceCurves& curves) {
+  const std::optional<Rated> rated = RatedFor(device, precision);
+  if (curves.multiprocessors <= 0 || !rated || device.memory_bandwidth.count <= 0) return std::nullopt;
+  constexpr double kMib = 1024 * 1024;
+  return CurveKey{.precision = rated->curve,
+                  .device = {.flop_per_us = rated->flop_per_us,
+                             .bytes_per_us = static_cast<double>(device.memory_bandwidth.count) / 1e6,
+                             .multiprocessors = curves.multiprocessors,
+                             .cache_bytes = curves.l2_mib * kMib,
+                             .element_bytes = rated->element_bytes}};
+}
+
+std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precision, const OpShape& shape, double bytes,
+                                      const OwnCurves* own) {
+  const DeviceCurves* const curves = FindDeviceCurves(device.name, own);
+  if (curves == nullptr) return std::nullopt;
+  const std::optional<CurveKey> key = CurveKeyOf(device, precision, *curves);
+  if (!key) return std::nullopt;
+  const Asked asked = {.curves = *curves, .own = own, .precision = key->precision, .device = key->device};
+  if (const auto* const product = std::get_if<ProductShape>(&shape)) return ProductTime(asked, *product);
+  if (const auto* const attention = std::get_if<AttentionShape>(&shape)) return AttentionTime(asked, *attention);
+  // Bytes decide about all others: their precision does not matter.
   if (const auto* const rows = std::get_if<RowsShape>(&shape)) {
-    if (rows->is_softmax) return StreamTime(*curves, &DeviceCurves::softmax, "softmax", of, bytes, rows->columns);
-    return StreamTime(*curves, &DeviceCurves::normalisation, "normalisation", of, bytes, rows->columns);
+    const StreamShape stream = {.bytes = bytes, .columns = rows->columns};
+    if (rows->is_softmax) return TimeOf(asked, &DeviceCurves::softmax, "softmax", "f32", stream);
+    return TimeOf(asked, &DeviceCurves::normalisation, "normalisation", "f32", stream);
   }
-  return StreamTime(*curves, &DeviceCurves::elementwise, "elementwise", of, bytes, 0);
+  auto found = TimeOf(asked, &DeviceCurves::elementwise, "elementwise", "f32", StreamShape{.bytes = bytes});
+  if (const auto* const indexed = std::get_if<IndexedShape>(&shape); indexed != nullptr && found) {
+    // The work of the indices, in FLOP of f32 without tensor cores, from traces of an H100 and an A100, which agree
+    // (docs/curves.md).
+    constexpr double kIndexFlop = 200;
+    const double f32 = RateOf(device, Precision::kF32).peak.count / 1e6;
+    const double least = f32 > 0 && !device.is_cpu ? kIndexFlop * indexed->elements / f32 : 0;
+    if (least > found->time.micros) {
+      found->time.micros = found->time.formula_micros = least;
+      found->time.limit = CurveLimit::kCompute;
+    }
+  }
+  return found;
 }
 
 namespace {
@@ -144,8 +238,9 @@ std::optional<Precision> PrecisionOf(DType dtype, bool tf32) {
 
 // What a curve needs to know of an op beside its shapes.
 struct Described {
-  OpWork work;
+  OpWork work;  // of the whole call
   Precision precision = Precision::kF32;
+  double kernels = 1;  // among which the call is divided
 };
 
 bool HasAllTypes(const Graph& graph, OpId op) {
@@ -174,8 +269,9 @@ std::optional<Described> Describe(const Graph& graph, OpId op, const RooflineOpt
     tf32 = tf32_of(true, described.work.op_class == OpClass::kConvolution);
   } else {
     const std::optional<AtenWork> work = FindAtenWork(graph, op);
-    if (!work || work->is_transfer || work->kernels != 1) return std::nullopt;
+    if (!work || work->is_transfer) return std::nullopt;
     described.work = work->work;
+    described.kernels = work->kernels;
     factors = work->dtype;
     const bool is_convolution = work->work.op_class == OpClass::kConvolution;
     tf32 = tf32_of(work->allow_tf32.value_or(is_convolution), is_convolution);
@@ -196,22 +292,42 @@ bool IsStream(OpClass op_class) {
 
 }  // namespace
 
+std::vector<CurveQuestion> CurveQuestions(const Graph& graph, OpId op, const RooflineOptions& options,
+                                          double* kernels) {
+  const std::optional<Described> described = Describe(graph, op, options);
+  if (!described || described->work.op_class == OpClass::kNone) return {};
+  std::vector<OpShape> shapes = FindOpShapes(graph, op);
+  if (shapes.empty()) {
+    if (!IsStream(described->work.op_class)) return {};
+    shapes.emplace_back();
+  }
+  if (kernels != nullptr) *kernels = described->kernels;
+  std::vector<CurveQuestion> questions;
+  questions.reserve(shapes.size());
+  for (OpShape& shape : shapes) {
+    questions.push_back({.precision = described->precision,
+                         .shape = std::move(shape),
+                         .bytes = static_cast<double>(described->work.moved.count)});
+  }
+  return questions;
+}
+
 std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster& cluster, std::string_view device_kind,
                                       const RooflineOptions& options) {
   const DeviceKind* const device = cluster.FindKind(device_kind);
-  if (device == nullptr || FindDeviceCurves(device->name) == nullptr) return std::nullopt;
-  const std::optional<Described> described = Describe(graph, op, options);
-  if (!described || described->work.op_class == OpClass::kNone) return std::nullopt;
-  std::vector<OpShape> shapes = FindOpShapes(graph, op);
-  if (shapes.empty()) {
-    if (!IsStream(described->work.op_class)) return std::nullopt;
-    shapes.emplace_back();
-  }
+  if (device == nullptr || FindDeviceCurves(device->name, options.own.get()) == nullptr) return std::nullopt;
+  double kernels = 1;
+  double shapes = 0;
+  double moved_by_convolutions = 0;
   std::optional<CurvedTime> whole;
   double longest = 0;
-  for (const OpShape& shape : shapes) {
+  for (const CurveQuestion& question : CurveQuestions(graph, op, options, &kernels)) {
+    ++shapes;
+    if (const auto* const product = std::get_if<ProductShape>(&question.shape)) {
+      moved_by_convolutions += product->moved_bytes;
+    }
     std::optional<CurvedTime> part =
-        CurveMicros(*device, described->precision, shape, static_cast<double>(described->work.moved.count));
+        CurveMicros(*device, question.precision, question.shape, question.bytes, options.own.get());
     if (!part) return std::nullopt;
     if (!whole) {
       longest = part->time.micros;
@@ -225,6 +341,17 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
       longest = part->time.micros;
       whole->time.limit = part->time.limit;
     }
+  }
+  if (whole && moved_by_convolutions > 0 && kernels > shapes) {
+    // The kernels beside the products transpose tensors of the call: each reads and writes one of three.
+    const double bytes = moved_by_convolutions / shapes * 2 / 3;
+    const auto transpose = CurveMicros(*device, Precision::kF32, OpShape(), bytes, options.own.get());
+    if (transpose) whole->time.micros += (kernels - shapes) * transpose->time.micros;
+  }
+  if (whole && kernels > 1) {  // those of one call have equal parts, and none is shorter than one that does nothing
+    const auto empty = CurveMicros(*device, Precision::kF32, OpShape(), 0, options.own.get());
+    whole->time.micros = std::max(whole->time.micros / kernels, empty ? empty->time.micros : 0);
+    whole->time.roofline_micros /= kernels;
   }
   return whole;
 }
@@ -243,7 +370,7 @@ std::optional<double> CollectiveMicros(std::string_view device_kind, double link
   const double share = curves->link_gb_per_s > 0 ? link_gb_per_s / curves->link_gb_per_s : 0;
   if (share < kLeastShare || share > kMostShare) return std::nullopt;
   std::string owner;
-  const Curve<CollectiveForm>* const curve = FindCurve(*curves, &DeviceCurves::collective, "half", &owner);
+  const Curve<CollectiveForm>* const curve = FindCurve(*curves, &DeviceCurves::collective, "half", nullptr, &owner);
   if (curve == nullptr || owner == kCommon) return std::nullopt;
   return Time(*curve, curves->link_gb_per_s, kind, static_cast<double>(ranks), bytes);
 }
@@ -284,7 +411,7 @@ CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const Rooflin
   const std::unique_ptr<CostModel> roofline = MakeRooflineCostModel(options);
   for (const std::string& kind : kinds) {
     const DeviceKind* const device = cluster.FindKind(kind);
-    if (device == nullptr || FindDeviceCurves(device->name) == nullptr) {
+    if (device == nullptr || FindDeviceCurves(device->name, options.own.get()) == nullptr) {
       coverage.without.push_back(kind);
       continue;
     }

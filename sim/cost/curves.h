@@ -2,6 +2,7 @@
 #define EMPLACE_SIM_COST_CURVES_H_
 
 #include <cstddef>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,8 +19,8 @@
 namespace emplace {
 
 // The curves of a device kind: a file of datasets/devices, which tools/fit_devices writes and the program has compiled
-// in. A curve of the wanted form and precision is looked for here, then with the kind `like`, and so on, and at last
-// with the kind "common".
+// in, or one that `emplace calibrate` has written. A curve of the wanted form and precision is looked for here, then
+// with the kind `like`, and so on, and at last with the kind "common".
 struct DeviceCurves {
   std::string kind;
   std::string like;
@@ -27,6 +28,7 @@ struct DeviceCurves {
   double l2_mib = 0;
   double link_gb_per_s = 0;  // that a device sends at most to the others of its node
   std::vector<Curve<ProductForm>> product;
+  std::vector<Curve<ProductForm>> convolution;  // where a kind has none, `product` answers
   std::vector<Curve<AttentionForm>> attention;
   std::vector<Curve<DecodingForm>> decoding;
   std::vector<Curve<StreamForm>> normalisation;
@@ -39,13 +41,14 @@ struct DeviceCurves {
     visit("multiprocessors", self.multiprocessors);
     visit("l2_mib", self.l2_mib);
     visit("link_gb_per_s", self.link_gb_per_s);
-    visit("product", self.product, {.optional = true});
-    visit("attention", self.attention, {.optional = true});
-    visit("decoding", self.decoding, {.optional = true});
-    visit("normalisation", self.normalisation, {.optional = true});
-    visit("softmax", self.softmax, {.optional = true});
-    visit("elementwise", self.elementwise, {.optional = true});
-    visit("collective", self.collective, {.optional = true});
+    visit("product", self.product, {.optional = true, .written = !self.product.empty()});
+    visit("convolution", self.convolution, {.optional = true, .written = !self.convolution.empty()});
+    visit("attention", self.attention, {.optional = true, .written = !self.attention.empty()});
+    visit("decoding", self.decoding, {.optional = true, .written = !self.decoding.empty()});
+    visit("normalisation", self.normalisation, {.optional = true, .written = !self.normalisation.empty()});
+    visit("softmax", self.softmax, {.optional = true, .written = !self.softmax.empty()});
+    visit("elementwise", self.elementwise, {.optional = true, .written = !self.elementwise.empty()});
+    visit("collective", self.collective, {.optional = true, .written = !self.collective.empty()});
   }
 };
 
@@ -55,8 +58,13 @@ struct ShippedCurves {
 };
 // By name, "common" among them.
 std::span<const ShippedCurves> AllShippedCurves();
-// Null if no file has that name.
-const DeviceCurves* FindDeviceCurves(std::string_view kind);
+// Null if no file has that name. Those of `own` (may be null) come before those that ship.
+const DeviceCurves* FindDeviceCurves(std::string_view kind, const OwnCurves* own = nullptr);
+
+// A file of a user's. Throws InputError on tables of the wrong size, and on a kind `like` that does not ship.
+DeviceCurves ReadDeviceCurves(const JsonNode& root);
+// As the files of datasets/devices are written.
+void WriteDeviceCurves(std::ostream& out, const DeviceCurves& curves);
 
 // A time of a curve, and whose curve it is.
 struct CurvedTime {
@@ -65,10 +73,38 @@ struct CurvedTime {
   std::string kind;       // of the device on which it was measured; "common": the median of those that were
 };
 
+// Attention of one new query for each sequence.
+bool IsDecoding(const AttentionShape& shape);
+
 // The time of one shape on a device of this kind. `precision` is that of the factors. Nullopt if there are no curves
 // for the kind, or it has no rate for the precision.
 std::optional<CurvedTime> CurveMicros(const DeviceKind& device, Precision precision, const OpShape& shape,
-                                      double bytes = 0);
+                                      double bytes = 0, const OwnCurves* own = nullptr);
+
+// A shape with all that a curve needs to know of it. An op of several shapes has several, and its time is their sum.
+struct CurveQuestion {
+  Precision precision = Precision::kF32;  // of the factors
+  OpShape shape;
+  double bytes = 0;  // moved
+};
+// Empty if no curve is asked for the op: the graph does not say its shapes, or it does nothing that curves know.
+// `kernels` (may be null): among how many ops of the graph the call is divided; the shapes are those of the whole call.
+std::vector<CurveQuestion> CurveQuestions(const Graph& graph, OpId op, const RooflineOptions& options,
+                                          double* kernels = nullptr);
+
+// Which curve answers for factors of a precision on a device, and what the curves need to know of it. Nullopt if it has
+// no rate for the precision, or nobody says how many multiprocessors it has.
+struct CurveKey {
+  std::string_view precision;
+  CurveDevice device;
+};
+std::optional<CurveKey> CurveKeyOf(const DeviceKind& device, Precision precision, const DeviceCurves& curves);
+
+// The curves that answer for a kind where it has none of its own: those of the kinds that it is like. Null if even the
+// common ones have no such form and precision.
+template <typename Form>
+const Curve<Form>* FindCurve(const DeviceCurves& device, std::vector<Curve<Form>> DeviceCurves::*form,
+                             std::string_view precision, const OwnCurves* own, std::string* owner);
 
 // Nullopt if no curve answers for the op: the roofline does.
 std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster& cluster, std::string_view device_kind,

@@ -225,11 +225,13 @@ AtenCall ReadAtenCall(const Graph& graph, OpId id) {
   if (const Json* const kernels = Member(attrs, "op_kernels"); is_kernel && kernels != nullptr) {
     if (kernels->is_number_integer()) call.kernels = std::max(1.0, kernels->get<double>());
   }
+  if (const Json* const kernel = Member(attrs, "kernel"); is_kernel && kernel != nullptr) call.kernel = TextOf(*kernel);
   const auto is_set = [&](std::string_view key) {
     const Json* const flag = Member(attrs, key);
     return flag != nullptr && *flag == true;
   };
   call.is_view = is_set("is_view");
+  call.tf32 = is_set("tf32");
   call.crosses_devices = is_set("crosses_devices");
 
   const Json* const dims = Member(attrs, "input_dims");

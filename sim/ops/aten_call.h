@@ -49,6 +49,8 @@ struct AtenCall {
   bool has_outputs = false;
   double kernels = 1;  // among which its work is divided: each is an op of the graph
   double flop = 0;     // the op's own
+  std::string kernel;  // the name of the kernel, where a trace has one
+  bool tf32 = false;   // the kernels of a trace say that its f32 products are in TF32
   bool is_view = false;
   bool crosses_devices = false;
 

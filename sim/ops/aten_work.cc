@@ -148,6 +148,8 @@ Effort CopyFrom(const AtenCall& call, const AtenRule&) { return {0, Given(call, 
 // Reads what goes in and writes as much, unless the results are known.
 Effort Rearrange(const AtenCall& call, const AtenRule&) {
   const double in = InputBytes(call);
+  const bool has_list = !call.arguments.empty() && call.arguments[0].is_list;
+  if (has_list && call.arguments[0].tensors.empty() && !call.has_outputs) Misses("shape of a tensor in argument 0");
   return {0, in + (call.has_outputs ? Sum(call.outputs, true) : in)};
 }
 
@@ -383,18 +385,26 @@ double Convolved(const AtenCall& call, const ConvolutionLayout& layout, const At
   return positions;
 }
 
-Effort Convolution(const AtenCall& call, const AtenRule&) {
+// Null if the call is none of these.
+const ConvolutionLayout* LayoutOf(const AtenCall& call) {
   const std::string_view name = std::string_view(call.name).substr(call.name.rfind(':') + 1);
   const auto* const layout = std::find_if(std::begin(kConvolutionLayouts), std::end(kConvolutionLayouts),
                                           [&](const ConvolutionLayout& row) { return row.name == name; });
-  EMPLACE_CHECK(layout != std::end(kConvolutionLayouts));
+  return layout == std::end(kConvolutionLayouts) ? nullptr : layout;
+}
+
+bool IsTransposed(const AtenCall& call, const ConvolutionLayout& layout) {
+  return layout.transposes ||
+         (layout.transposed >= 0 && call.flag(static_cast<std::size_t>(layout.transposed)).value_or(false));
+}
+
+Effort Convolution(const AtenCall& call, const AtenRule&) {
+  const ConvolutionLayout* const layout = LayoutOf(call);
+  EMPLACE_CHECK(layout != nullptr);
   const AtenTensor& x = Ranked(call, 0, 3);
   const AtenTensor& weight = Ranked(call, 1, 3);
   if (weight.shape.size() != x.shape.size()) Misses("weight of the rank of the image");
-  const bool transposed =
-      layout->transposes ||
-      (layout->transposed >= 0 && call.flag(static_cast<std::size_t>(layout->transposed)).value_or(false));
-  if (transposed) {
+  if (IsTransposed(call, *layout)) {
     return {2 * x.elements() * WeightsOfAChannel(weight), InputBytes(call) + OutputBytes(call, x.bytes())};
   }
   const double out =
@@ -831,6 +841,7 @@ DType FactorsOf(const AtenCall& call, OpClass op_class) {
 }
 
 std::optional<bool> AllowsTf32(const AtenCall& call) {
+  if (call.tf32) return true;
   const std::string_view name = std::string_view(call.name).substr(call.name.rfind(':') + 1);
   if (name == "cudnn_convolution") return call.flag(8);
   if (name == "_convolution") return call.flag(12);
@@ -840,6 +851,22 @@ std::optional<bool> AllowsTf32(const AtenCall& call) {
 }
 
 }  // namespace
+
+std::optional<double> ConvolvedElements(const AtenCall& call) {
+  const ConvolutionLayout* const layout = LayoutOf(call);
+  if (layout == nullptr || IsTransposed(call, *layout)) return std::nullopt;
+  if (!call.outputs.empty()) return call.outputs[0].elements();
+  const AtenTensor* const x = call.tensor(0);
+  const AtenTensor* const weight = call.tensor(1);
+  if (x == nullptr || weight == nullptr || x->shape.size() < 3 || weight->shape.size() != x->shape.size()) {
+    return std::nullopt;
+  }
+  try {
+    return Convolved(call, *layout, *x, *weight);
+  } catch (const NotSaid&) {
+    return std::nullopt;
+  }
+}
 
 std::optional<OpClass> AtenClass(std::string_view name) {
   const AtenRule* const rule = RuleFor(name);

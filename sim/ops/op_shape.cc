@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/ops/aten_call.h"
+#include "sim/ops/aten_work.h"
 #include "sim/ops/op_catalog.h"
 #include "sim/ops/op_view.h"
 
@@ -158,17 +159,17 @@ std::vector<OpShape> BothGradients(const AtenCall& call) {
 std::vector<OpShape> Convolution(const AtenCall& call) {
   const Shape* const x = ShapeOf(call, 0, 3);
   const Shape* const w = ShapeOf(call, 1, 3);
-  if (x == nullptr || w == nullptr || call.outputs.empty() || call.outputs[0].shape.size() != x->size()) return {};
-  const AtenTensor& y = call.outputs[0];
+  const std::optional<double> out = ConvolvedElements(call);
+  if (x == nullptr || w == nullptr || !out || w->size() != x->size()) return {};
   const double groups = (*w)[1] > 0 ? static_cast<double>((*x)[1]) / static_cast<double>((*w)[1]) : 0;
-  if (groups < 1 || static_cast<double>(y.shape[1]) != static_cast<double>((*w)[0])) return {};  // not transposed
   const double filters = static_cast<double>((*w)[0]);
-  const double taps = call.tensor(1)->elements() / filters;
+  if (groups < 1 || filters < 1) return {};
+  const AtenTensor& image = *call.tensor(0);
   return {ProductShape{.batch = groups,
-                       .m = y.elements() / filters,
+                       .m = *out / filters,
                        .n = filters / groups,
-                       .k = taps,
-                       .moved_bytes = call.tensor(0)->bytes() + call.tensor(1)->bytes() + y.bytes()}};
+                       .k = call.tensor(1)->elements() / filters,
+                       .moved_bytes = image.bytes() + call.tensor(1)->bytes() + *out * image.element_bytes}};
 }
 
 // convolution_backward(grad_output, input, weight, .., output_mask)
@@ -249,8 +250,36 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> name
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// PyTorch has other kernels for tensors that it does not walk over in their own order; the name of a trace's kernel
+// says it. Without one, tensors of different sizes do.
+std::vector<OpShape> Indexed(const AtenCall& call, std::string_view name) {
+  std::vector<const AtenTensor*> tensors;
+  double elements = 0;
+  for (const AtenArgument& argument : call.arguments) {
+    double sum = 0;
+    for (const AtenTensor& tensor : argument.tensors) {
+      tensors.push_back(&tensor);
+      sum += tensor.elements();
+    }
+    elements = std::max(elements, sum);  // those of a list follow each other
+  }
+  if (elements < 1) return {};
+  const auto has = [&](std::string_view word) { return call.kernel.find(word) != std::string::npos; };
+  bool is_indexed = IsOneOf(name, {"cat", "stack"});
+  if (!call.kernel.empty()) {
+    is_indexed = has("CatArrayBatchedCopy") ||
+                 (has("::elementwise_kernel") && !has("vectorized_elementwise_kernel") && !has("unrolled_elementwise"));
+  } else if (AtenClass(call.name) == OpClass::kElementwise) {
+    is_indexed = std::any_of(tensors.begin(), tensors.end(), [&](const AtenTensor* tensor) {
+      return tensor->elements() > 1 && tensor->elements() < elements;
+    });
+  }
+  if (!is_indexed) return {};
+  return {IndexedShape{.elements = elements}};
+}
+
 std::vector<OpShape> CalledShapes(const AtenCall& call) {
-  if (!call.has_shapes || call.kernels != 1) return {};
+  if (!call.has_shapes) return {};
   const std::string_view name = std::string_view(call.name).substr(call.name.rfind(':') + 1);
   if (IsOneOf(name, {"mm", "bmm", "matmul", "_scaled_mm", "_int_mm"})) return Matrices(call, 0);
   if (IsOneOf(name, {"addmm", "_addmm_activation", "baddbmm"})) return Matrices(call, 1);
@@ -267,7 +296,7 @@ std::vector<OpShape> CalledShapes(const AtenCall& call) {
   if (is_norm && call.tensor(0) != nullptr) return Rows(call.tensor(0)->shape, name);
   const auto* const layout = std::find_if(std::begin(kAttentionLayouts), std::end(kAttentionLayouts),
                                           [&](const AttentionLayout& row) { return row.name == name; });
-  return layout == std::end(kAttentionLayouts) ? std::vector<OpShape>() : Attention(call, *layout);
+  return layout == std::end(kAttentionLayouts) ? Indexed(call, name) : Attention(call, *layout);
 }
 
 }  // namespace

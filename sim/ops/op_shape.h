@@ -37,11 +37,17 @@ struct RowsShape {
   bool is_softmax = false;
 };
 
-using OpShape = std::variant<std::monostate, ProductShape, AttentionShape, RowsShape>;
+// What moves bytes and does not walk over all of its tensors in their own order: it spreads a tensor over another,
+// reads a transposed one, or concatenates. The index of each element costs time.
+struct IndexedShape {
+  double elements = 0;
+};
+
+using OpShape = std::variant<std::monostate, ProductShape, AttentionShape, RowsShape, IndexedShape>;
 
 // The shapes of an op of the op catalogue, of ONNX or of a call of ATen, one for each kernel: an op that is the
-// gradients of a product is two products. Empty if its kind has none of these, or the graph does not say it. Throws
-// InputError(op name) as the op catalogue does.
+// gradients of a product is two products. Ops that are kernels of one call all have the shapes of the call. Empty if
+// its kind has none of these, or the graph does not say it. Throws InputError(op name) as the op catalogue does.
 std::vector<OpShape> FindOpShapes(const Graph& graph, OpId op);
 
 }  // namespace emplace

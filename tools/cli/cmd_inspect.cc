@@ -198,7 +198,7 @@ std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph
   const Cluster cluster = LoadCluster(problem);
   const experiments::CostsChoice choice = ChosenCosts(problem, graph, cluster);
   const experiments::CostModels models = experiments::LoadCostModels(choice, "costs");
-  const RooflineOptions tf32 = {.tf32 = Tf32FromName(choice.tf32, "tf32")};
+  const RooflineOptions cost_options = experiments::LoadCostOptions(choice);
   std::set<std::string> device_kinds;
   for (const Device& device : cluster.devices()) device_kinds.insert(device.kind);
   std::vector<TimedOp> ops;
@@ -212,9 +212,9 @@ std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph
                  .kind = std::string(graph.op(id).kind),
                  .device_kind = device_kind,
                  .micros = *micros,
-                 .source = choice.model == "curves" ? "roofline" : experiments::CostsText(choice)};
-      const auto curved = choice.model == "curves" && choice.profile.empty()
-                              ? CurveMicros(graph, id, cluster, device_kind, tf32)
+                 .source = choice.has_curves() ? "roofline" : experiments::CostsText(choice)};
+      const auto curved = choice.has_curves() && choice.profile.empty()
+                              ? CurveMicros(graph, id, cluster, device_kind, cost_options)
                               : std::nullopt;
       if (curved) {
         op.source = fmt::format("{} of {}", curved->form, curved->kind);
@@ -285,7 +285,8 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
 
 void PrintClusterSummary(std::ostream& out, const ClusterSummary& s) {
   out << fmt::format("\non {} ({} devices)\n", Printable(s.name), s.num_devices)
-      << fmt::format("costs              {}\n", Printable(s.coverage.empty() ? s.costs : s.coverage.substr(6)))
+      << fmt::format("costs              {}\n",
+                     Printable(s.coverage.empty() ? s.costs : s.coverage.substr(std::string_view("costs ").size())))
       << fmt::format("ops without time   {}{}\n", s.untimed,
                      s.untimed > 0 ? " (the first: " + Printable(s.first_untimed) + ")" : "");
   if (s.untimed > 0) {

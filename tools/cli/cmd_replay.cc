@@ -19,6 +19,7 @@
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/human_readable.h"
+#include "sim/base/json_text.h"
 #include "sim/base/printable.h"
 #include "sim/base/progress.h"
 #include "sim/base/table.h"
@@ -41,6 +42,7 @@ struct ReplayOptions {
   std::optional<double> max_error;
   bool json = false;
   bool roofline = false;
+  std::string costs;  // roofline, curves or files of curves: as --costs of other commands
   std::string times;
   std::string tf32;
   std::vector<std::string> scale_from;
@@ -172,16 +174,19 @@ void AddRow(Table* table, const experiments::RooflineRow& row, double all) {
               percent(row.p90_error)});
 }
 
-void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, bool is_scaled) {
+void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, const std::string& costs,
+                   bool is_scaled) {
   const double all = check.total.measured + check.unknown_time + check.transfers;
-  out << fmt::format("{} against measured, on {}; % of {} of device time\n", is_scaled ? "scaled roofline" : "roofline",
-                     check.kind, HumanReadableSum(all));
+  out << fmt::format("{}{} against measured, on {}; % of {} of device time\n", is_scaled ? "scaled " : "",
+                     Printable(costs), check.kind, HumanReadableSum(all));
   const std::vector<std::string> columns = {"class",
                                             "calls",
                                             "kernels",
                                             "measured",
                                             "%",
-                                            is_scaled ? "scaled" : "roofline",
+                                            is_scaled             ? "scaled"
+                                            : costs == "roofline" ? "roofline"
+                                                                  : "curves",
                                             "ratio",
                                             "median |error| %",
                                             "90 % within, %"};
@@ -213,32 +218,38 @@ void PrintRoofline(std::ostream& out, const experiments::RooflineCheck& check, b
   if (check.unknown.size() > kShownOperators) {
     names += fmt::format(" and {} more", check.unknown.size() - kShownOperators);
   }
-  out << fmt::format("not known to roofline: {} of {}\n", HumanReadableSum(check.unknown_time), names);
+  out << fmt::format("not known to {}: {} of {}\n", Printable(costs), HumanReadableSum(check.unknown_time), names);
 }
 
 int RunRoofline(const ReplayOptions& options) {
-  const RooflineOptions roofline = {.tf32 = Tf32FromName(options.tf32, "--tf32")};
+  const std::string costs = options.costs.empty() ? "roofline" : options.costs;
+  const experiments::CostsChoice choice = {.model = costs, .tf32 = options.tf32};
+  if (costs != "roofline" && !choice.has_curves()) {
+    throw InputError("--costs", fmt::format("is {} (roofline, curves or a file of emplace calibrate)", Quoted(costs)));
+  }
+  if (!options.tf32.empty()) Tf32FromName(options.tf32, "--tf32");
+  const experiments::CostModels models = experiments::LoadCostModels(choice, "--costs");
   std::optional<experiments::RooflineScales> scales;
   if (!options.scale_from.empty()) {
     std::vector<datasets::Imported> sources;
     for (const std::string& file : options.scale_from) {
       sources.push_back(ImportFiles({file}, "", {.min_attributed_percent = options.min_attributed}).imported);
       // For the name of the file that has nothing to compare.
-      WithLocation(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, roofline); });
+      WithLocation(file, [&] { return experiments::MeasureRooflineScales({&sources.back(), 1}, *models.model); });
     }
-    scales = experiments::MeasureRooflineScales(sources, roofline);
+    scales = experiments::MeasureRooflineScales(sources, *models.model);
   }
   const auto [importer, imported] =
       ImportFiles(options.files, options.format,
                   {.min_attributed_percent = options.min_attributed, .times = options.times, .step = options.step});
   const experiments::RooflineCheck check = WithLocation(options.files.front(), [&, &step = imported] {
-    return experiments::CheckRoofline(step, roofline, scales ? &*scales : nullptr);
+    return experiments::CheckRoofline(step, *models.model, scales ? &*scales : nullptr);
   });
   for (const std::string& note : imported.notes) PrintMessage(fmt::format("{}: {}", options.files.front(), note));
   if (options.json) {
-    experiments::WriteRooflineCheck(std::cout, check);
+    experiments::WriteRooflineCheck(std::cout, check, costs);
   } else {
-    PrintRoofline(std::cout, check, scales.has_value());
+    PrintRoofline(std::cout, check, costs, scales.has_value());
   }
   return kSuccess;
 }
@@ -264,13 +275,18 @@ int Run(const ReplayOptions& options) {
   const BusyLine busy("replay");
   std::vector<std::string> inputs = options.files;
   inputs.insert(inputs.end(), options.scale_from.begin(), options.scale_from.end());
+  for (std::string& file : experiments::CurvesFiles(options.costs)) inputs.push_back(std::move(file));
   CheckFiles(inputs, {});
-  if (!options.roofline && !options.scale_from.empty()) throw InputError("--scale-from", "needs --roofline");
-  if (!options.roofline && !options.times.empty()) throw InputError("--times", "needs --roofline");
-  if (!options.roofline && !options.tf32.empty()) throw InputError("--tf32", "needs --roofline");
-  if (options.roofline && options.max_error) throw InputError("--max-error", "is not for --roofline");
-  if (options.roofline && options.step == "mean") throw InputError("--step", "is mean, which is not for --roofline");
-  if (options.roofline) return RunRoofline(options);
+  const bool estimates = options.roofline || !options.costs.empty();
+  constexpr const char* kNeeds = "needs --costs, or --roofline";
+  if (options.roofline && !options.costs.empty()) throw InputError("--costs", "and --roofline exclude each other");
+  if (!estimates && !options.scale_from.empty()) throw InputError("--scale-from", kNeeds);
+  if (!estimates && !options.times.empty()) throw InputError("--times", kNeeds);
+  if (!estimates && !options.tf32.empty()) throw InputError("--tf32", kNeeds);
+  const std::string given = options.roofline ? "--roofline" : "--costs";
+  if (estimates && options.max_error) throw InputError("--max-error", "is not for " + given);
+  if (estimates && options.step == "mean") throw InputError("--step", "is mean, which is not for " + given);
+  if (estimates) return RunRoofline(options);
   const bool is_mean = options.step == "mean";
   const auto import = [&](const std::string& step) {
     return ImportFiles(options.files, options.format, {.min_attributed_percent = options.min_attributed, .step = step});
@@ -313,20 +329,24 @@ Command AddReplay(CLI::App& app) {
           "Exit with status 1 if more than this percentage of the measured step is not explained (default: 10)")
       ->type_name("PERCENT")
       ->transform(NumberFrom(0, 1e9));
-  command->add_flag("--roofline", options->roofline,
-                    "Instead, compare the times of --costs roofline with the measured times of operators, by class");
+  command
+      ->add_option("--costs", options->costs,
+                   "Instead, compare the times of these costs with the measured times of operators, by class, and "
+                   "simulate the step with them: roofline, curves, or a file of emplace calibrate")
+      ->type_name("MODEL|FILE");
+  command->add_flag("--roofline", options->roofline, "The same as --costs roofline");
   command
       ->add_option("--times", options->times,
-                   "With --roofline: Kineto trace with the times of an Execution Trace (pytorch-et)")
+                   "With --costs: Kineto trace with the times of an Execution Trace (pytorch-et)")
       ->type_name("KINETO");
   command
       ->add_option("--tf32", options->tf32,
-                   "With --roofline: f32 products in TF32: none, convolutions or all (default: as in the trace, else "
+                   "With --costs: f32 products in TF32: none, convolutions or all (default: as in the trace, else "
                    "convolutions)")
       ->type_name("WHICH");
   command
       ->add_option("--scale-from", options->scale_from,
-                   "With --roofline: trace of another GPU, or graph.json with its times, by whose operators roofline "
+                   "With --costs: trace of another GPU, or graph.json with its times, by whose operators estimated "
                    "times are corrected; may be repeated")
       ->type_name("FILE")
       ->expected(1)

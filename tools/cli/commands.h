@@ -29,6 +29,7 @@ Command AddDiff(CLI::App& app);
 Command AddWhatIf(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddProfile(CLI::App& app);
+Command AddCalibrate(CLI::App& app);
 Command AddValidate(CLI::App& app);
 Command AddCompare(CLI::App& app);
 Command AddReplay(CLI::App& app);

@@ -177,6 +177,7 @@ constexpr NamedCommand kCommands[] = {
     {"diff", AddDiff},
     {"what-if", AddWhatIf},
     {"profile", AddProfile},
+    {"calibrate", AddCalibrate},
     {"validate", AddValidate},
     {"place", AddPlace},
     {"compare", AddCompare},

@@ -58,10 +58,12 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
   app.add_option(
          "--costs", options->costs.model,
          "Source of op times: measured (time_us of the graph), curves (fitted to measured kernels, by shape, type and "
-         "device; else roofline) or roofline (estimated from FLOP, bytes and the device's rates). With --profile: the "
-         "fallback for ops without a profiled time, whose number the "
+         "device; else roofline), roofline (estimated from FLOP, bytes and the device's rates), or files of emplace "
+         "calibrate, "
+         "whose curves come before those of the program. With --profile: the fallback for ops without a profiled time, "
+         "whose number the "
          "result gives (default: measured if every op has a time, else roofline; with --profile none)")
-      ->type_name("MODEL");
+      ->type_name("MODEL|FILE,...");
   app.add_option("--tf32", options->costs.tf32,
                  "With roofline and curves, f32 products that devices compute in TF32: none, convolutions or all "
                  "(default: as in "
@@ -112,13 +114,14 @@ void AddSearchOptions(CLI::App& app, ProblemOptions* options, const std::vector<
 
 std::vector<std::string> InputFiles(const ProblemOptions& options) {
   std::vector<std::string> files = {options.graph.file, options.cluster.name, options.costs.profile};
+  for (std::string& file : experiments::CurvesFiles(options.costs.model)) files.push_back(std::move(file));
   for (const Setting& setting : agents::AllSettings()) files.push_back(FileOf(setting, options.settings));
   return files;
 }
 
 Cluster LoadCluster(const ProblemOptions& options) {
   Cluster cluster = experiments::KeepChosen(experiments::LoadWholeCluster(options.cluster), options.cluster, "--");
-  if (options.costs.model != "curves") return cluster;
+  if (!options.costs.has_curves()) return cluster;
   CollectiveCosts costs = cluster.collective_costs();
   costs.curves = true;
   return cluster.WithCollectiveCosts(costs);

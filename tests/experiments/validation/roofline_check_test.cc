@@ -9,6 +9,8 @@
 #include <string>
 
 #include "datasets/importers/registry.h"
+#include "sim/cost/cost_models.h"
+#include "sim/cost/curves.h"
 #include "tests/testing/errors.h"
 #include "tests/testing/trace_text.h"
 
@@ -21,6 +23,11 @@ using experiments::RooflineCheck;
 datasets::Imported ImportedTrace(const TraceText& text) {
   const datasets::ImportSource source("t.json", text.str());
   return datasets::Import(datasets::FindImporter("kineto", "", ""), {&source, 1}, {.min_attributed_percent = 0});
+}
+
+RooflineCheck Check(const datasets::Imported& imported, const RooflineOptions& options,
+                    const experiments::RooflineScales* scales = nullptr) {
+  return CheckRoofline(imported, *MakeRooflineCostModel(options), scales);
 }
 
 // A product of two kernels, a sum, an operator of nobody's, a copy to the host.
@@ -36,7 +43,7 @@ TraceText ThreeOperators() {
 }
 
 TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
-  const RooflineCheck check = CheckRoofline(ImportedTrace(ThreeOperators()), {});
+  const RooflineCheck check = Check(ImportedTrace(ThreeOperators()), {});
   EXPECT_EQ(check.kind, "h100");
   ASSERT_EQ(check.classes.size(), 2U);
   EXPECT_EQ(check.classes[0].name, "matrix-product");
@@ -57,8 +64,8 @@ TEST(RooflineCheckTest, CallsOfSeveralKernelsAreOne) {
 
 TEST(RooflineCheckTest, CallsOfTwoRanksAreTwo) {
   const datasets::ImportSource sources[] = {{"a.json", ThreeOperators().str()}, {"b.json", ThreeOperators().str()}};
-  const RooflineCheck check = CheckRoofline(
-      datasets::Import(datasets::FindImporter("kineto", "", ""), sources, {.min_attributed_percent = 0}), {});
+  const RooflineCheck check =
+      Check(datasets::Import(datasets::FindImporter("kineto", "", ""), sources, {.min_attributed_percent = 0}), {});
   EXPECT_EQ(check.total.calls, 4U);
   EXPECT_EQ(check.classes[0].calls, 2U);
   EXPECT_EQ(check.classes[0].kernels, 4U);
@@ -67,9 +74,9 @@ TEST(RooflineCheckTest, CallsOfTwoRanksAreTwo) {
 
 TEST(RooflineCheckTest, Tf32MakesProductsFaster) {
   const datasets::Imported graph = ImportedTrace(ThreeOperators());
-  const double plain = CheckRoofline(graph, {.tf32 = Tf32::kNone}).classes[0].roofline;
-  EXPECT_EQ(CheckRoofline(graph, {.tf32 = Tf32::kConvolutions}).classes[0].roofline, plain);
-  EXPECT_LT(CheckRoofline(graph, {.tf32 = Tf32::kAll}).classes[0].roofline, plain);
+  const double plain = Check(graph, {.tf32 = Tf32::kNone}).classes[0].roofline;
+  EXPECT_EQ(Check(graph, {.tf32 = Tf32::kConvolutions}).classes[0].roofline, plain);
+  EXPECT_LT(Check(graph, {.tf32 = Tf32::kAll}).classes[0].roofline, plain);
 }
 
 TEST(RooflineCheckTest, AGraphWithoutTimesIsRefused) {
@@ -79,16 +86,16 @@ TEST(RooflineCheckTest, AGraphWithoutTimesIsRefused) {
   op.kind = "aten::relu";
   builder.Add(op);
   const datasets::Imported graph = {.graph = builder.Build(), .cluster = {}, .notes = {}};
-  EXPECT_EQ(ErrorOf([&] { CheckRoofline(graph, {}); }),
+  EXPECT_EQ(ErrorOf([&] { Check(graph, {}); }),
             "no op has a time on a device to compare with (a Kineto trace, or an Execution Trace with --times)");
 }
 
 TEST(RooflineCheckTest, ScaledByItsOwnErrorsItIsRight) {
   const datasets::Imported trace = ImportedTrace(ThreeOperators());
-  const experiments::RooflineScales scales = experiments::MeasureRooflineScales({&trace, 1}, {});
-  const RooflineCheck plain = CheckRoofline(trace, {});
+  const experiments::RooflineScales scales = experiments::MeasureRooflineScales({&trace, 1}, *MakeRooflineCostModel());
+  const RooflineCheck plain = Check(trace, {});
   EXPECT_NEAR(scales.by_operator.at("aten::mm"), 60 / plain.classes[0].roofline, 1e-12);
-  const RooflineCheck scaled = CheckRoofline(trace, {}, &scales);
+  const RooflineCheck scaled = Check(trace, {}, &scales);
   EXPECT_NEAR(scaled.total.mean_error, 0, 1e-12);
   EXPECT_NEAR(scaled.total.roofline, 64, 1e-9);
   // Its two kernels took 40 and 20 us, and are said to take 30 each; the device waits for neither alone.
@@ -97,8 +104,8 @@ TEST(RooflineCheckTest, ScaledByItsOwnErrorsItIsRight) {
   // The kernels that are twice as long make the step longer; the others keep the trace's times.
   experiments::RooflineScales doubled = scales;
   for (auto& [name, scale] : doubled.by_operator) scale *= 2;
-  EXPECT_NEAR(CheckRoofline(trace, {}, &doubled).total.mean_error, 1, 1e-12);
-  EXPECT_GT(CheckRoofline(trace, {}, &doubled).step_time.value(), scaled.step_time.value() + 10);
+  EXPECT_NEAR(Check(trace, {}, &doubled).total.mean_error, 1, 1e-12);
+  EXPECT_GT(Check(trace, {}, &doubled).step_time.value(), scaled.step_time.value() + 10);
 }
 
 TEST(RooflineCheckTest, ScalesOfAnOperatorThatIsNotThereAreThoseOfItsClass) {
@@ -111,16 +118,15 @@ TEST(RooflineCheckTest, ScalesOfAnOperatorThatIsNotThereAreThoseOfItsClass) {
   text.Call("cudaLaunchKernel", 1, 2, 1).Kernel("a", 10, 40, 1);
   const datasets::Imported trace = ImportedTrace(text);
   EXPECT_EQ(ErrorOf([&] {
-              experiments::MeasureRooflineScales({&trace, 1}, {});
+              experiments::MeasureRooflineScales({&trace, 1}, *MakeRooflineCostModel());
             }),
             "has no operator with a measured time that roofline knows (a trace with shapes: record_shapes=True)");
-  EXPECT_THAT(ErrorOf([&] { CheckRoofline(trace, {}); }),
-              ::testing::StartsWith("has no operator with a measured time"));
+  EXPECT_THAT(ErrorOf([&] { Check(trace, {}); }), ::testing::StartsWith("has no operator with a measured time"));
 }
 
 TEST(RooflineCheckTest, IsWrittenAsJson) {
   std::ostringstream out;
-  experiments::WriteRooflineCheck(out, CheckRoofline(ImportedTrace(ThreeOperators()), {}));
+  experiments::WriteRooflineCheck(out, Check(ImportedTrace(ThreeOperators()), {}), "roofline");
   const auto json = nlohmann::json::parse(out.str());
   EXPECT_EQ(json["schema"], "emplace.roofline-check");
   EXPECT_EQ(json["classes"][0]["kernels"], 2);
@@ -133,7 +139,7 @@ TEST(RooflineCheckTest, OperatorsOfAnH100AreWithinAFactorOfTwo) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const datasets::ImportSource source(path);
   const RooflineCheck check =
-      CheckRoofline(datasets::Import(datasets::FindImporter("", source.head(), path), {&source, 1}), {});
+      Check(datasets::Import(datasets::FindImporter("", source.head(), path), {&source, 1}), {});
   EXPECT_EQ(check.kind, "h100");
   EXPECT_GT(check.total.calls, 500U);
   EXPECT_GT(check.total.Ratio(), 0.5);

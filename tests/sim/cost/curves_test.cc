@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "sim/cost/curve_forms.h"
+#include "sim/ops/aten_call.h"
+#include "sim/ops/aten_work.h"
 #include "sim/ops/op_shape.h"
 #include "tests/testing/op_case.h"
 
@@ -124,11 +126,11 @@ TEST(CurveFormsTest, StreamsTakeWhatTheFitComputes) {
   Curve<StreamForm> curve = {
       .form = {.launch_us = 2.5, .memory = {.bandwidth = 0.8, .cache_speed = 2, .cache_share = 0.4, .cache_edge = 2}},
       .tables = Tables({7, 5})};
-  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 8e6, 1024), 4.468813711936825);
-  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 8e8, 3000), 350.20575673337186);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), StreamShape{8e6, 1024}), 4.468813711936825);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), StreamShape{8e8, 3000}), 350.20575673337186);
   curve.tables = Tables({5});
-  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 1e5, 0), 2.509938998841281);
-  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), 1e8, 0), 45.327199635893024);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), StreamShape{1e5, 0}), 2.509938998841281);
+  EXPECT_MICROS(Time(curve, DeviceOf(50, 4), StreamShape{1e8, 0}), 45.327199635893024);
 }
 
 TEST(CurveFormsTest, NoTimeIsBelowTheDataSheet) {
@@ -180,9 +182,9 @@ TEST(ShippedCurvesTest, AKindWithoutItsOwnCurveTakesThatOfTheKindItIsLike) {
   EXPECT_EQ(h100->kind, "h100");
   EXPECT_EQ(pcie->kind, "h100");
   EXPECT_GT(pcie->time.micros, 1.1 * h100->time.micros);
-  // AMD's were measured in f32 only.
+  // Those of MI250s were measured in f32 only.
   EXPECT_EQ(CurveMicros(*FindDeviceKind("mi300x"), Precision::kF32, shape)->kind, "mi250");
-  EXPECT_EQ(CurveMicros(*FindDeviceKind("mi300x"), Precision::kBf16, shape)->kind, "common");
+  EXPECT_EQ(CurveMicros(*FindDeviceKind("mi250"), Precision::kBf16, shape)->kind, "common");
   EXPECT_EQ(CurveMicros(*FindDeviceKind("k40"), Precision::kF32, shape), std::nullopt);
   EXPECT_EQ(CurveMicros(*FindDeviceKind("h100"), Precision::kI8, shape), std::nullopt);
 }
@@ -256,6 +258,60 @@ TEST(OpShapeTest, ConvolutionsAreProductsOverTheirWindows) {
   EXPECT_THAT(
       Sizes(ShapesOf({"aten::convolution", {F32({2, 4, 8, 8}), F32({16, 2, 3, 3})}, {F32({2, 16, 8, 8})}, ""}).at(0)),
       ElementsAre(2, 128, 8, 18));
+}
+
+// Kernels of a Kineto trace, whose results are not known.
+TEST(OpShapeTest, KernelsOfATraceSayWhatTheirCallsDoNot) {
+  const auto of = [](const std::string& kernel, const std::string& op, const std::string& dims,
+                     const std::string& types, const std::string& values) {
+    return ShapesOf({"kernel",
+                     {},
+                     {},
+                     "{\"kernel\":\"" + kernel + "\",\"op\":\"" + op + "\",\"input_dims\":" + dims +
+                         ",\"input_types\":" + types + ",\"input_values\":" + values + "}"});
+  };
+  const auto convolution =
+      of("k", "aten::cudnn_convolution", "[[2,4,8,8],[16,4,3,3],[],[],[]]",
+         R"(["float","float","ScalarList","ScalarList","ScalarList"])", R"(["","","[1,1]","[2,2]","[1,1]"])");
+  EXPECT_THAT(Sizes(convolution.at(0)), ElementsAre(1, 2 * 4 * 4, 16, 36));
+  const std::string two = R"(["float","float"])";
+  const auto elements = [](const std::vector<OpShape>& shapes) {
+    return shapes.empty() ? 0 : std::get<IndexedShape>(shapes.at(0)).elements;
+  };
+  const std::string dims = "[[30,50],[30,50]]";
+  EXPECT_EQ(elements(of("void at::native::elementwise_kernel<128>", "aten::add", dims, two, "[]")), 1500);
+  EXPECT_EQ(elements(of("void at::native::vectorized_elementwise_kernel<4>", "aten::add", dims, two, "[]")), 0);
+  EXPECT_EQ(elements(of("CatArrayBatchedCopy", "aten::cat", "[[[30,50],[20,50]]]", R"(["TensorList"])", "[]")), 2500);
+}
+
+TEST(OpShapeTest, AnOpAsksForTheTimesOfItsShapes) {
+  using testing::F32;
+  const Graph graph = testing::GraphOf({"aten::mm", {F32({30, 50}), F32({50, 70})}, {F32({30, 70})}, ""});
+  double kernels = 0;
+  const std::vector<CurveQuestion> questions = CurveQuestions(graph, *graph.FindOp("op"), {}, &kernels);
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(kernels, 1);
+  EXPECT_EQ(questions[0].precision, Precision::kF32);
+  EXPECT_EQ(questions[0].bytes, 4 * (30 * 50 + 50 * 70 + 30 * 70));
+  EXPECT_THAT(Sizes(questions[0].shape), ElementsAre(1, 30, 70, 50));
+  const Graph convolution =
+      testing::GraphOf({"aten::convolution", {F32({2, 4, 8, 8}), F32({16, 2, 3, 3})}, {F32({2, 16, 8, 8})}, ""});
+  EXPECT_EQ(ConvolvedElements(ReadAtenCall(convolution, *convolution.FindOp("op"))), 2 * 16 * 64);
+  EXPECT_EQ(ConvolvedElements(ReadAtenCall(graph, *graph.FindOp("op"))), std::nullopt);
+}
+
+TEST(OpShapeTest, TensorsThatAreSpreadCostTheirIndices) {
+  using testing::F32;
+  const Graph spread = testing::GraphOf({"aten::add", {F32({4096, 4096}), F32({4096})}, {F32({4096, 4096})}, ""});
+  const Graph equal = testing::GraphOf({"aten::add", {F32({4096, 4096}), F32({4096, 4096})}, {F32({4096, 4096})}, ""});
+  const auto shapes = FindOpShapes(spread, *spread.FindOp("op"));
+  EXPECT_EQ(std::get<IndexedShape>(shapes.at(0)).elements, 4096 * 4096);
+  EXPECT_TRUE(FindOpShapes(equal, *equal.FindOp("op")).empty());
+  const DeviceKind& h100 = *FindDeviceKind("h100");
+  const double bytes = 4096.0 * 4096 * 4;
+  const double plain = CurveMicros(h100, Precision::kBf16, OpShape(), bytes)->time.micros;
+  EXPECT_NEAR(CurveMicros(h100, Precision::kBf16, shapes[0], bytes)->time.micros, 200 * 4096.0 * 4096 / 67e6, 1e-6);
+  EXPECT_GT(CurveMicros(h100, Precision::kBf16, shapes[0], bytes)->time.micros, plain);
 }
 
 TEST(OpShapeTest, NormsAndSoftmaxHaveRows) {

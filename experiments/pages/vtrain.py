@@ -1,5 +1,5 @@
 """The tables of docs/results/vtrain.md, from vTrain's measurements in EMPLACE_REFERENCE_DATA, and from what was predicted
-of them: experiments/results/vtrain.csv."""
+of them: experiments/results/vtrain.csv.xz."""
 from __future__ import annotations
 
 import csv
@@ -31,7 +31,7 @@ FITTED = {  # numbers of the cluster vtrain-a100 that --fit found
 
 def describe(source: Source) -> tuple[dict[str, Value], dict[str, list[str]]]:
     folder = source.reference_data("the files of VIA-Research/vTrain") / "VIA-Research+vTrain"
-    figures, slices = iterations(source.path("vtrain.csv"), folder / "ground_truth_single.csv")
+    figures, slices = iterations(source.path("vtrain.csv.xz"), folder / "ground_truth_single.csv")
     errors = {gpus: all_reduce_errors(source.program, folder, gpus) for gpus in GPUS}
     tables = {"slices": slices, "all_reduces": all_reduces_table(errors), "powers": powers_table(errors)}
     return figures | fitted_figures(), tables

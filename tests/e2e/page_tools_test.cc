@@ -108,27 +108,27 @@ TEST_F(PageToolsTest, PredictedIterationsComeOutAgainSlow) {
   const std::string folder = ReferenceFolder("VIA-Research+vTrain");
   if (folder.empty()) GTEST_SKIP() << "the reference data is absent: set the CMake variable EMPLACE_REFERENCE_DATA";
   const std::string table = "'" + folder + "/ground_truth_single.csv'";
-  const std::string archived = Quoted("experiments/results/vtrain.csv");
+  const std::string archived = Quoted("experiments/results/vtrain.csv.xz");
   const std::string again = "--emplace $emplace --again 97 --predictions ";
   const Ran ran = Tool("vtrain_table", again + archived + " " + table);
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, StartsWith("15 of 15 predictions come out again\n"));
 
   // One row that is another.
-  ASSERT_EQ(Shell("sed '2s/,[0-9.]*$/,1.5/' " + archived + " > changed.csv").status, 0);
+  ASSERT_EQ(Shell("xz -dc " + archived + " | sed '2s/,[0-9.]*$/,1.5/' > changed.csv").status, 0);
   const Ran changed = Tool("vtrain_table", "--emplace $emplace --again 1440 --predictions changed.csv " + table);
   EXPECT_EQ(changed.status, 1);
   EXPECT_THAT(changed.err, MatchesRegex("gpus [^\n]*: was 1.500000 ms, is [0-9.]+\n"));
   ExpectRefused(Tool("vtrain_table", "--predictions none.csv " + table), "none.csv: No such file or directory");
   ExpectRefused(Tool("vtrain_table", "--predictions " + table + " " + table), "is not of --predictions-out (columns");
-  ASSERT_EQ(Shell("sed '3s/^[0-9]*/0/' " + archived + " > zero.csv").status, 0);
+  ASSERT_EQ(Shell("xz -dc " + archived + " | sed '3s/^[0-9]*/0/' > zero.csv").status, 0);
   ExpectRefused(Tool("vtrain_table", "--predictions zero.csv " + table),
                 "zero.csv: line 3: is not a row of ten integers");
   Write("words.csv", "a,b\nc,d\n");
   ExpectRefused(Tool("vtrain_table", "words.csv"), "words.csv: line 2: is not a row of ten integers");
   EXPECT_EQ(Tool("vtrain_table", "--fit --predictions short.csv " + table).status, 2);
   EXPECT_EQ(Tool("vtrain_table", "--predictions-out none/x.csv " + table).status, 2);
-  ASSERT_EQ(Shell("sed '$d' " + archived + " > short.csv").status, 0);
+  ASSERT_EQ(Shell("xz -dc " + archived + " | sed '$d' > short.csv").status, 0);
   ExpectRefused(Tool("vtrain_table", "--predictions short.csv " + table), "short.csv: has no prediction of {'gpus': ");
 }
 

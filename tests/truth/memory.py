@@ -352,7 +352,7 @@ or run differs in what the table does not say.
 
 Seven numbers are fitted: the threshold; the kernels that half a layer launches, forward and backward, by which the
 memory that collectives read is late; and four that say when the program is ahead of the device at all with pipeline stages.
-Their forms were found with all rows in view, their values chosen on every second setting, the fitted half. That the keys and
+Their forms and values were found with all rows in view; the halves are a check afterwards, not a blind one. That the keys and
 values before the rotary embedding stay is not in nanotron's source: the runs without tensor parallelism show it. The rest
 follows from the source of nanotron and PyTorch.
 """

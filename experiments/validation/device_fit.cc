@@ -54,7 +54,7 @@ class RowsOfCurve {
 };
 
 template <typename Form, typename Shape>
-std::vector<double> ErrorsOf(const Curve<Form>& curve, std::span<const CurveRow<Shape>> rows) {
+std::vector<double> ErrorsOf(const emplace::Curve<Form>& curve, std::span<const CurveRow<Shape>> rows) {
   std::vector<double> errors;
   errors.reserve(rows.size());
   for (const auto& row : rows) {
@@ -65,8 +65,8 @@ std::vector<double> ErrorsOf(const Curve<Form>& curve, std::span<const CurveRow<
 
 // The curves of one fit, from least to most fitted.
 template <typename Form, typename Shape>
-std::vector<Curve<Form>> Fits(const Curve<Form>& from, std::span<const CurveRow<Shape>> rows) {
-  std::vector<Curve<Form>> fits = {from};
+std::vector<emplace::Curve<Form>> Fits(const emplace::Curve<Form>& from, std::span<const CurveRow<Shape>> rows) {
+  std::vector<emplace::Curve<Form>> fits = {from};
   fits.push_back(FitParameters(from, rows));
   fits.push_back(FitTables(fits.back(), rows));
   return fits;
@@ -75,9 +75,9 @@ constexpr std::string_view kFitted[] = {"", "parameters", "parameters, tables"};
 
 // Whether more than a twentieth of the rows is faster than the data sheet's rates.
 template <typename Form, typename Shape>
-bool ExceedsSheet(const Curve<Form>& curve, std::span<const CurveRow<Shape>> rows) {
+bool ExceedsSheet(const emplace::Curve<Form>& curve, std::span<const CurveRow<Shape>> rows) {
   constexpr std::size_t kPart = 20;
-  Curve<Form> fastest = curve;  // no time but the bound is left
+  emplace::Curve<Form> fastest = curve;  // no time but the bound is left
   for (std::vector<double>& table : fastest.tables) std::fill(table.begin(), table.end(), -1000);
   fastest.fit.exceeds_sheet = false;
   std::size_t faster = 0;
@@ -88,7 +88,7 @@ bool ExceedsSheet(const Curve<Form>& curve, std::span<const CurveRow<Shape>> row
 // The number of the best of Fits, by the mean of |logarithm of the error| on rows that they have not seen. Each round
 // leaves out a part, as long as there are few rows.
 template <typename Form, typename Shape>
-std::size_t BestFit(const Curve<Form>& from, std::span<const CurveRow<Shape>> rows) {
+std::size_t BestFit(const emplace::Curve<Form>& from, std::span<const CurveRow<Shape>> rows) {
   constexpr std::size_t kParts = 4;
   constexpr std::size_t kManyRows = 400;
   std::vector<double> misses(std::size(kFitted));
@@ -96,7 +96,7 @@ std::size_t BestFit(const Curve<Form>& from, std::span<const CurveRow<Shape>> ro
     std::vector<CurveRow<Shape>> seen;
     std::vector<CurveRow<Shape>> left_out;
     for (std::size_t i = 0; i < rows.size(); ++i) (i % kParts == part ? left_out : seen).push_back(rows[i]);
-    const std::vector<Curve<Form>> fits = Fits<Form, Shape>(from, seen);
+    const std::vector<emplace::Curve<Form>> fits = Fits<Form, Shape>(from, seen);
     for (std::size_t f = 0; f < fits.size(); ++f) {
       for (const auto& row : left_out) {
         misses[f] += std::abs(std::log(Time(fits[f], row.device, row.shape).micros / row.micros));
@@ -107,7 +107,7 @@ std::size_t BestFit(const Curve<Form>& from, std::span<const CurveRow<Shape>> ro
 }
 
 template <typename Form, typename Shape>
-CurveFit FitOf(const Curve<Form>& curve, const std::vector<CurveRow<Shape>>& rows, std::string source,
+CurveFit FitOf(const emplace::Curve<Form>& curve, const std::vector<CurveRow<Shape>>& rows, std::string source,
                std::size_t num_rows) {
   const std::vector<double> errors = ErrorsOf<Form, Shape>(curve, rows);
   const auto tenth = [](double percent) { return std::round(10 * percent) / 10; };
@@ -129,12 +129,12 @@ CurveFit FitOf(const Curve<Form>& curve, const std::vector<CurveRow<Shape>>& row
 
 // Rows are held out for the report, the kind of fit is chosen by others, and the curve is fitted to all of them.
 template <typename Form, typename Shape>
-FittedCurve FitOne(Curve<Form>* curve, const RowsOfCurve<Shape>& of_curve, const std::string& source) {
+FittedCurve FitOne(emplace::Curve<Form>* curve, const RowsOfCurve<Shape>& of_curve, const std::string& source) {
   constexpr std::size_t kHeldOutPart = 5;
   const std::vector<CurveRow<Shape>> rows = of_curve.Shuffled();
   FittedCurve report = {.rows = of_curve.num_rows(), .shapes = rows.size()};
   if (report.is_refused()) return report;
-  const Curve<Form> before = *curve;
+  const emplace::Curve<Form> before = *curve;
   curve->fit.exceeds_sheet = report.exceeds_sheet = ExceedsSheet<Form, Shape>(*curve, rows);
   report.held_out = (rows.size() + kHeldOutPart - 1) / kHeldOutPart;
   const std::span<const CurveRow<Shape>> held_out(rows.data(), report.held_out);
@@ -208,11 +208,12 @@ class DeviceFitter {
   }
 
   template <typename Form, typename Shape>
-  void FitAll(std::vector<Curve<Form>> DeviceCurves::*form, std::string_view name, const Rows<Shape>& of_form) {
+  void FitAll(std::vector<emplace::Curve<Form>> DeviceCurves::*form, std::string_view name,
+              const Rows<Shape>& of_form) {
     if (of_form.empty()) fit_.not_seen.push_back(name);
     for (const auto& [precision, rows] : of_form) {
       std::string owner;
-      Curve<Form> curve = BeginWith(form, precision, &owner);
+      emplace::Curve<Form> curve = BeginWith(form, precision, &owner);
       curve.precision = precision;
       FittedCurve report = FitOne(&curve, rows, source_);
       report.form = name;
@@ -220,17 +221,17 @@ class DeviceFitter {
       report.began_with = owner;
       fit_.fitted.push_back(report);
       if (report.is_refused() || report.fitted.empty()) continue;
-      std::vector<Curve<Form>>& curves = fit_.curves.*form;
-      std::erase_if(curves, [&](const Curve<Form>& each) { return each.precision == precision; });
+      std::vector<emplace::Curve<Form>>& curves = fit_.curves.*form;
+      std::erase_if(curves, [&](const emplace::Curve<Form>& each) { return each.precision == precision; });
       curves.push_back(std::move(curve));
     }
   }
 
   template <typename Form>
-  Curve<Form> BeginWith(std::vector<Curve<Form>> DeviceCurves::*form, const std::string& precision,
-                        std::string* owner) const {
+  emplace::Curve<Form> BeginWith(std::vector<emplace::Curve<Form>> DeviceCurves::*form, const std::string& precision,
+                                 std::string* owner) const {
     const DeviceCurves& base = own_.begin()->second;
-    const Curve<Form>* curve = FindCurve(base, form, precision, &own_, owner);
+    const emplace::Curve<Form>* curve = FindCurve(base, form, precision, &own_, owner);
     if constexpr (std::is_same_v<Form, ProductForm>) {
       if (curve == nullptr) curve = FindCurve(base, &DeviceCurves::product, precision, &own_, owner);
     }

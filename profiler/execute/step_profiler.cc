@@ -24,7 +24,7 @@ namespace {
 
 using StepClock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostAttempts = 3;  // attempts at a step
+constexpr std::size_t kMostStepAttempts = 3;  // attempts at a step
 constexpr std::size_t kHostSteps = 9;
 
 double SecondsSince(StepClock::time_point start) {
@@ -200,7 +200,7 @@ class StepProfiler {
         Keep(slowdowns, measured);
         return;
       } catch (const ActivityError&) {
-        if (attempt == kMostAttempts) throw;
+        if (attempt == kMostStepAttempts) throw;
         ++result_.repeated_rounds;
       }
     }

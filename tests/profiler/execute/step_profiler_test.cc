@@ -24,7 +24,7 @@ using ::emplace::testing::FakeOp;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const auto kIgnore = [](const profiler::OpProfilerProgress&) {};
+const auto kIgnoreSteps = [](const profiler::OpProfilerProgress&) {};
 
 // Canonical order would be in, w, a, b, z. c, which nobody reads, is the last of the program, and d waits for it.
 Graph Program() {
@@ -51,7 +51,7 @@ profiler::OpProfilerResult Profiled(const Graph& graph, FakeDevice& device,
                                     const profiler::OpProfilerOptions& options) {
   const auto meter = profiler::MakeClockMeter();
   return profiler::ProfileSteps(graph, profiler::MissingOps(graph, {}, device.kind()), device, *meter, options,
-                                kIgnore);
+                                kIgnoreSteps);
 }
 
 TEST(StepProfilerTest, ARecordedProgramHasAtensOperatorsAlone) {
@@ -178,7 +178,7 @@ TEST(StepProfilerTest, AStoppedRunsSamplesCountInTheNext) {
   EXPECT_EQ(samples.Earlier(profiler::SampleLog::Of::kInStep, "cpu-core", "aten::tanh(f32[1])").size(), 2U);
   EXPECT_THAT(samples.Earlier(profiler::SampleLog::Of::kOp, "cpu-core", "aten::tanh(f32[1])"), IsEmpty());
   const profiler::OpProfilerResult result =
-      profiler::ProfileSteps(graph, tasks, device, *meter, {.samples = 5, .log = &samples}, kIgnore);
+      profiler::ProfileSteps(graph, tasks, device, *meter, {.samples = 5, .log = &samples}, kIgnoreSteps);
   EXPECT_EQ(log.runs().size(), 5U * (2 + 2) + 5U * (2 + 3));
   EXPECT_EQ(result.ops[2].samples, 5);
   Profile profile;
@@ -188,7 +188,7 @@ TEST(StepProfilerTest, AStoppedRunsSamplesCountInTheNext) {
 }
 
 // A meter whose records cannot be trusted at first, and whose device is busy for 3 us.
-class DoubtfulMeter : public profiler::OpMeter {
+class DoubtfulStepMeter : public profiler::OpMeter {
  public:
   void Begin() override { measured_.clear(); }
   void Sample(std::size_t task, profiler::OpKernel& kernel, const std::vector<profiler::TensorHandle>& inputs,
@@ -216,10 +216,10 @@ TEST(StepProfilerTest, BehindTheHostAnOpTakesNoLessThanTheHostsCallAndAStepIsRep
   };
   const Graph graph = Program();
   const std::vector<profiler::ProfileTask> tasks = profiler::MissingOps(graph, {}, "a-gpu");
-  DoubtfulMeter meter;
+  DoubtfulStepMeter meter;
   meter.doubtful = 2;
   const profiler::OpProfilerResult result =
-      profiler::ProfileSteps(graph, tasks, device, meter, {.samples = 3}, kIgnore);
+      profiler::ProfileSteps(graph, tasks, device, meter, {.samples = 3}, kIgnoreSteps);
   EXPECT_EQ(result.repeated_rounds, 2U);
   for (const Profile::OpEntry& op : result.ops) {
     EXPECT_GE(op.median_micros, 200);
@@ -228,7 +228,8 @@ TEST(StepProfilerTest, BehindTheHostAnOpTakesNoLessThanTheHostsCallAndAStepIsRep
     EXPECT_EQ(op.kernels, 2);
   }
   meter.doubtful = 3;
-  EXPECT_THROW(profiler::ProfileSteps(graph, tasks, device, meter, {.samples = 3}, kIgnore), profiler::ActivityError);
+  EXPECT_THROW(profiler::ProfileSteps(graph, tasks, device, meter, {.samples = 3}, kIgnoreSteps),
+               profiler::ActivityError);
 }
 
 }  // namespace

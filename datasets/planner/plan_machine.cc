@@ -65,13 +65,7 @@ double PortShare(const Cluster& cluster, std::size_t accelerators) {
 // Times of links. `crossings`: how often the message passes the link.
 double LinkMicros(const Link& link, double bytes) { return bytes / (link.bandwidth_gb_per_s * 1000.0); }
 
-}  // namespace
-
-RankGroup PlanMachine::GroupOf(std::int64_t ranks, std::int64_t stride) const {
-  return {.ranks = ranks, .per_node = std::clamp<std::int64_t>(gpus_per_node / stride, 1, ranks)};
-}
-
-PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes) {
+PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
   const std::vector<DeviceId> accelerators = AcceleratorsOf(cluster);
   const Device& first = cluster.device(accelerators[0]);
   PlanMachine machine;
@@ -104,6 +98,26 @@ PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes) {
   }
   if (first.issue) machine.host_micros = first.issue->host_micros;
   machine.collective_costs = cluster.collective_costs();
+  return machine;
+}
+
+}  // namespace
+
+RankGroup PlanMachine::GroupOf(std::int64_t ranks, std::int64_t stride) const {
+  return {.ranks = ranks, .per_node = std::clamp<std::int64_t>(gpus_per_node / stride, 1, ranks)};
+}
+
+PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes, std::optional<std::int64_t> gpus,
+                            const std::string& gpus_place) {
+  PlanMachine machine = WholeMachine(cluster, nodes);
+  if (!gpus) return machine;
+  const std::int64_t used = *gpus < machine.gpus_per_node ? 1 : machine.nodes;
+  if (*gpus < 1 || *gpus > machine.gpus() || *gpus % used != 0) {
+    throw InputError(gpus_place, fmt::format("is {} (a multiple of the {} nodes, at most {})", *gpus, machine.nodes,
+                                             machine.gpus()));
+  }
+  machine.nodes = used;
+  machine.gpus_per_node = *gpus / used;
   return machine;
 }
 

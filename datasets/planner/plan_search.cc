@@ -38,7 +38,7 @@ std::vector<std::int64_t> Divisors(std::int64_t number) {
 // Which values the fields of plans may have.
 class Allowed {
  public:
-  explicit Allowed(const OptionMap& only) : only_(only) {
+  explicit Allowed(const PlanQuestion& question) : only_(question.only), place_(question.prefix + "only") {
     constexpr std::string_view kFields[] = {"dp",          "tp",
                                             "pp",          "vpp",
                                             "cp",          "ep",
@@ -47,9 +47,9 @@ class Allowed {
                                             "recompute",   "sequence_parallel",
                                             "schedule",    "attention",
                                             "stages",      "rank_order"};
-    for (const auto& [key, value] : only) {
+    for (const auto& [key, value] : only_) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
-      throw InputError("--only", fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
+      throw InputError(place_, fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
     }
     for (const char* const degree :
          {"dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "micro_batch", "grad_accumulation"}) {
@@ -83,30 +83,31 @@ class Allowed {
  private:
   void Either(const std::string& field, std::string_view one, std::string_view other) const {
     if (AllowsText(field, one) || AllowsText(field, other)) return;
-    throw InputError("--only", fmt::format("{} is {} ({} or {})", field, Quoted(only_.at(field)), one, other));
+    throw InputError(place_, fmt::format("{} is {} ({} or {})", field, Quoted(only_.at(field)), one, other));
   }
   std::optional<std::int64_t> Degree(const std::string& field) const {
     const auto found = only_.find(field);
     if (found == only_.end()) return std::nullopt;
     return Integer(field, found->second, field == "zero" ? 0 : 1);
   }
-  static std::int64_t Integer(const std::string& field, const std::string& text, std::int64_t least) {
+  std::int64_t Integer(const std::string& field, const std::string& text, std::int64_t least) const {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < least) {
-      throw InputError("--only", fmt::format("{} is {} (an integer of at least {}{})", field, Quoted(text), least,
-                                             field == "recompute" ? ", none, selective or full" : ""));
+      throw InputError(place_, fmt::format("{} is {} (an integer of at least {}{})", field, Quoted(text), least,
+                                           field == "recompute" ? ", none, selective or full" : ""));
     }
     return value;
   }
 
   const OptionMap& only_;
+  std::string place_;
 };
 
 class Enumeration {
  public:
   explicit Enumeration(const PlanQuestion& question)
-      : question_(question), network_(question.network), allowed_(question.only) {}
+      : question_(question), network_(question.network), allowed_(question) {}
 
   // Every plan that divides what is there; SetupOf may still refuse it.
   void ForEach(const std::function<void(ParallelPlan)>& visit) {
@@ -299,7 +300,7 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
   best.plan = std::move(plan);
   best.time = timer->Time(setup);
   const FrameworkHabits& framework = *question.framework;
-  const Allowed allowed(question.only);
+  const Allowed allowed(question);
   const auto consider = [&](const ParallelPlan& other, bool is_wanted) {
     const StepTime time = timer->Time(SetupOf(question, other));
     // Not for less than what a prediction can tell.
@@ -440,7 +441,8 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
     throw InputError(
         "plan", most == answer.refused.end()
-                    ? fmt::format("no plan has what --only asks for on {} accelerators", question.machine.gpus())
+                    ? fmt::format("no plan has what {}only asks for on {} accelerators", question.prefix,
+                                  question.machine.gpus())
                     : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
   const TrainingSetup any = SetupOf(question, scored[0].plan);

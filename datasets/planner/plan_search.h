@@ -27,6 +27,7 @@ struct PlanQuestion {
   std::int64_t global_batch = 0;  // sequences of a step
   std::int64_t sequence = 0;      // tokens
   OptionMap only;                 // fields of plans that have one value: "tp": "8"
+  std::string prefix;             // of `only` in errors, such as "--"
   std::size_t best = 20;          // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
   double seconds = 0;             // 0: no limit
   std::size_t threads = 0;        // 0: as many as there are cores; the answer is the same with any number

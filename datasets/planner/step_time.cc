@@ -10,6 +10,7 @@
 
 #include "datasets/memory/rank_state.h"
 #include "sim/base/check.h"
+#include "sim/base/suggestion.h"
 #include "sim/cost/curves.h"
 
 namespace emplace::datasets {
@@ -118,6 +119,13 @@ std::vector<std::string_view> FrameworkNames() {
   std::vector<std::string_view> names;
   for (const FrameworkHabits& habits : AllHabits()) names.push_back(habits.name);
   return names;
+}
+
+const FrameworkHabits& NamedFramework(const std::string& name, const std::string& place) {
+  if (const FrameworkHabits* const habits = FindFrameworkHabits(name)) return *habits;
+  const std::vector<std::string_view> names = FrameworkNames();
+  throw InputError(place, fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "),
+                                      DidYouMean(name, std::vector<std::string>(names.begin(), names.end()))));
 }
 
 PassTime& PassTime::operator+=(const PassTime& other) {

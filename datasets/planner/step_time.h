@@ -59,6 +59,8 @@ struct FrameworkHabits {
 // Null if there is none of that name.
 const FrameworkHabits* FindFrameworkHabits(std::string_view name);
 std::vector<std::string_view> FrameworkNames();
+// Throws InputError(place) that lists the names.
+const FrameworkHabits& NamedFramework(const std::string& name, const std::string& place);
 
 // What a rank spends a forward or a backward pass of one micro-batch on.
 struct PassTime {

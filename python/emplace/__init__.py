@@ -24,6 +24,7 @@ from emplace.cluster import Cluster, Costs
 from emplace.datasets import (FamilyMember, Imported, LibraryInstance, family, generate, import_files, improvement_table, library,
                               names, transform)
 from emplace.graph import Graph, Grouping
+from emplace.planning import Plan, PlanSearch, plan
 from emplace.search import SearchResult, compare, place
 from emplace.simulator import Simulator, Timeline
 
@@ -31,7 +32,7 @@ if _find_spec("gymnasium"):
     from emplace import env as _env  # registers emplace/Placement-v0
 
 __all__ = [
-    "Cluster", "Costs", "FamilyMember", "Graph", "Grouping", "Imported", "InputError", "LibraryInstance",
-    "SearchResult", "Simulator", "Timeline", "__version__", "compare", "family", "generate", "import_files",
-    "improvement_table", "library", "names", "place", "transform",
+    "Cluster", "Costs", "FamilyMember", "Graph", "Grouping", "Imported", "InputError", "LibraryInstance", "Plan",
+    "PlanSearch", "SearchResult", "Simulator", "Timeline", "__version__", "compare", "family", "generate", "import_files",
+    "improvement_table", "library", "names", "place", "plan", "transform",
 ]

@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -78,6 +79,26 @@ py::array_t<T> OutputArray(const py::object& out, const std::vector<py::ssize_t>
   return py::array_t<T>(CheckedOutput(out, py::dtype::of<T>(), shape, name));
 }
 
+// Asks Python now and then whether Ctrl-C was pressed.
+class InterruptCheck {
+ public:
+  bool operator()() {
+    const auto now = std::chrono::steady_clock::now();
+    if (interrupted_ || now < next_) return interrupted_;
+    next_ = now + std::chrono::milliseconds(50);
+    const py::gil_scoped_acquire acquired;
+    if (PyErr_CheckSignals() != 0) {
+      interrupted_ = true;  // the exception stays set
+    }
+    return interrupted_;
+  }
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  std::chrono::steady_clock::time_point next_;
+  bool interrupted_ = false;
+};
+
 class BatchEvaluator;
 
 py::array_t<std::int16_t> PlacementToArray(const Placement& placement);
@@ -90,6 +111,7 @@ void BindSimulator(py::module_& module);
 void BindSearch(py::module_& module);
 void BindDatasets(py::module_& module);
 void BindExporting(py::module_& module);
+void BindPlanning(py::module_& module);
 void BindVectorEnv(py::module_& module);
 
 }  // namespace emplace::python

@@ -35,5 +35,6 @@ PYBIND11_MODULE(_core, module) {
   emplace::python::BindSearch(module);
   emplace::python::BindDatasets(module);
   emplace::python::BindExporting(module);
+  emplace::python::BindPlanning(module);
   emplace::python::BindVectorEnv(module);
 }

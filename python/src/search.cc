@@ -1,6 +1,5 @@
 #include "agents/search.h"
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -95,26 +94,6 @@ Placement StartOf(const BatchEvaluator& evaluator, const PlacementArray& start, 
   }
   return evaluator.PlacementOf({.devices = start.data(), .count = 1, .width = ops, .grouping = nullptr}, 0);
 }
-
-// Asks Python now and then whether Ctrl-C was pressed.
-class InterruptCheck {
- public:
-  bool operator()() {
-    const auto now = std::chrono::steady_clock::now();
-    if (interrupted_ || now < next_) return interrupted_;
-    next_ = now + std::chrono::milliseconds(50);
-    const py::gil_scoped_acquire acquired;
-    if (PyErr_CheckSignals() != 0) {
-      interrupted_ = true;  // the exception stays set
-    }
-    return interrupted_;
-  }
-  bool interrupted() const { return interrupted_; }
-
- private:
-  std::chrono::steady_clock::time_point next_;
-  bool interrupted_ = false;
-};
 
 py::dict ResultColumns(const agents::SearchResult& result) {
   py::dict columns;

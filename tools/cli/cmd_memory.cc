@@ -16,6 +16,7 @@
 #include "datasets/memory/memory_curve.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
+#include "datasets/models/named_network.h"
 #include "datasets/models/registry.h"
 #include "datasets/models/transformer.h"
 #include "datasets/parallel_plan.h"
@@ -28,7 +29,6 @@
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/network.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
 
@@ -107,8 +107,8 @@ MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, 
                          const std::string& place) {
   OptionMap settings = plan.set;
   for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
-  const datasets::TransformerNetwork network = NamedNetwork(name, settings);
-  const std::int64_t sequence = options.sequence > 0 ? options.sequence : UsualSequence(network);
+  const datasets::TransformerNetwork network = datasets::NamedNetwork(name, settings, "--set");
+  const std::int64_t sequence = options.sequence > 0 ? options.sequence : datasets::UsualSequence(network);
   MemoryRun run;
   run.title = name;
   const datasets::TrainingFramework framework = FrameworkOf(options, network);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -17,7 +16,9 @@
 #include "datasets/exporters/frameworks.h"
 #include "datasets/memory/megatron_arguments.h"
 #include "datasets/memory/training_memory.h"
+#include "datasets/models/named_network.h"
 #include "datasets/planner/plan_check.h"
+#include "datasets/planner/plan_json.h"
 #include "datasets/planner/plan_search.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
@@ -25,11 +26,9 @@
 #include "sim/base/human_readable.h"
 #include "sim/base/json_text.h"
 #include "sim/base/progress.h"
-#include "sim/base/suggestion.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/network.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
 #include "tools/cli/search.h"
@@ -73,92 +72,6 @@ OptionMap ParseOnly(const std::string& text) {
   return only;
 }
 
-const datasets::FrameworkHabits& NeedFramework(const std::string& name) {
-  if (const datasets::FrameworkHabits* const habits = datasets::FindFrameworkHabits(name)) return *habits;
-  const std::vector<std::string_view> names = datasets::FrameworkNames();
-  throw InputError("--framework", fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "),
-                                              DidYouMean(name, std::vector<std::string>(names.begin(), names.end()))));
-}
-
-double TokensPerSecond(const datasets::PlanQuestion& question, double micros) {
-  return static_cast<double>(question.global_batch * question.sequence) / micros * 1e6;
-}
-double MfuPercent(const datasets::PlanAnswer& answer, double micros) { return 100 * answer.bound_micros / micros; }
-
-std::string RecomputeText(const datasets::ParallelPlan& plan) {
-  const std::string* const text = plan.recompute.As<std::string>();
-  return text != nullptr ? *text : JsonText(plan.recompute);
-}
-
-nlohmann::ordered_json PlanJson(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer,
-                                const datasets::ScoredPlan& scored) {
-  const datasets::ParallelPlan& plan = scored.plan;
-  nlohmann::ordered_json json = {{"dp", plan.dp},
-                                 {"tp", plan.tp},
-                                 {"pp", plan.pp},
-                                 {"vpp", plan.vpp},
-                                 {"cp", plan.cp},
-                                 {"ep", plan.ep},
-                                 {"etp", plan.etp},
-                                 {"zero", plan.zero},
-                                 {"micro_batch", plan.micro_batch},
-                                 {"grad_accumulation", plan.grad_accumulation},
-                                 {"sequence_parallel", plan.sequence_parallel}};
-  if (const auto* const layers = plan.recompute.As<std::int64_t>()) {
-    json["recompute"] = *layers;
-  } else {
-    json["recompute"] = RecomputeText(plan);
-  }
-  json["schedule"] = plan.schedule;
-  const datasets::StepTime& time = scored.time;
-  json["step_time_us"] = time.micros;
-  json["tokens_per_s"] = TokensPerSecond(question, time.micros);
-  json["mfu_percent"] = MfuPercent(answer, time.micros);
-  json["peak_bytes"] = scored.peak.allocated_bytes;
-  json["peak_reserved_bytes"] = scored.peak.reserved_bytes;
-  json["needed_bytes"] = scored.needed_bytes;
-  json["fits"] = scored.fits;
-  if (!scored.refused.empty()) json["refused"] = scored.refused;
-  json["fullest_pipeline_rank"] = scored.fullest_rank;
-  for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
-    json["memory"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = scored.peak.classes[i];
-  }
-  json["time_us"] = {{"products", time.passes.products},
-                     {"elementwise", time.passes.elementwise},
-                     {"tensor_parallel", time.passes.tensor},
-                     {"expert_parallel", time.passes.experts},
-                     {"sharded_weights", time.passes.weights},
-                     {"host", time.passes.waiting},
-                     {"bubble", time.bubble},
-                     {"pipeline_messages", time.messages},
-                     {"gradients", time.gradients},
-                     {"optimizer", time.optimizer},
-                     {"other", time.other}};
-  return json;
-}
-
-nlohmann::ordered_json AnswerJson(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
-  nlohmann::ordered_json json = {{"schema", "emplace.plans"},
-                                 {"version", 1},
-                                 {"network", question.network.name},
-                                 {"cluster", question.machine.name},
-                                 {"gpus", question.machine.gpus()},
-                                 {"framework", question.framework->name},
-                                 {"global_batch", question.global_batch},
-                                 {"sequence", question.sequence},
-                                 {"legal", answer.legal},
-                                 {"checked", answer.checked},
-                                 {"fitting", answer.fitting},
-                                 {"complete", answer.is_complete},
-                                 {"lower_bound_us", answer.bound_micros}};
-  json["refused"] = nlohmann::ordered_json::object();
-  for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
-  json["plans"] = nlohmann::ordered_json::array();
-  for (const datasets::ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan));
-  if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest);
-  return json;
-}
-
 std::string Gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
 
 void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
@@ -180,11 +93,12 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     row.push_back(fmt::format("{}", plan.zero));
     row.push_back(fmt::format("{}", plan.micro_batch));
     row.push_back(fmt::format("{}", plan.grad_accumulation));
-    row.push_back(RecomputeText(plan));
+    row.push_back(datasets::RecomputeText(plan));
     row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
-    const double per_gpu = TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
+    const double per_gpu =
+        datasets::TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
     row.push_back(fmt::format("{:.0f}", per_gpu));
-    row.push_back(fmt::format("{:.1f}", MfuPercent(answer, scored.time.micros)));
+    row.push_back(fmt::format("{:.1f}", datasets::MfuPercent(answer, scored.time.micros)));
     row.push_back(Gibibytes(scored.peak.allocated_bytes));
     row.emplace_back(scored.fits ? "yes" : "no");
     table.Add(std::move(row));
@@ -192,30 +106,12 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
   table.PrintText(std::cout);
 }
 
-struct TimePart {
-  std::string_view name;
-  double micros;
-};
-std::vector<TimePart> PartsOf(const datasets::StepTime& time) {
-  return {{"products and attention", time.passes.products},
-          {"other kernels", time.passes.elementwise},
-          {"tensor and context parallel exchange", time.passes.tensor},
-          {"exchange of tokens between experts", time.passes.experts},
-          {"gathering of weights", time.passes.weights},
-          {"waiting for the host", time.passes.waiting},
-          {"pipeline bubble", time.bubble},
-          {"messages between stages", time.messages},
-          {"exchange of gradients and weights", time.gradients},
-          {"optimizer", time.optimizer},
-          {"other", time.other}};
-}
-
 void PrintExplanation(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer, std::size_t which) {
   const datasets::ScoredPlan& scored = answer.plans[which];
   std::cout << fmt::format("\nPlan {}: a step of {}. The slowest rank spends it on\n\n", which + 1,
                            HumanReadableMicros(scored.time.micros));
   Table parts({"what", "ms", "%"});
-  for (const TimePart& part : PartsOf(scored.time)) {
+  for (const datasets::TimePart& part : datasets::TimePartsOf(scored.time)) {
     constexpr double kLeastMicros = 50;
     if (part.micros < kLeastMicros) continue;
     parts.Add({std::string(part.name), fmt::format("{:.1f}", part.micros / 1000),
@@ -248,8 +144,8 @@ void PrintWhyRunnerUpLoses(const datasets::PlanAnswer& answer) {
         -100 * difference / best.time.micros, Gibibytes(second.needed_bytes - best.needed_bytes));
     return;
   }
-  const std::vector<TimePart> parts = PartsOf(best.time);
-  const std::vector<TimePart> others = PartsOf(second.time);
+  const std::vector<datasets::TimePart> parts = datasets::TimePartsOf(best.time);
+  const std::vector<datasets::TimePart> others = datasets::TimePartsOf(second.time);
   std::size_t largest = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (others[i].micros - parts[i].micros > others[largest].micros - parts[largest].micros) largest = i;
@@ -285,7 +181,7 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
   std::cout << fmt::format(
       "No plan fits. The smallest, dp {} tp {} pp {} cp {} zero {} micro-batch {} recompute {}, needs {} GiB on its "
       "fullest rank, {} GiB too much.\n",
-      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, RecomputeText(plan),
+      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, datasets::RecomputeText(plan),
       Gibibytes(nearest.needed_bytes), Gibibytes(nearest.needed_bytes - answer.usable_bytes));
   const auto change = datasets::FindFittingChange(datasets::SetupOf(question, plan), answer.usable_bytes);
   std::cout << (change ? fmt::format("It fits with {}.\n", change->text)
@@ -295,15 +191,8 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
 void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& question,
                  const datasets::ParallelPlan& chosen) {
   if (options.out.empty()) return;
-  datasets::ParallelPlan plan = chosen;
-  if (plan.pp > 1 && plan.stages.empty()) {
-    for (const datasets::StageShape& stage : datasets::SetupOf(question, plan).stages) {
-      std::vector<JsonValue>& layers = plan.stages.emplace_back();
-      for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
-    }
-  }
-  plan.network = options.network;
-  plan.set = ParseSettings(options.settings);
+  const datasets::ParallelPlan plan =
+      datasets::WithNetwork(question, chosen, options.network, ParseSettings(options.settings));
   std::ostringstream text;
   if (options.to.empty()) {
     datasets::WritePlan(text, plan);
@@ -317,24 +206,14 @@ void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& quest
   }
 }
 
-// --gpus counts the accelerators of all nodes, which have as many each.
 datasets::PlanMachine MachineOf(const ProblemOptions& problem) {
   ProblemOptions of_node = problem;
   of_node.cluster.nodes = 1;
   of_node.cluster.gpus.reset();
-  datasets::PlanMachine machine =
-      datasets::MakePlanMachine(LoadCluster(of_node), static_cast<std::int64_t>(problem.cluster.nodes));
-  if (problem.cluster.gpus) {
-    const auto gpus = static_cast<std::int64_t>(*problem.cluster.gpus);
-    const std::int64_t nodes = gpus < machine.gpus_per_node ? 1 : machine.nodes;
-    if (gpus > machine.gpus() || gpus % nodes != 0) {
-      throw InputError(
-          "--gpus", fmt::format("is {} (a multiple of the {} nodes, at most {})", gpus, machine.nodes, machine.gpus()));
-    }
-    machine.nodes = nodes;
-    machine.gpus_per_node = gpus / nodes;
-  }
-  return machine;
+  std::optional<std::int64_t> gpus;  // of all nodes
+  if (problem.cluster.gpus) gpus = static_cast<std::int64_t>(*problem.cluster.gpus);
+  return datasets::MakePlanMachine(LoadCluster(of_node), static_cast<std::int64_t>(problem.cluster.nodes), gpus,
+                                   "--gpus");
 }
 
 // ---- A plan of the user's own
@@ -390,7 +269,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
     const datasets::ScoredPlan& checked = *check.checked;
     std::cout << fmt::format("{}: a step of {}, {:.1f} % MFU, {} GiB needed by its fullest rank",
                              Printable(options.check), HumanReadableMicros(checked.time.micros),
-                             MfuPercent(answer, checked.time.micros), Gibibytes(checked.needed_bytes));
+                             datasets::MfuPercent(answer, checked.time.micros), Gibibytes(checked.needed_bytes));
     if (!checked.refused.empty()) {
       std::cout << fmt::format(": {}", checked.refused);
     } else if (answer.usable_bytes > 0) {
@@ -428,10 +307,11 @@ int RunCheck(const PlanOptions& options) {
     if (name.empty()) throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.check));
     OptionMap settings = file.set;
     for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
-    file.network = NamedNetwork(name, settings);
+    file.network = datasets::NamedNetwork(name, settings, "--set");
   }
   question.network = *std::move(file.network);
-  question.framework = &NeedFramework(options.framework.empty() ? "megatron" : options.framework);
+  question.framework =
+      &datasets::NamedFramework(options.framework.empty() ? "megatron" : options.framework, "--framework");
   question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
   if (options.global_batch > 0 && options.global_batch != question.global_batch) {
     throw InputError("--global-batch",
@@ -439,21 +319,14 @@ int RunCheck(const PlanOptions& options) {
   }
   question.sequence = options.sequence > 0 ? options.sequence
                       : file.sequence > 0  ? file.sequence
-                                           : UsualSequence(question.network);
+                                           : datasets::UsualSequence(question.network);
   question.best = kBestPlans;
   question.threads = options.threads;
   const BusyLine busy("plan");
   const datasets::PlanCheck check =
       WithLocation(options.check, [&] { return datasets::CheckPlan(question, file.plan); });
   if (options.json) {
-    nlohmann::ordered_json json = AnswerJson(question, check.answer);
-    json["checked"] = check.checked ? PlanJson(question, check.answer, *check.checked)
-                                    : nlohmann::ordered_json{{"illegal", check.illegal}};
-    json["helping"] = nlohmann::ordered_json::array();
-    for (const datasets::PlanChange& change : check.helping) {
-      json["helping"].push_back({{"text", change.text}, {"plan", PlanJson(question, check.answer, change.plan)}});
-    }
-    std::cout << json.dump(1) << "\n";
+    datasets::WritePlanCheck(std::cout, question, check);
   } else {
     PrintCheck(options, question, check);
   }
@@ -471,15 +344,17 @@ int RunPlan(const PlanOptions& options) {
   }
   CheckFiles({}, {options.out});
   datasets::PlanQuestion question;
-  question.network = NamedNetwork(options.network, ParseSettings(options.settings));
+  question.network = datasets::NamedNetwork(options.network, ParseSettings(options.settings), "--set");
   // A file for a framework is of a plan that it can run.
   const bool runs_target = options.framework.empty() && datasets::FindFrameworkHabits(options.to) != nullptr;
-  question.framework = &NeedFramework(runs_target                 ? options.to
-                                      : options.framework.empty() ? "megatron"
-                                                                  : options.framework);
+  question.framework = &datasets::NamedFramework(runs_target                 ? options.to
+                                                 : options.framework.empty() ? "megatron"
+                                                                             : options.framework,
+                                                 "--framework");
   question.global_batch = options.global_batch;
-  question.sequence = options.sequence > 0 ? options.sequence : UsualSequence(question.network);
+  question.sequence = options.sequence > 0 ? options.sequence : datasets::UsualSequence(question.network);
   question.only = ParseOnly(options.only);
+  question.prefix = "--";
   question.best = options.all ? 0 : kBestPlans;
   question.seconds = options.seconds;
   question.threads = options.threads;
@@ -493,7 +368,7 @@ int RunPlan(const PlanOptions& options) {
   };
   const datasets::PlanAnswer answer = datasets::SearchPlans(question);
   if (options.json) {
-    std::cout << AnswerJson(question, answer).dump(1) << "\n";
+    datasets::WritePlans(std::cout, question, answer);
   } else {
     std::cout << fmt::format("{} on {} x {}, {} sequences of {} tokens a step, as {} runs it\n\n",
                              Printable(options.network), question.machine.gpus(), question.machine.device.name,

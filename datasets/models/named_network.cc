@@ -1,4 +1,4 @@
-#include "tools/cli/network.h"
+#include "datasets/models/named_network.h"
 
 #include <fmt/format.h>
 
@@ -14,11 +14,11 @@
 #include "sim/base/json_text.h"
 #include "sim/base/suggestion.h"
 
-namespace emplace::tools {
+namespace emplace::datasets {
 namespace {
 
-// The fields of the network that --set names, over those of the preset.
-datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset, const OptionMap& settings) {
+// The network with other values of these fields.
+TransformerNetwork Changed(const TransformerNetwork& preset, const OptionMap& settings, const std::string& place) {
   JsonObject fields = FieldsToJson(preset);
   for (const auto& [key, text] : settings) {
     JsonValue value = ToJson(text);
@@ -35,26 +35,26 @@ datasets::TransformerNetwork Changed(const datasets::TransformerNetwork& preset,
     }
   }
   const JsonValue root{std::move(fields)};
-  auto network = WithLocation("--set", [&] { return ReadFields<datasets::TransformerNetwork>(JsonNode(root)); });
-  datasets::CheckTransformer(network);
+  auto network = WithLocation(place, [&] { return ReadFields<TransformerNetwork>(JsonNode(root)); });
+  CheckTransformer(network);
   return network;
 }
 
 }  // namespace
 
-datasets::TransformerNetwork NamedNetwork(const std::string& name, const OptionMap& settings) {
-  if (const std::optional<datasets::TransformerNetwork> network = datasets::FindNetwork(name)) {
-    return settings.empty() ? *network : Changed(*network, settings);
+TransformerNetwork NamedNetwork(const std::string& name, const OptionMap& settings, const std::string& place) {
+  if (const std::optional<TransformerNetwork> network = FindNetwork(name)) {
+    return settings.empty() ? *network : Changed(*network, settings, place);
   }
   std::vector<std::string> names;
-  for (const datasets::TransformerNetwork& network : datasets::TransformerPresets()) names.push_back(network.name);
+  for (const TransformerNetwork& network : TransformerPresets()) names.push_back(network.name);
   throw InputError(
       name, fmt::format("is no network ({}, or a config.json){}", fmt::join(names, ", "), DidYouMean(name, names)));
 }
 
-std::int64_t UsualSequence(const datasets::TransformerNetwork& network) {
+std::int64_t UsualSequence(const TransformerNetwork& network) {
   constexpr std::int64_t kUsual = 4096;
   return network.max_positions > 0 ? std::min(network.max_positions, kUsual) : kUsual;
 }
 
-}  // namespace emplace::tools
+}  // namespace emplace::datasets

@@ -1,0 +1,126 @@
+#include "datasets/planner/plan_json.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <utility>
+
+#include "sim/base/json_text.h"
+
+namespace emplace::datasets {
+namespace {
+
+nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& answer, const ScoredPlan& scored) {
+  const ParallelPlan& plan = scored.plan;
+  nlohmann::ordered_json json = {{"dp", plan.dp},
+                                 {"tp", plan.tp},
+                                 {"pp", plan.pp},
+                                 {"vpp", plan.vpp},
+                                 {"cp", plan.cp},
+                                 {"ep", plan.ep},
+                                 {"etp", plan.etp},
+                                 {"zero", plan.zero},
+                                 {"micro_batch", plan.micro_batch},
+                                 {"grad_accumulation", plan.grad_accumulation},
+                                 {"sequence_parallel", plan.sequence_parallel}};
+  if (const auto* const layers = plan.recompute.As<std::int64_t>()) {
+    json["recompute"] = *layers;
+  } else {
+    json["recompute"] = RecomputeText(plan);
+  }
+  json["schedule"] = plan.schedule;
+  json["step_time_us"] = scored.time.micros;
+  json["tokens_per_s"] = TokensPerSecond(question, scored.time.micros);
+  json["mfu_percent"] = MfuPercent(answer, scored.time.micros);
+  json["peak_bytes"] = scored.peak.allocated_bytes;
+  json["peak_reserved_bytes"] = scored.peak.reserved_bytes;
+  json["needed_bytes"] = scored.needed_bytes;
+  json["fits"] = scored.fits;
+  if (!scored.refused.empty()) json["refused"] = scored.refused;
+  json["fullest_pipeline_rank"] = scored.fullest_rank;
+  for (std::size_t i = 0; i < kNumMemoryClasses; ++i) {
+    json["memory"][std::string(Name(static_cast<MemoryClass>(i)))] = scored.peak.classes[i];
+  }
+  for (const TimePart& part : TimePartsOf(scored.time)) json["time_us"][std::string(part.key)] = part.micros;
+  return json;
+}
+
+nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer& answer) {
+  nlohmann::ordered_json json = {{"schema", "emplace.plans"},
+                                 {"version", 1},
+                                 {"network", question.network.name},
+                                 {"cluster", question.machine.name},
+                                 {"gpus", question.machine.gpus()},
+                                 {"framework", question.framework->name},
+                                 {"global_batch", question.global_batch},
+                                 {"sequence", question.sequence},
+                                 {"legal", answer.legal},
+                                 {"checked", answer.checked},
+                                 {"fitting", answer.fitting},
+                                 {"complete", answer.is_complete},
+                                 {"lower_bound_us", answer.bound_micros}};
+  json["refused"] = nlohmann::ordered_json::object();
+  for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
+  json["plans"] = nlohmann::ordered_json::array();
+  for (const ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan));
+  if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest);
+  return json;
+}
+
+}  // namespace
+
+double TokensPerSecond(const PlanQuestion& question, double step_micros) {
+  return static_cast<double>(question.global_batch * question.sequence) / step_micros * 1e6;
+}
+
+double MfuPercent(const PlanAnswer& answer, double step_micros) { return 100 * answer.bound_micros / step_micros; }
+
+std::string RecomputeText(const ParallelPlan& plan) {
+  const std::string* const text = plan.recompute.As<std::string>();
+  return text != nullptr ? *text : JsonText(plan.recompute);
+}
+
+std::vector<TimePart> TimePartsOf(const StepTime& time) {
+  return {{"products", "products and attention", time.passes.products},
+          {"elementwise", "other kernels", time.passes.elementwise},
+          {"tensor_parallel", "tensor and context parallel exchange", time.passes.tensor},
+          {"expert_parallel", "exchange of tokens between experts", time.passes.experts},
+          {"sharded_weights", "gathering of weights", time.passes.weights},
+          {"host", "waiting for the host", time.passes.waiting},
+          {"bubble", "pipeline bubble", time.bubble},
+          {"pipeline_messages", "messages between stages", time.messages},
+          {"gradients", "exchange of gradients and weights", time.gradients},
+          {"optimizer", "optimizer", time.optimizer},
+          {"other", "other", time.other}};
+}
+
+void WritePlans(std::ostream& out, const PlanQuestion& question, const PlanAnswer& answer) {
+  out << AnswerJson(question, answer).dump(1) << "\n";
+}
+
+void WritePlanCheck(std::ostream& out, const PlanQuestion& question, const PlanCheck& check) {
+  nlohmann::ordered_json json = AnswerJson(question, check.answer);
+  json["checked"] = check.checked ? PlanJson(question, check.answer, *check.checked)
+                                  : nlohmann::ordered_json{{"illegal", check.illegal}};
+  json["helping"] = nlohmann::ordered_json::array();
+  for (const PlanChange& change : check.helping) {
+    json["helping"].push_back({{"text", change.text}, {"plan", PlanJson(question, check.answer, change.plan)}});
+  }
+  out << json.dump(1) << "\n";
+}
+
+ParallelPlan WithNetwork(const PlanQuestion& question, ParallelPlan plan, std::string network, OptionMap settings) {
+  if (plan.pp > 1 && plan.stages.empty()) {
+    for (const StageShape& stage : SetupOf(question, plan).stages) {
+      std::vector<JsonValue>& layers = plan.stages.emplace_back();
+      for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
+    }
+  }
+  plan.network = std::move(network);
+  plan.set = std::move(settings);
+  return plan;
+}
+
+}  // namespace emplace::datasets

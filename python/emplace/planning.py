@@ -1,0 +1,141 @@
+"""How to train a network on a cluster: which parallelism, does it fit, how fast."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Mapping
+
+from emplace import _check, _core
+from emplace.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A way to divide a network over a cluster, with its predicted step. The fields are those of `emplace.plans`
+    (docs/formats.md).
+
+    recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
+    class. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
+    """
+    dp: int
+    tp: int
+    pp: int
+    vpp: int
+    cp: int
+    ep: int
+    etp: int
+    zero: int
+    micro_batch: int
+    grad_accumulation: int
+    sequence_parallel: bool
+    recompute: str | int
+    schedule: str
+    step_time_us: float
+    tokens_per_s: float
+    mfu_percent: float
+    peak_bytes: int
+    peak_reserved_bytes: int
+    needed_bytes: int
+    fits: bool
+    fullest_pipeline_rank: int
+    memory: dict[str, int]
+    time_us: dict[str, float]
+    refused: str | None = None
+    _text: str = field(default="", repr=False, compare=False)  # plan.json
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as `emplace plan --json` prints it."""
+        return {name: copy.copy(value) for name, value in vars(self).items()
+                if name != "_text" and not (name == "refused" and value is None)}
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes a plan.json, as `emplace plan -o` does."""
+        _core.write_text(self._text, _check.path("path", path))
+
+    def export(self, target: str) -> str:
+        """What `emplace plan --to` writes for a framework: megatron, torchtitan, deepspeed, .."""
+        return _core.framework_text(_check.text("target", target), None, None, None, self._text)
+
+
+@dataclass(frozen=True)
+class PlanSearch:
+    """The answer of emplace.plan.
+
+    plans: the best first. legal: the number of legal plans; checked: of those whose memory was looked at; fitting: of
+    those that fit. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
+    nearest: the smallest plan, if none fits. lower_bound_us: no plan takes less.
+    """
+    network: str
+    cluster: str
+    gpus: int
+    framework: str
+    global_batch: int
+    sequence: int
+    legal: int
+    checked: int
+    fitting: int
+    complete: bool
+    lower_bound_us: float
+    refused: dict[str, int]
+    plans: list[Plan]
+    nearest: Plan | None = None
+    _json: str = field(default="", repr=False, compare=False)
+
+    @property
+    def best(self) -> Plan | None:
+        """The first plan that fits, if there is one."""
+        return next((plan for plan in self.plans if plan.fits), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `emplace plan --json` prints."""
+        return dict(json.loads(self._json))
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the best plan as a plan.json. Raises InputError if no plan fits."""
+        self._need_best().write(path)
+
+    def export(self, target: str) -> str:
+        """The best plan for a framework (Plan.export). Raises InputError if no plan fits."""
+        return self._need_best().export(target)
+
+    def _need_best(self) -> Plan:
+        best = self.best
+        if best is None:
+            raise _core.InputError("plan: none fits (`nearest` is the smallest)")
+        return best
+
+
+def plan(network: str | os.PathLike[str], cluster: Cluster | str | os.PathLike[str], *, nodes: int = 1,
+         gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str = "megatron",
+         set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
+         threads: int = 0, seconds: float = 0) -> PlanSearch:
+    """Which way to train a network on a cluster is fastest and fits, like `emplace plan`.
+
+    network: a name, such as "llama-3-8b", or the path of a config.json of Hugging Face's. cluster: a Cluster, a shipped
+    one's name, or a cluster.yaml. nodes: copies of it, joined by the network that it names. gpus: how many accelerators
+    of all nodes to use. global_batch: sequences of a step. sequence: tokens of a sequence; by default 4096, or the
+    longest of the network if that is shorter. framework: whose habits and constants count: megatron, nanotron, fsdp,
+    deepspeed or torchtitan. set: other values of the network's fields. only: parts of plans that stay as they are,
+    {"tp": 8, "recompute": "full"}. all: every legal plan, those that do not fit too; otherwise the 20 best that fit.
+    threads: one for each core by default; the answer is the same. seconds: stop then, with the best plans so far.
+
+    Raises InputError where no plan is legal.
+    """
+    where = cluster if isinstance(cluster, Cluster) else Cluster(_check.path("cluster", cluster))
+    text, written = _core.search_plans(
+        where._cluster, network=_check.path("network", network), nodes=_check.integer("nodes", nodes, 1, 1024),
+        gpus=None if gpus is None else _check.integer("gpus", gpus, 1, 2**30),
+        global_batch=_check.integer("global_batch", global_batch, 1, 2**24),
+        sequence=None if sequence is None else _check.integer("sequence", sequence, 1, 2**28),
+        framework=_check.text("framework", framework), set=_check.settings("set", set),
+        only=_check.settings("only", only), all=_check.flag("all", all),
+        threads=_check.integer("threads", threads, 0, 1024), seconds=_check.number("seconds", seconds, 0, 1e6))
+    row = json.loads(text)
+    del row["schema"], row["version"]
+    plans = [Plan(**each, _text=own) for each, own in zip(row.pop("plans"), written)]
+    nearest = row.pop("nearest", None)
+    return PlanSearch(**row, plans=plans, nearest=None if nearest is None else Plan(**nearest, _text=written[-1]),
+                      _json=text)

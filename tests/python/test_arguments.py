@@ -22,11 +22,12 @@ BAD = {
     "Sequence[str]": ["x", b"x", 1, [b"x"], [1], ["a\0b"], [None]],
     "npt.ArrayLike": [["x"], b"x", [NAN], [float("inf")], [None], [[1, 2], [3]], [2**70], [1j], [True, False], object()],
     "Mapping[str, Any]": [1, "x", [1], {1: 2}, {"a": NAN}, {"a": None}, {"a": b"x"}, {"a\0": 1}],
+    "Cluster | str | os.PathLike[str]": [1, b"x", 0.5, "a\0b"],
     "Graph": [1, "x"], "Cluster": [1, "x"], "Simulator": [1, "x"], "Grouping": [1, "x"],
 }
 # Where 0 means nothing.
 FROM_ONE = {"evaluations", "groups", "micro_batches", "num_envs", "nodes", "data_parallel", "tensor_parallel",
-            "expert_parallel"}
+            "expert_parallel", "gpus", "global_batch", "sequence"}
 INTEGERS = {"edges", "output_bytes", "temp_bytes", "persistent_bytes", "labels", "placements", "placement", "start",
             "actions", "peak_bytes"}
 
@@ -77,6 +78,7 @@ class ArgumentsTest(Case):
             (simulator.save_placement, {"placement": ops, "path": file}),
             (emplace.place, {"simulator": simulator, "agent": "single_device"}),
             (emplace.compare, {"simulator": simulator, "agents": ["single_device"]}),
+            (emplace.plan, {"network": "llama-3.2-1b", "cluster": "dgx-h100", "global_batch": 8, "only": {"pp": 1}}),
             (emplace.generate, {"model": "rnnlm", "settings": {"layers": 1, "steps": 2}}),
             (emplace.family, {"name": "ptb"}),
             (emplace.transform, {"graph": graph}),

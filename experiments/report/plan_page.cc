@@ -119,8 +119,10 @@ class PlanPageMaker {
     page.blocks.push_back(Memory());
     page.blocks.push_back(HeadingBlock{.level = 2, .text = "Schedule"});
     page.blocks.push_back(Schedule());
-    page.blocks.push_back(HeadingBlock{.level = 2, .text = "Step time against memory"});
-    page.blocks.push_back(Frontier());
+    if (!answer_.points.empty()) {
+      page.blocks.push_back(HeadingBlock{.level = 2, .text = "Step time against memory"});
+      page.blocks.push_back(Frontier());
+    }
     if (!answer_.refused.empty()) page.blocks.push_back(Refused());
     return page;
   }
@@ -142,7 +144,7 @@ class PlanPageMaker {
                       HumanReadableMicros(best_.time.micros), datasets::MfuPercent(answer_, best_.time.micros));
     } else {
       block.answer =
-          fmt::format("No plan fits. The nearest has {}, and needs {} GiB of the {} GiB that a device has left.",
+          fmt::format("No plan fits. The nearest has {}, and its fullest rank needs {} GiB, of which a device has {}.",
                       PlanText(best_.plan), Gib(best_.needed_bytes), Gib(answer_.usable_bytes));
     }
     block.notes.push_back(fmt::format("{} sequences of {} tokens a step, as {} runs it. No plan takes less than {}.",
@@ -198,6 +200,7 @@ class PlanPageMaker {
     const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(setup_);
     constexpr double kTop = 60;  // the legend
     constexpr double kRow = 24;
+    constexpr std::array<double, 4> kLegendLeft = {8, 90, 184, 320};
     const double bottom = kTop + kRow * static_cast<double>(peaks.size());
     double most = static_cast<double>(answer_.usable_bytes);
     for (const datasets::RankPeak& peak : peaks) {
@@ -210,8 +213,8 @@ class PlanPageMaker {
                                              : std::string("kept by the allocator");
     };
     for (std::size_t i = 0; i < kColours.size(); ++i) {
-      const double x = 8 + 108 * static_cast<double>(i % 4);
-      const double y = 8 + 20 * static_cast<double>(i / 4);
+      const double x = kLegendLeft[i % kLegendLeft.size()];
+      const double y = 8 + 20 * static_cast<double>(i / kLegendLeft.size());
       svg += fmt::format(
           "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:.0f}\" "
           "y=\"{:.0f}\">{}</text>\n",

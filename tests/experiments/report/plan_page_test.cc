@@ -86,6 +86,9 @@ TEST(PlanPageTest, SaysWhatIsMissingWhereNothingFits) {
   const std::string page = Page(question, answer);
   EXPECT_THAT(page, HasSubstr("No plan fits. The nearest has tp 8, "));
   EXPECT_THAT(page, Not(HasSubstr("Best plans")));
+  // No plan's state fits, so that no other peak was computed.
+  EXPECT_TRUE(answer.points.empty());
+  EXPECT_THAT(page, Not(HasSubstr("Step time against memory")));
   EXPECT_THAT(page, HasSubstr("<title>rank 0: weights"));
 }
 

@@ -80,6 +80,7 @@ class ArgumentsTest(Case):
             (emplace.generate, {"model": "rnnlm", "settings": {"layers": 1, "steps": 2}}),
             (emplace.family, {"name": "ptb"}),
             (emplace.transform, {"graph": graph}),
+            (emplace.plan, {"network": "llama-3-8b", "cluster": "dgx-h100", "global_batch": 8}),
             (emplace.library, {}),
             (emplace.names, {"topic": "agents"}),
             (emplace.env.PlacementEnv, env),

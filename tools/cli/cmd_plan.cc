@@ -241,7 +241,7 @@ struct CheckedFile {
   std::int64_t sequence = 0;
 };
 
-// Of emplace, Megatron-LM (its arguments), or another framework of `export --to`.
+// A plan.json, the arguments of Megatron-LM, or a file that `export --to` writes for another framework.
 CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine& machine) {
   const std::string text = ReadWholeFile(file, InputKind::kPlacement);
   CheckedFile read;

@@ -28,7 +28,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
   if (const auto* const layers = plan.recompute.As<std::int64_t>()) {
     json["recompute"] = *layers;
   } else {
-    json["recompute"] = RecomputeText(plan);
+    json["recompute"] = RecomputationText(plan);
   }
   json["schedule"] = plan.schedule;
   json["step_time_us"] = scored.time.micros;
@@ -77,7 +77,7 @@ double TokensPerSecond(const PlanQuestion& question, double step_micros) {
 
 double MfuPercent(const PlanAnswer& answer, double step_micros) { return 100 * answer.bound_micros / step_micros; }
 
-std::string RecomputeText(const ParallelPlan& plan) {
+std::string RecomputationText(const ParallelPlan& plan) {
   const std::string* const text = plan.recompute.As<std::string>();
   return text != nullptr ? *text : JsonText(plan.recompute);
 }

@@ -17,7 +17,7 @@ double TokensPerSecond(const PlanQuestion& question, double step_micros);
 // The share of the peak of all devices that the network's FLOP are in such a step.
 double MfuPercent(const PlanAnswer& answer, double step_micros);
 // none, selective, full, or a number of layers.
-std::string RecomputeText(const ParallelPlan& plan);
+std::string RecomputationText(const ParallelPlan& plan);
 
 // What a step is spent on. The parts add up to its time.
 struct TimePart {

@@ -507,7 +507,14 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
       if (!of.fits && of.refused.empty() && (!answer.nearest || of.needed_bytes < answer.nearest->needed_bytes)) {
         answer.nearest = of;
       }
-      if (with_layers[i]) recomputed.push_back(*std::move(with_layers[i]));
+      const auto add_point = [&](const ScoredPlan& plan) {
+        answer.points.push_back({.micros = plan.time.micros, .needed_bytes = plan.needed_bytes, .fits = plan.fits});
+      };
+      add_point(of);
+      if (with_layers[i]) {
+        add_point(*with_layers[i]);
+        recomputed.push_back(*std::move(with_layers[i]));
+      }
       if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
     }
   }

@@ -45,6 +45,13 @@ struct ScoredPlan {
   bool fits = false;
 };
 
+// A plan whose memory was looked at.
+struct PlanPoint {
+  double micros = 0;
+  std::int64_t needed_bytes = 0;
+  bool fits = false;
+};
+
 struct PlanAnswer {
   std::vector<ScoredPlan> plans;  // the fastest first
   std::size_t legal = 0;
@@ -55,6 +62,7 @@ struct PlanAnswer {
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit
   double bound_micros = 0;                     // no plan takes less: the network's FLOP at the peak of all devices
   double flop = 0;                             // ModelFlop
+  std::vector<PlanPoint> points;               // but for plans whose state alone is too large
   bool is_complete = true;                     // false: stopped before all plans were looked at
 };
 

@@ -679,6 +679,29 @@ void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, Step
   step->optimizer = piece.Micros(OpShape(), kBytesOfAdam * state + gradient * (state + gradients));
 }
 
+std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
+  std::vector<StageTime> times;
+  for (std::size_t i = 0; i < setup.stages.size(); ++i) {
+    const Passes passes = StagePasses(setup, i);
+    times.push_back({.forward = passes.forward.micros(), .backward = passes.backward.micros()});
+  }
+  return times;
+}
+
+double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
+  if (setup.pp == 1) return 0;
+  const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
+  const double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+  // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
+  // 2021, section 4.1).
+  const double bytes = whole / Number(setup.tp);
+  const double gather = setup.sequence_parallel
+                            ? 0
+                            : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
+                                               whole, habits_.network_step_micros);
+  return habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
+}
+
 StepTime StepTimer::Time(const TrainingSetup& setup) {
   std::vector<Passes> ranks(static_cast<std::size_t>(setup.pp));
   for (std::size_t i = 0; i < setup.stages.size(); ++i) ranks[i % ranks.size()] += StagePasses(setup, i);
@@ -697,16 +720,7 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
   step.bubble = (sum - both.micros()) / Number(setup.vpp);
   if (setup.pp > 1) {
-    const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
-    const double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
-    // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
-    // 2021, section 4.1).
-    const double bytes = whole / Number(setup.tp);
-    const double gather = setup.sequence_parallel
-                              ? 0
-                              : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
-                                                 whole, habits_.network_step_micros);
-    const double message = habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
+    const double message = StageMessageMicros(setup);
     // Interleaved schedules send while other stages of the rank run.
     step.messages = 2 * message * ((setup.vpp > 1 ? 0 : micro_batches) + Number(setup.pp) - 1);
   }

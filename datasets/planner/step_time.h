@@ -86,6 +86,12 @@ struct StepTime {
   double other = 0;  // fixed, or of large jobs
 };
 
+// Passes of one micro-batch through a stage, in us.
+struct StageTime {
+  double forward = 0;
+  double backward = 0;
+};
+
 // Predicts steps of one network on one machine as one framework runs them. Keeps the times of layers that it has seen,
 // so that plans which differ in their data and pipeline parallelism alone cost little.
 class StepTimer {
@@ -94,6 +100,10 @@ class StepTimer {
 
   // Throws InputError on a network with layers that are not timed (Mamba).
   StepTime Time(const TrainingSetup& setup);
+
+  // The passes of each stage, in the order of the network, and a message from one stage to the next; 0 without others.
+  std::vector<StageTime> StageTimes(const TrainingSetup& setup);
+  double StageMessageMicros(const TrainingSetup& setup) const;
 
   // How many layers each stage should have so that the slowest one is as fast as can be, the embedding being work of
   // the first and the loss of the last. Requires: vpp is 1.

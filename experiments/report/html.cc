@@ -67,6 +67,8 @@ footer pre { white-space: pre-wrap; }
   tbody th { white-space: normal; max-width: 7.5rem; }
   caption { max-width: calc(100vw - 1.4rem); }
   nav ul ul { columns: 1; }
+  figure.picture { overflow-x: auto; }
+  figure.picture svg:not([width]) { max-width: none; width: 720px; }
 }
 @media print {
   :root { color-scheme: light; --quiet: #444; }

@@ -108,7 +108,7 @@ class PlanSearch:
         return best
 
 
-def plan(network: str | os.PathLike[str], cluster: Cluster | str | os.PathLike[str], *, nodes: int = 1,
+def plan(network: str | os.PathLike[str], cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
          gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str = "megatron",
          set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
          threads: int = 0, seconds: float = 0) -> PlanSearch:

@@ -102,7 +102,7 @@ class Bar {
 // From 0 to `last`, in its own unit, with ticks at multiples of 1, 2 or 5 times a power of ten.
 class TimeAxis {
  public:
-  explicit TimeAxis(double last_micros) : last_(last_micros), step_(RoundStep(last_micros / kMostTicks)) {
+  explicit TimeAxis(double last_micros) : last_(last_micros), step_(RoundTickStep(last_micros / kMostTicks)) {
     while (unit_ + 1 < std::size(kUnits) && last_ >= kUnits[unit_ + 1].micros) ++unit_;
   }
 
@@ -127,16 +127,6 @@ class TimeAxis {
   };
   static constexpr Unit kUnits[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}};
   static constexpr double kMostTicks = 8;
-
-  // The least of them that is not below `least`.
-  static double RoundStep(double least) {
-    if (least <= 0) return 0;
-    const double power = std::pow(10, std::floor(std::log10(least)));
-    for (const double digit : {1, 2, 5}) {
-      if (digit * power >= least) return digit * power;
-    }
-    return 10 * power;
-  }
 
   double last_;
   double step_;
@@ -355,6 +345,24 @@ void AddSends(const TimeAxis& axis, const PipelineModel& model, const ScheduleMe
   }
 }
 
+void PrintSchedule(std::ostream& out, const TimeAxis& axis, const ScheduleBars& bars,
+                   const std::vector<std::string>& names, const std::string& title, bool on_page) {
+  std::vector<LegendEntry> legend;
+  for (std::size_t i = 0; i < bars.used.size(); ++i) {
+    if (bars.used[i]) legend.push_back(kScheduleLegend[i]);
+  }
+  const double bottom = kTop + kRowHeight * static_cast<double>(names.size());
+  PrintHead(out, bottom + 24, title, legend, on_page);
+  for (std::size_t rank = 0; rank < names.size(); ++rank) {
+    const double y = kTop + kRowHeight * static_cast<double>(rank);
+    fmt::print(out, "<text x=\"8\" y=\"{:.0f}\">{}</text>\n", y + 14, HtmlText(names[rank]));
+    bars.runs[rank].Print(out, y, kOpHeight, "actions");
+    bars.sends[rank].Print(out, y + kOpHeight + 2, kTransferHeight, "messages");
+  }
+  axis.Print(out, bottom, on_page ? 42 : 30, on_page ? "" : kAxisColour);
+  out << "</svg>\n";
+}
+
 }  // namespace
 
 void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const PlacedPipeline& pipeline,
@@ -367,24 +375,32 @@ void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const
   AddActions(axis, schedule, pipeline.model, result, &bars);
   AddSends(axis, pipeline.model, messages, &bars);
   AddFinalOps(axis, pipeline, result, graph, &bars);
-  std::vector<LegendEntry> legend;
-  for (std::size_t i = 0; i < bars.used.size(); ++i) {
-    if (bars.used[i]) legend.push_back(kScheduleLegend[i]);
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < num_ranks; ++rank) names.push_back(cluster.device(pipeline.devices[rank]).name);
+  PrintSchedule(out, axis, bars, names,
+                fmt::format("{} on {}, {}: {}", graph.name(), cluster.name(),
+                            Counted(schedule.micro_batches, "micro-batch"), HumanReadableMicros(last)),
+                /*on_page=*/false);
+}
+
+double RoundTickStep(double least) {
+  if (least <= 0) return 0;
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double digit : {1, 2, 5}) {
+    if (digit * power >= least) return digit * power;
   }
-  const double bottom = kTop + kRowHeight * static_cast<double>(num_ranks);
-  PrintHead(out, bottom + 24,
-            fmt::format("{} on {}, {}: {}", graph.name(), cluster.name(),
-                        Counted(schedule.micro_batches, "micro-batch"), HumanReadableMicros(last)),
-            legend, /*on_page=*/false);
-  for (std::size_t rank = 0; rank < num_ranks; ++rank) {
-    const double y = kTop + kRowHeight * static_cast<double>(rank);
-    fmt::print(out, "<text x=\"8\" y=\"{:.0f}\">{}</text>\n", y + 14,
-               HtmlText(cluster.device(pipeline.devices[rank]).name));
-    bars.runs[rank].Print(out, y, kOpHeight, "actions");
-    bars.sends[rank].Print(out, y + kOpHeight + 2, kTransferHeight, "messages");
-  }
-  axis.Print(out, bottom, 30, kAxisColour);
-  out << "</svg>\n";
+  return 10 * power;
+}
+
+void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const PipelineModel& model,
+                      const std::vector<std::string>& names, const std::string& title) {
+  const ScheduleResult result = SimulateSchedule(schedule, model);
+  const double last = MicrosFromDuration(result.step_time);
+  const TimeAxis axis(last);
+  ScheduleBars bars{std::vector<Bar>(names.size()), std::vector<Bar>(names.size()), {}};
+  AddActions(axis, schedule, model, result, &bars);
+  AddSends(axis, model, SimulateMessages(schedule, model), &bars);
+  PrintSchedule(out, axis, bars, names, fmt::format("{}: {}", title, HumanReadableMicros(last)), /*on_page=*/true);
 }
 
 void WriteTimelineSvg(std::ostream& out, const Timeline& timeline, const Graph& graph, const Cluster& cluster) {

@@ -2,6 +2,8 @@
 #define EMPLACE_SIM_DRAW_TIMELINE_SVG_H_
 
 #include <iosfwd>
+#include <string>
+#include <vector>
 
 #include "sim/cluster.h"
 #include "sim/graph.h"
@@ -30,6 +32,14 @@ void WriteExplainedTimelineSvg(std::ostream& out, const Timeline& timeline, cons
 void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const PlacedPipeline& pipeline,
                       const ScheduleResult& result, const ScheduleMessages& messages, const Graph& graph,
                       const Cluster& cluster);
+
+// The same of stages with known times, as an element of a page: a bar for each rank's actions, and one for what it
+// sends. `names` are those of the ranks.
+void WriteScheduleSvg(std::ostream& out, const PipelineSchedule& schedule, const PipelineModel& model,
+                      const std::vector<std::string>& names, const std::string& title);
+
+// 1, 2 or 5 times a power of ten: the smallest of them that is not below `least`. 0 if that is not positive.
+double RoundTickStep(double least);
 
 }  // namespace emplace
 

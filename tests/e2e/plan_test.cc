@@ -102,6 +102,28 @@ TEST_F(PlanTest, APlanOfOnesOwnIsCheckedBesideTheBest) {
   }
 }
 
+TEST_F(PlanTest, TheReportIsAPageOfItsOwn) {
+  const std::string question = "plan llama-3-8b --cluster dgx-h100 --global-batch 32 --only pp=2 ";
+  const Ran ran = Emplace(question + "--report page.html");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("page.html: written"));
+  EXPECT_EQ(ran.out, Emplace(question).out);
+  const std::string page = Read("page.html");
+  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0U);
+  for (const char* const heading :
+       {"Best plans", "Where the step goes", "Memory", "Schedule", "Step time against memory"}) {
+    EXPECT_THAT(page, HasSubstr(std::string(">") + heading + "</h2>"));
+  }
+  // Its pictures are whole XML, and nothing is loaded.
+  EXPECT_EQ(Shell("python3 -c 'import re, xml.dom.minidom as m; s = re.findall(\"<svg.*?</svg>\", "
+                  "open(\"page.html\").read(), re.S); [m.parseString(one) for one in s]; print(len(s))'")
+                .out,
+            "3\n");
+  EXPECT_THAT(page, ::testing::Not(HasSubstr("src=")));
+  EXPECT_EQ(Emplace("plan llama-3-70b --cluster dgx-h100 --global-batch 64 --only tp=8 --report none.html").status, 1);
+  EXPECT_THAT(Read("none.html"), HasSubstr("No plan fits."));
+}
+
 TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
   const auto told = [&](const std::string& arguments, int status) {
     const Ran ran = Emplace("plan " + arguments);
@@ -122,6 +144,8 @@ TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --gpus 9", 2), HasSubstr("--gpus"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --explain 99", 2), HasSubstr("--explain"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --to jax -o x", 2), HasSubstr("jax"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --report x.pdf", 2),
+              HasSubstr("x.pdf: is not a name for a page (a name that ends in .html)"));
   const std::string nothing = told("llama-3-70b --cluster dgx-h100 --global-batch 64", 1);
   EXPECT_THAT(nothing, HasSubstr("No plan fits"));
   EXPECT_THAT(nothing, HasSubstr("GiB too much"));

@@ -20,6 +20,8 @@
 #include "datasets/planner/plan_check.h"
 #include "datasets/planner/plan_json.h"
 #include "datasets/planner/plan_search.h"
+#include "experiments/report/html.h"
+#include "experiments/report/plan_page.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
@@ -55,6 +57,7 @@ struct PlanOptions {
   std::string check;
   std::string to;
   std::string out;
+  std::string report;  // a page
 };
 
 // "tp=8,recompute=full".
@@ -93,7 +96,7 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     row.push_back(fmt::format("{}", plan.zero));
     row.push_back(fmt::format("{}", plan.micro_batch));
     row.push_back(fmt::format("{}", plan.grad_accumulation));
-    row.push_back(datasets::RecomputeText(plan));
+    row.push_back(datasets::RecomputationText(plan));
     row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
     const double per_gpu =
         datasets::TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
@@ -181,7 +184,7 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
   std::cout << fmt::format(
       "No plan fits. The smallest, dp {} tp {} pp {} cp {} zero {} micro-batch {} recompute {}, needs {} GiB on its "
       "fullest rank, {} GiB too much.\n",
-      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, datasets::RecomputeText(plan),
+      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, datasets::RecomputationText(plan),
       Gibibytes(nearest.needed_bytes), Gibibytes(nearest.needed_bytes - answer.usable_bytes));
   const auto change = datasets::FindFittingChange(datasets::SetupOf(question, plan), answer.usable_bytes);
   std::cout << (change ? fmt::format("It fits with {}.\n", change->text)
@@ -204,6 +207,18 @@ void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& quest
     PrintMessage(fmt::format("{}: written{}", options.out,
                              options.to.empty() ? std::string() : fmt::format(" for {}", options.to)));
   }
+}
+
+void WriteReport(const PlanOptions& options, const datasets::PlanQuestion& question,
+                 const datasets::PlanAnswer& answer) {
+  if (options.report.empty()) return;
+  if (answer.plans.empty() && !answer.nearest) {
+    throw InputError(options.report,
+                     "is not written: the search was stopped before the memory of a plan was looked at");
+  }
+  const experiments::ReportDocument page = experiments::MakePlanPage(question, answer, options.network);
+  WriteFiles({{options.report, [&](std::ostream& out) { experiments::WriteHtml(out, page); }}});
+  PrintMessage(fmt::format("{}: written", options.report));
 }
 
 datasets::PlanMachine MachineOf(const ProblemOptions& problem) {
@@ -296,8 +311,8 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
 }
 
 int RunCheck(const PlanOptions& options) {
-  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty()) {
-    throw InputError("--check", "does not go with --all, --only, --to and -o (it checks one plan)");
+  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty() || !options.report.empty()) {
+    throw InputError("--check", "does not go with --all, --only, --report, --to and -o (it checks one plan)");
   }
   datasets::PlanQuestion question;
   question.machine = MachineOf(options.problem);
@@ -342,7 +357,10 @@ int RunPlan(const PlanOptions& options) {
     datasets::FindFrameworkTarget(options.to);
     if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
   }
-  CheckFiles({}, {options.out});
+  if (!options.report.empty() && !options.report.ends_with(".html")) {
+    throw InputError(options.report, "is not a name for a page (a name that ends in .html)");
+  }
+  CheckFiles({}, {options.out, options.report});
   datasets::PlanQuestion question;
   question.network = datasets::NamedNetwork(options.network, ParseSettings(options.settings), "--set");
   // A file for a framework is of a plan that it can run.
@@ -387,6 +405,7 @@ int RunPlan(const PlanOptions& options) {
     PrintCounts(question, answer);
   }
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
+  WriteReport(options, question, answer);
   if (answer.fitting == 0) return kNotFound;
   const auto best = std::ranges::find_if(answer.plans, &datasets::ScoredPlan::fits);
   WriteChosen(options, question, best->plan);
@@ -446,6 +465,10 @@ Command AddPlan(CLI::App& app) {
   command->add_option("--to", options->to, "Write the best plan for a framework, as `emplace export --to` does")
       ->type_name("TARGET");
   command->add_option("-o,--out", options->out, "Write the best plan to this file: plan.json, or what --to names")
+      ->type_name("FILE");
+  command
+      ->add_option("--report", options->report,
+                   "Write an HTML page with the best plans, their memory and schedule; the name must end in .html")
       ->type_name("FILE");
   return {command, [options] { return RunPlan(*options); }};
 }

@@ -117,6 +117,37 @@ TEST(TimelineSvgTest, TheChainIsDrawnOverTheBars) {
   EXPECT_EQ(Svg(graph, cluster, placement).find("critical chain"), std::string::npos);
 }
 
+// Two ranks, two micro-batches, passes of 10 and 20, messages of 5: 0F0 0-10, 1F0 15-25, 1B0 25-45, 0B0 50-70,
+// 1F1 45-55, 1B1 55-75, 0B1 80-100.
+TEST(TimelineSvgTest, StagesWithKnownTimesAreDrawnForAPage) {
+  const auto micros = [](double time) { return DurationFromMicros(time); };
+  const std::vector<PipelineStage> stages(2, {.forward = micros(10), .backward_input = micros(20)});
+  const ScheduleName name = ParseScheduleName("1f1b", "");
+  const std::vector<std::size_t> ranks = RankOfStage(name, 2);
+  std::ostringstream text;
+  WriteScheduleSvg(text, MakeSchedule(name, 2, 2),
+                   ChainModel(ranks, stages, {.forward = micros(5), .backward = micros(5)}), {"<a>", "b"}, "two & two");
+  const std::string svg = text.str();
+  // 8.5 of the 850 pixels are 1 us.
+  EXPECT_NE(svg.find("x=\"90.00\" y=\"44\" width=\"85.00\" height=\"18\" fill=\"#4477aa\"><title>0F0</title>"),
+            std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find("x=\"770.00\" y=\"44\" width=\"170.00\" height=\"18\" fill=\"#cc6677\"><title>0B1</title>"),
+            std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find("x=\"175.00\" y=\"64\" width=\"42.50\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("two &amp; two: 100 us"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("&lt;a&gt;"), std::string::npos);
+  EXPECT_EQ(svg.find("width=\"100%\""), std::string::npos) << "the page's own background";
+}
+
+TEST(TimelineSvgTest, StepsOfTicksAreRound) {
+  EXPECT_EQ(RoundTickStep(3), 5);
+  EXPECT_EQ(RoundTickStep(0.2), 0.2);
+  EXPECT_EQ(RoundTickStep(600), 1000);
+  EXPECT_EQ(RoundTickStep(0), 0);
+}
+
 TEST(TimelineSvgTest, NamesAreEscaped) {
   GraphBuilder builder("a<b");
   builder.Add(MakeOp("x&\"y\"", 1));

@@ -31,7 +31,7 @@ struct PlanQuestion {
   double seconds = 0;             // 0: no limit
   std::size_t threads = 0;        // 0: as many as there are cores; the answer is the same with any number
   std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
-  std::function<bool()> is_stopped = nullptr;
+  std::function<bool()> is_stopped = nullptr;  // asked by all threads
 };
 
 struct ScoredPlan {
@@ -45,8 +45,8 @@ struct ScoredPlan {
 };
 
 struct PlanAnswer {
-  std::vector<ScoredPlan> plans;  // the fastest first
-  std::size_t legal = 0;
+  std::vector<ScoredPlan> plans;               // the fastest first
+  std::size_t legal = 0;                       // that were timed
   std::size_t checked = 0;                     // whose memory was looked at
   std::size_t fitting = 0;                     // of those
   std::map<std::string, std::size_t> refused;  // illegal plans, by reason

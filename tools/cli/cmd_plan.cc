@@ -292,10 +292,11 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
                        : std::string("More accelerators are needed, or some with more memory.\n"));
 }
 
-void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& question,
-                 const datasets::ParallelPlan& chosen) {
-  if (options.out.empty()) return;
-  datasets::ParallelPlan plan = chosen;
+// Targets that say a plan without a graph's modules.
+constexpr std::string_view kTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv", "schedule-comms-csv"};
+
+// The plan as it is written.
+std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
   if (plan.pp > 1 && plan.stages.empty()) {
     for (const datasets::StageShape& stage : datasets::SetupOf(question, plan).stages) {
       std::vector<JsonValue>& layers = plan.stages.emplace_back();
@@ -304,17 +305,33 @@ void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& quest
   }
   plan.network = options.network;
   plan.set = ParseSettings(options.settings);
+  if (!options.to.empty()) return datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
   std::ostringstream text;
-  if (options.to.empty()) {
-    datasets::WritePlan(text, plan);
-  } else {
-    text << datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+  datasets::WritePlan(text, plan);
+  return std::move(text).str();
+}
+
+// The best plan that fits and that the target can say.
+void WriteBest(const PlanOptions& options, const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+  if (options.out.empty()) return;
+  std::string text;
+  std::optional<InputError> first_error;
+  std::size_t which = 0;
+  for (; which < answer.plans.size() && text.empty(); ++which) {
+    if (!answer.plans[which].fits) continue;
+    try {
+      text = PlanText(options, question, answer.plans[which].plan);
+    } catch (const InputError& error) {
+      if (!first_error) first_error = error;
+    }
   }
-  WriteFiles({{options.out, [&](std::ostream& out) { out << text.str(); }}});
-  if (options.out != "-") {
-    PrintMessage(fmt::format("{}: written{}", options.out,
-                             options.to.empty() ? std::string() : fmt::format(" for {}", options.to)));
-  }
+  if (text.empty()) throw *first_error;
+  WriteFiles({{options.out, [&](std::ostream& out) { out << text; }}});
+  if (options.out == "-") return;
+  const std::string target = options.to.empty() ? "" : fmt::format(" for {}", options.to);
+  PrintMessage(fmt::format(
+      "{}: written{}{}", options.out, target,
+      first_error ? fmt::format(", plan {}: of those before it, {}", which, first_error->what()) : std::string()));
 }
 
 // --gpus counts the accelerators of all nodes, which have as many each.
@@ -327,9 +344,9 @@ datasets::PlanMachine MachineOf(const ProblemOptions& problem) {
   if (problem.cluster.gpus) {
     const auto gpus = static_cast<std::int64_t>(*problem.cluster.gpus);
     const std::int64_t nodes = gpus < machine.gpus_per_node ? 1 : machine.nodes;
-    if (gpus > machine.gpus() || gpus % nodes != 0) {
-      throw InputError(
-          "--gpus", fmt::format("is {} (a multiple of the {} nodes, at most {})", gpus, machine.nodes, machine.gpus()));
+    if (gpus < 1 || gpus > machine.gpus() || gpus % nodes != 0) {
+      throw InputError("--gpus", fmt::format("is {} (1 to {}, as many in each of the {} nodes)", gpus, machine.gpus(),
+                                             machine.nodes));
     }
     machine.nodes = nodes;
     machine.gpus_per_node = gpus / nodes;
@@ -343,19 +360,21 @@ struct CheckedFile {
   std::optional<datasets::TransformerNetwork> network;  // none: the file does not say it
   std::string name;                                     // a network that the file names
   OptionMap set;
+  std::string_view framework = "megatron";
   datasets::ParallelPlan plan;
   std::int64_t sequence = 0;
 };
+
+constexpr std::string_view kCheckedFiles =
+    "plan.json, a JSON object of Megatron-LM's arguments, or what `emplace export --to` writes for deepspeed, fsdp, "
+    "megatron and torchtitan";
 
 // Of emplace, Megatron-LM (its arguments), or another framework of `export --to`.
 CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine& machine) {
   const std::string text = ReadWholeFile(file, InputKind::kPlacement);
   CheckedFile read;
-  JsonValue root;
-  try {
-    root = ParseJson(text);
-  } catch (const InputError&) {  // a framework's text
-  }
+  const bool is_flags = text.starts_with("--");  // Megatron-LM's
+  const JsonValue root = is_flags ? JsonValue() : WithLocation(file, [&] { return ParseJson(text); });
   const auto has = [&](std::string_view key) {
     return root.As<JsonObject>() != nullptr && FindMember(root, key) != nullptr;
   };
@@ -372,11 +391,16 @@ CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine
     read.plan = datasets::PlanOf(run.setup);
     read.sequence = run.setup.network.sequence;
   } else {
-    const std::string_view target = has("train_micro_batch_size_per_gpu") ? "deepspeed"
-                                    : has("fully_shard")                  ? "fsdp"
-                                    : root.As<JsonObject>() != nullptr    ? "torchtitan"
-                                                                          : "megatron";
-    read.plan = datasets::ReadFrameworkPlan(target, text, file, machine.gpus());
+    if (has("train_micro_batch_size_per_gpu")) {
+      read.framework = "deepspeed";
+    } else if (has("fully_shard")) {
+      read.framework = "fsdp";
+    } else if (has("parallelism")) {
+      read.framework = "torchtitan";
+    } else if (!is_flags) {
+      throw InputError(file, fmt::format("is no plan ({})", kCheckedFiles));
+    }
+    read.plan = datasets::ReadFrameworkPlan(read.framework, text, file, machine.gpus());
     read.name = read.plan.network;
   }
   return read;
@@ -417,8 +441,10 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
 }
 
 int RunCheck(const PlanOptions& options) {
-  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty()) {
-    throw InputError("--check", "does not go with --all, --only, --to and -o (it checks one plan)");
+  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty() || options.explain > 1 ||
+      options.seconds > 0) {
+    throw InputError("--check",
+                     "does not go with --all, --explain, --only, --seconds, --to and -o (it checks one plan)");
   }
   datasets::PlanQuestion question;
   question.machine = MachineOf(options.problem);
@@ -431,7 +457,7 @@ int RunCheck(const PlanOptions& options) {
     file.network = NamedNetwork(name, settings);
   }
   question.network = *std::move(file.network);
-  question.framework = &NeedFramework(options.framework.empty() ? "megatron" : options.framework);
+  question.framework = &NeedFramework(options.framework.empty() ? std::string(file.framework) : options.framework);
   question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
   if (options.global_batch > 0 && options.global_batch != question.global_batch) {
     throw InputError("--global-batch",
@@ -467,7 +493,14 @@ int RunPlan(const PlanOptions& options) {
   if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
+    if (std::ranges::find(kTargets, options.to) == std::end(kTargets)) {
+      throw InputError(
+          "--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to, fmt::join(kTargets, ", ")));
+    }
     if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
+  }
+  if (options.out == "-" && options.json) {
+    throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
   CheckFiles({}, {options.out});
   datasets::PlanQuestion question;
@@ -492,6 +525,14 @@ int RunPlan(const PlanOptions& options) {
     progress.Show({.done = done, .total = question.best == 0 ? all : 0, .things = "plans"});
   };
   const datasets::PlanAnswer answer = datasets::SearchPlans(question);
+  const auto which = static_cast<std::size_t>(options.explain - 1);
+  if (which > 0 && which >= answer.plans.size()) {
+    throw InputError("--explain", fmt::format("is {} (1 to {})", options.explain, answer.plans.size()));
+  }
+  if (options.out == "-" && answer.fitting > 0) {
+    WriteBest(options, question, answer);
+    return stop.Interrupted() ? SignalStatus(stop.signal()) : kSuccess;
+  }
   if (options.json) {
     std::cout << AnswerJson(question, answer).dump(1) << "\n";
   } else {
@@ -502,20 +543,15 @@ int RunPlan(const PlanOptions& options) {
       if (answer.nearest) PrintNearest(question, answer);
     } else {
       PrintPlans(question, answer);
-      const auto which = static_cast<std::size_t>(options.explain - 1);
-      if (which >= answer.plans.size()) {
-        throw InputError("--explain", fmt::format("is {} (1 to {})", options.explain, answer.plans.size()));
-      }
       PrintExplanation(question, answer, which);
       PrintWhyRunnerUpLoses(answer);
     }
     PrintCounts(question, answer);
   }
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
-  if (answer.fitting == 0) return kNotFound;
-  const auto best = std::ranges::find_if(answer.plans, &datasets::ScoredPlan::fits);
-  WriteChosen(options, question, best->plan);
-  return stop.Interrupted() ? SignalStatus(stop.signal()) : kSuccess;
+  if (answer.fitting > 0) WriteBest(options, question, answer);
+  if (stop.Interrupted()) return SignalStatus(stop.signal());
+  return answer.fitting > 0 ? kSuccess : kNotFound;
 }
 
 }  // namespace
@@ -548,7 +584,7 @@ Command AddPlan(CLI::App& app) {
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,
-                   fmt::format("Whose habits and constants: {} (default: that of --to, else megatron)",
+                   fmt::format("Whose habits and constants: {} (default: that of --to or of --check, else megatron)",
                                fmt::join(datasets::FrameworkNames(), ", ")))
       ->type_name("NAME");
   command->add_option("--seconds", options->seconds, "Stop after so many seconds, with the best plans so far")
@@ -558,10 +594,7 @@ Command AddPlan(CLI::App& app) {
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command->add_flag("--all", options->all, "Every legal plan, those that do not fit too");
-  command
-      ->add_option("--check", options->check,
-                   "Check this plan instead: plan.json, a JSON object of Megatron-LM's arguments, or what `emplace "
-                   "export --to` writes for deepspeed, fsdp, megatron and torchtitan")
+  command->add_option("--check", options->check, fmt::format("Check this plan instead: {}", kCheckedFiles))
       ->type_name("FILE");
   command->add_option("--explain", options->explain, "Show where the step of this plan goes")
       ->type_name("N")

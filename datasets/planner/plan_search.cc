@@ -482,12 +482,13 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
                     : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
   const TrainingSetup any = SetupOf(question, scored[0].plan);
-  answer.flop = ModelFlop(any);
   if (question.machine.memory) {
     answer.usable_bytes = std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(any));
   }
-  answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
-                        (RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6);
+  const double peak =
+      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6;
+  answer.ideal_micros = ModelFlop(any) / peak;
+  answer.bound_micros = LeastFlop(any) / peak;
   // Plans that are equally fast: those that divide less come first.
   const auto order = [](const ScoredPlan& of) {
     return std::tuple(of.time.micros, of.plan.tp, of.plan.pp, of.plan.cp, of.plan.zero);

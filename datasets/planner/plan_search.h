@@ -52,8 +52,8 @@ struct PlanAnswer {
   std::map<std::string, std::size_t> refused;  // illegal plans, by reason
   std::optional<ScoredPlan> nearest;           // the smallest that does not fit, if none does
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit
-  double bound_micros = 0;                     // no plan takes less: the network's FLOP at the peak of all devices
-  double flop = 0;                             // ModelFlop
+  double ideal_micros = 0;                     // ModelFlop at the peak of all devices: a step with an MFU of 100 %
+  double bound_micros = 0;                     // no plan takes less: LeastFlop at that peak
   bool is_complete = true;                     // false: stopped before all plans were looked at
 };
 

@@ -83,7 +83,7 @@ const datasets::FrameworkHabits& NeedFramework(const std::string& name) {
 double TokensPerSecond(const datasets::PlanQuestion& question, double micros) {
   return static_cast<double>(question.global_batch * question.sequence) / micros * 1e6;
 }
-double MfuPercent(const datasets::PlanAnswer& answer, double micros) { return 100 * answer.bound_micros / micros; }
+double MfuPercent(const datasets::PlanAnswer& answer, double micros) { return 100 * answer.ideal_micros / micros; }
 
 std::string RecomputeText(const datasets::ParallelPlan& plan) {
   const std::string* const text = plan.recompute.As<std::string>();
@@ -231,7 +231,7 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
         {std::string(datasets::Name(static_cast<datasets::MemoryClass>(i))), Gibibytes(scored.peak.classes[i])});
   }
   classes.PrintText(std::cout);
-  std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP at the peak of {} x {}.\n",
+  std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP under its mask at the peak of {} x {}.\n",
                            HumanReadableMicros(answer.bound_micros), question.machine.gpus(),
                            question.machine.device.name);
 }

@@ -393,6 +393,30 @@ std::string TitanModule(const std::string& path) {
   throw InputError(path, "is no module of torchtitan's models (embeddings, numbered layers, norm, head)");
 }
 
+// Its names of the modules of each stage, whose layers are paths or numbers.
+std::vector<std::vector<std::string>> TitanStages(const ParallelPlan& plan) {
+  std::vector<std::vector<std::string>> names;
+  const auto is_number = [](const JsonValue& part) { return part.As<std::int64_t>() != nullptr; };
+  if (std::ranges::all_of(plan.stages, [&](const auto& stage) { return std::ranges::all_of(stage, is_number); })) {
+    for (const std::vector<JsonValue>& stage : plan.stages) {
+      names.emplace_back();
+      for (const JsonValue& layer : stage) {
+        names.back().push_back(fmt::format("layers.{}", *layer.As<std::int64_t>()));
+      }
+    }
+    names.front().insert(names.front().begin(), "tok_embeddings");
+    names.back().insert(names.back().end(), {"norm", "lm_head"});
+    return names;
+  }
+  for (const std::vector<std::string>& stage : PathsOfStages(plan, "torchtitan")) {
+    names.emplace_back();
+    for (const std::string& path : stage) {
+      if (std::string name = TitanModule(path); !name.empty()) names.back().push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
 std::string Torchtitan(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireRankOrder("torchtitan", plan);
@@ -415,17 +439,7 @@ std::string Torchtitan(const FrameworkInput& input) {
                                              "vpp is {})",
                                              stages_of_rank, plan.vpp));
     }
-    if (!plan.stages.empty()) {
-      Json parts = Json::array();
-      for (const auto& stage : PathsOfStages(plan, "torchtitan")) {
-        Json names = Json::array();
-        for (const std::string& path : stage) {
-          if (const std::string name = TitanModule(path); !name.empty()) names.push_back(name);
-        }
-        parts.push_back(std::move(names));
-      }
-      parallelism["module_fqns_per_model_part"] = std::move(parts);
-    }
+    if (!plan.stages.empty()) parallelism["module_fqns_per_model_part"] = TitanStages(plan);
   }
   const std::string recompute = RecomputeText(plan);
   if (recompute != "none" && recompute != "0" && recompute != "selective" && recompute != "full") {

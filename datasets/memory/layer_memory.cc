@@ -1,6 +1,7 @@
 #include "datasets/memory/layer_memory.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace emplace::datasets {
 namespace {
@@ -16,8 +17,13 @@ AttentionKernel ChosenKernel(const TrainingSetup& setup) {
 }
 
 // Runs `forward`, a second time in the backward pass if the module is recomputed.
-Tape::Tensor Again(Tape& tape, Tape::Tensor input, bool is_recomputed, const Tape::Forward& forward) {
-  return is_recomputed ? tape.Checkpoint("inputs of modules", input, forward, 0) : forward(tape, input);
+Tape::Tensor Again(Tape& tape, Tape::Tensor input, bool is_recomputed,
+                   const std::function<Tape::Tensor(Tape&, Tape::Tensor)>& forward) {
+  if (!is_recomputed) return forward(tape, input);
+  const auto of_inputs = [forward](Tape& inner, const std::vector<Tape::Tensor>& inputs) {
+    return forward(inner, inputs[0]);
+  };
+  return tape.Checkpoint("inputs of modules", {input}, of_inputs, 0);
 }
 
 }  // namespace

@@ -41,17 +41,21 @@ void Tape::Record(Operation operation) {
   nodes_.push_back(std::move(node));
 }
 
-Tape::Tensor Tape::Checkpoint(std::string_view label, Tensor input, const Forward& forward, std::int64_t saved_bytes) {
-  if (!records) return forward(*this, input);
-  const Tensor state = saved_bytes > 0 ? New(label, saved_bytes) : input;
+Tape::Tensor Tape::Checkpoint(std::string_view label, const std::vector<Tensor>& inputs, const Forward& forward,
+                              std::int64_t saved_bytes) {
+  if (!records) return forward(*this, inputs);
+  const Tensor state = saved_bytes > 0 ? New(label, saved_bytes) : inputs[0];
   records = false;
-  const Tensor inside = Alias(input);
+  std::vector<Tensor> inside;
+  for (const Tensor input : inputs) inside.push_back(Alias(input));
   const Tensor output = forward(*this, inside);
   records = true;
-  Drop(inside);
-  Record({.label = label, .output = output, .inputs = {input}, .saved = {state, input}});
+  for (const Tensor input : inside) Drop(input);
+  std::vector<Tensor> saved = inputs;
+  saved.push_back(state);
+  Record({.label = label, .output = output, .inputs = inputs, .saved = std::move(saved)});
   nodes_.back().recompute = forward;
-  if (state != input) Drop(state);
+  if (state != inputs[0]) Drop(state);
   return output;
 }
 
@@ -112,17 +116,22 @@ void Tape::RunBackward(const Node& node) {
 void Tape::RunRecomputed(const Node& node) {
   const Operation& operation = node.operation;
   Tape inner(program_);
-  const RankProgram::Buffer storage = tensors_[operation.inputs[0]].storage;
-  program_->Retain(storage);
-  inner.tensors_.push_back({.storage = storage, .bytes = tensors_[operation.inputs[0]].bytes});
-  const Tensor output = node.recompute(inner, 0);
+  std::vector<Tensor> inputs;
+  for (const Tensor input : operation.inputs) {
+    const RankProgram::Buffer storage = tensors_[input].storage;
+    program_->Retain(storage);
+    inputs.push_back(static_cast<Tensor>(inner.tensors_.size()));
+    inner.tensors_.push_back({.storage = storage, .bytes = tensors_[input].bytes});
+  }
+  const Tensor output = node.recompute(inner, inputs);
   inner.tensors_[output].gradient = TakeGradient(operation.output);
   inner.tensors_[output].has_gradient = true;
-  const RankProgram::Buffer gradient = inner.Backward(output, 0, -1);
+  std::vector<RankProgram::Buffer> gradients = {inner.Backward(output, inputs[0], -1)};
+  for (std::size_t i = 1; i < inputs.size(); ++i) gradients.push_back(inner.TakeGradient(inputs[i]));
   inner.Drop(output);
-  inner.Drop(0);
+  for (const Tensor input : inputs) inner.Drop(input);
   for (const RankProgram::Buffer buffer : node.kept) program_->Release(buffer);
-  AddGradient(operation.inputs[0], gradient);
+  for (std::size_t i = 0; i < gradients.size(); ++i) AddGradient(operation.inputs[i], gradients[i]);
 }
 
 RankProgram::Buffer Tape::Backward(Tensor output, Tensor input, std::int64_t gradient_bytes) {

@@ -48,13 +48,17 @@ class Tape {
   };
   void Record(Operation operation);
 
-  // Runs `forward`, keeps only its input, and runs it again in the backward pass.
-  using Forward = std::function<Tensor(Tape&, Tensor)>;
-  Tensor Checkpoint(std::string_view label, Tensor input, const Forward& forward, std::int64_t saved_bytes);
+  // Runs `forward`, keeps only its inputs, and runs it again in the backward pass, on another tape. `saved_bytes`: what
+  // is kept of the first input (0: all of it).
+  using Forward = std::function<Tensor(Tape&, const std::vector<Tensor>& inputs)>;
+  Tensor Checkpoint(std::string_view label, const std::vector<Tensor>& inputs, const Forward& forward,
+                    std::int64_t saved_bytes);
 
   // The backward pass from the gradient of `output`, which takes `gradient_bytes` (0: its tensor's). Returns the
   // storage of the gradient of `input`, which the caller releases; a buffer of no bytes if it has none.
   RankProgram::Buffer Backward(Tensor output, Tensor input, std::int64_t gradient_bytes);
+  // The same of another input, after the backward pass.
+  RankProgram::Buffer TakeGradient(Tensor tensor);
 
   // While false, operations keep nothing.
   bool records = true;
@@ -74,7 +78,6 @@ class Tape {
     Forward recompute = nullptr;
   };
 
-  RankProgram::Buffer TakeGradient(Tensor tensor);
   void AddGradient(Tensor tensor, RankProgram::Buffer gradient);
   void RunBackward(const Node& node);
   void RunRecomputed(const Node& node);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct Flight {
   explicit Flight(RankProgram* program) : tape(program) {}
   Tape tape;
   Tape::Tensor input = 0;
+  std::optional<Tape::Tensor> encoded;  // what the encoder returned, where another stage has sent it
   Tape::Tensor output = 0;
   bool holds_output = false;
   std::vector<Tape::Tensor> losses;
@@ -57,7 +59,7 @@ class StepWriter {
     } else {
       flight->input = tape.New("inputs of stages", layers_.HiddenBytes(), MemoryClass::kActivations);
     }
-    Tape::Tensor hidden = RunLayers(shape, tape, tape.View(flight->input));
+    Tape::Tensor hidden = RunLayers(shape, flight.get(), tape.View(flight->input));
     if (shape.has_loss) {
       hidden = Finish(shape, flight.get(), hidden);
     }
@@ -89,6 +91,10 @@ class StepWriter {
     program_.Release(gathered);
     program_.Release(unsharded);
     flight.tape.Drop(flight.input);
+    if (flight.encoded) {
+      program_.Release(flight.tape.TakeGradient(*flight.encoded));
+      flight.tape.Drop(*flight.encoded);
+    }
     flights_.erase(found);
   }
 
@@ -99,13 +105,20 @@ class StepWriter {
            (setup_.deferred_micro_batches == 0 || micro_batch < setup_.deferred_micro_batches);
   }
 
-  Tape::Tensor RunLayers(const StageShape& shape, Tape& tape, Tape::Tensor hidden) {
+  Tape::Tensor RunLayers(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
+    Tape& tape = flight->tape;
     const Recompute& recompute = setup_.recompute;
     std::size_t i = 0;
-    Tape::Tensor encoded = 0;
+    const std::size_t first_decoder = setup_.network.encoder_layers;
+    const auto is_decoder = [&](std::size_t n) { return first_decoder > 0 && shape.layers[n] >= first_decoder; };
+    std::optional<Tape::Tensor> encoded;
     while (i < shape.layers.size()) {
-      const std::size_t first_decoder = setup_.network.encoder_layers;
-      if (first_decoder > 0 && shape.layers[i] == first_decoder) {
+      if (is_decoder(i) && shape.layers[i] > first_decoder && !encoded) {
+        flight->encoded = tape.New("inputs of stages", encoder_.HiddenBytes());
+        encoded = tape.View(*flight->encoded);
+      }
+      if (is_decoder(i) && shape.layers[i] == first_decoder) {
+        if (encoded) tape.Drop(*encoded);
         encoded = encoder_.Norm(tape, hidden);
         tape.Drop(hidden);
         hidden = layers_.Embedding(tape);
@@ -116,25 +129,32 @@ class StepWriter {
         is_recomputed = recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers);
         if (recompute.is_uniform) count = static_cast<std::size_t>(std::max<std::int64_t>(1, recompute.layers));
         count = std::min(count, shape.layers.size() - i);
+        // Encoder and decoder are recomputed apart.
+        for (std::size_t n = 1; n < count; ++n) {
+          if (is_decoder(i + n) != is_decoder(i)) count = n;
+        }
       }
-      const auto run = [this, &shape, i, count, encoded](Tape& inner, Tape::Tensor input) {
-        Tape::Tensor state = inner.View(input);
+      // The hidden state and, of a decoder behind an encoder, what that returned.
+      std::vector<Tape::Tensor> inputs = {hidden};
+      if (is_decoder(i)) inputs.push_back(*encoded);
+      const auto run = [this, &shape, i, count](Tape& inner, const std::vector<Tape::Tensor>& of) {
+        Tape::Tensor state = inner.View(of[0]);
         for (std::size_t n = i; n < i + count; ++n) {
           const std::size_t layer = shape.layers[n];
           const bool is_encoder = layer < setup_.network.encoder_layers;
           const Tape::Tensor next =
-              (is_encoder ? encoder_ : layers_).Layer(inner, state, setup_.network.layers[layer], encoded);
+              (is_encoder ? encoder_ : layers_).Layer(inner, state, setup_.network.layers[layer], of.back());
           inner.Drop(state);
           state = next;
         }
         return state;
       };
-      const Tape::Tensor next = is_recomputed ? tape.Checkpoint("inputs of layers", hidden, run, 0) : run(tape, hidden);
+      const Tape::Tensor next = is_recomputed ? tape.Checkpoint("inputs of layers", inputs, run, 0) : run(tape, inputs);
       tape.Drop(hidden);
       hidden = next;
       i += count;
     }
-    if (encoded != 0) tape.Drop(encoded);
+    if (encoded) tape.Drop(*encoded);
     return hidden;
   }
 

@@ -75,7 +75,7 @@ double TokensPerSecond(const PlanQuestion& question, double step_micros) {
   return static_cast<double>(question.global_batch * question.sequence) / step_micros * 1e6;
 }
 
-double MfuPercent(const PlanAnswer& answer, double step_micros) { return 100 * answer.bound_micros / step_micros; }
+double MfuPercent(const PlanAnswer& answer, double step_micros) { return 100 * answer.ideal_micros / step_micros; }
 
 std::string RecomputationText(const ParallelPlan& plan) {
   const std::string* const text = plan.recompute.As<std::string>();

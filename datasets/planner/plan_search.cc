@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
+#include <limits>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -56,6 +59,8 @@ class Allowed {
       Degree(degree);
     }
     Recompute();
+    Either("sequence_parallel", "true", "false");
+    Either("schedule", "1f1b", "interleaved");
     Either("attention", "fused", "unfused");
     Either("stages", "even", "balanced");
     Either("rank_order", kUsualRankOrder, kPipelinesFirst);
@@ -88,14 +93,18 @@ class Allowed {
   std::optional<std::int64_t> Degree(const std::string& field) const {
     const auto found = only_.find(field);
     if (found == only_.end()) return std::nullopt;
-    return Integer(field, found->second, field == "zero" ? 0 : 1);
+    if (field == "zero") return Integer(field, found->second, 0, 3);
+    return Integer(field, found->second, 1);
   }
-  std::int64_t Integer(const std::string& field, const std::string& text, std::int64_t least) const {
+  std::int64_t Integer(const std::string& field, const std::string& text, std::int64_t least,
+                              std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < least) {
+    if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
       throw InputError(place_, fmt::format("{} is {} (an integer of at least {}{})", field, Quoted(text), least,
-                                           field == "recompute" ? ", none, selective or full" : ""));
+                                             field == "recompute" ? ", none, selective or full"
+                                             : field == "zero"    ? ", at most 3"
+                                                                  : ""));
     }
     return value;
   }
@@ -139,6 +148,10 @@ class Enumeration {
           plan.cp = cp;
           plan.dp = dp;
           plan.sequence_parallel = SequenceParallel(plan);
+          if (tp > 1 && !plan.sequence_parallel && !allowed_.AllowsText("sequence_parallel", "false")) {
+            Refuse("tp does not divide the sequence of a rank");
+            continue;
+          }
           AddBatches(plan, visit);
         }
       }
@@ -199,7 +212,7 @@ class Enumeration {
 
   void AddExperts(ParallelPlan plan, const std::function<void(ParallelPlan)>& visit) {
     if (network_.experts.count == 0) {
-      AddState(plan, visit);
+      if (allowed_.Allows("ep", 1) && allowed_.Allows("etp", 1)) AddState(plan, visit);
       return;
     }
     for (const std::int64_t ep : Divisors(network_.experts.count)) {
@@ -376,6 +389,19 @@ std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const Sc
   return best;
 }
 
+bool RecomputesNothing(const ParallelPlan& plan) {
+  const std::string* const recompute = plan.recompute.As<std::string>();
+  return recompute != nullptr && *recompute == "none";
+}
+
+// A step through so many items, in a circle, that comes to all of them and soon to every part.
+std::size_t CoprimeStep(std::size_t items) {
+  constexpr double kGoldenSection = 0.618;
+  auto step = std::max<std::size_t>(1, static_cast<std::size_t>(kGoldenSection * static_cast<double>(items)));
+  while (std::gcd(step, items) > 1) ++step;
+  return step;
+}
+
 // Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
 // memory.
 void PreferRoom(std::vector<ScoredPlan>* plans) {
@@ -418,16 +444,28 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   const std::size_t threads = NumThreads(question.threads);
   std::vector<StepTimer> timers(threads, StepTimer(question.machine, *question.framework));
   std::vector<std::string> refused(scored.size());
-  RunOnThreads(threads, scored.size(), [&](std::size_t thread, std::size_t i) {
+  // In steps through all plans, so that those which are timed when the search is stopped are like the others.
+  const std::size_t step = CoprimeStep(scored.size());
+  std::vector<char> is_timed(scored.size());
+  std::atomic<bool> has_legal = false;
+  std::atomic<bool> stopped = false;
+  RunOnThreads(threads, scored.size(), [&](std::size_t thread, std::size_t item) {
+    const std::size_t i = item * step % scored.size();
+    if (stopped) return;
     try {
       scored[i] = Scored(question, std::move(scored[i].plan), &timers[thread]);
+      has_legal = true;
     } catch (const InputError& error) {
       refused[i] = error.what();
     }
+    is_timed[i] = 1;
+    if (has_legal && is_late()) stopped = true;
   });
+  answer.is_complete = !stopped;
   answer.refused = enumeration.refused();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < scored.size(); ++i) {
+    if (is_timed[i] == 0) continue;
     if (refused[i].empty()) {
       if (kept != i) scored[kept] = std::move(scored[i]);
       ++kept;
@@ -446,12 +484,13 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
                     : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
   }
   const TrainingSetup any = SetupOf(question, scored[0].plan);
-  answer.flop = ModelFlop(any);
   if (question.machine.memory) {
     answer.usable_bytes = std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(any));
   }
-  answer.bound_micros = answer.flop / static_cast<double>(question.machine.gpus()) /
-                        (RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6);
+  const double peak =
+      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6;
+  answer.ideal_micros = ModelFlop(any) / peak;
+  answer.bound_micros = LeastFlop(any) / peak;
   // Plans that are equally fast: those that divide less come first.
   const auto order = [](const ScoredPlan& of) {
     return std::tuple(of.time.micros, of.plan.tp, of.plan.pp, of.plan.cp, of.plan.zero);
@@ -464,13 +503,22 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     SetPeak(question, SetupOf(question, of->plan), of);
     of->fits = (answer.usable_bytes == 0 || of->needed_bytes <= answer.usable_bytes) && of->refused.empty();
   };
-  // The smallest state of plans whose state alone is too large, and its plan.
-  std::optional<std::pair<std::int64_t, std::size_t>> least_state;
+  // Plans whose state alone is too large.
+  struct TooLarge {
+    std::int64_t state;
+    std::size_t plan;
+  };
+  std::vector<TooLarge> all_too_large;
   std::vector<ScoredPlan> recomputed;
   constexpr std::size_t kBlock = 64;  // whose memory is looked at together
   bool is_done = false;
+  // A search that is stopped goes on for a short time, until it has one that fits.
+  constexpr double kGraceSeconds = 2;
+  std::optional<Clock::time_point> late;
   for (std::size_t first = 0; first < scored.size() && !is_done; first += kBlock) {
-    if (is_late()) {
+    if (!late && is_late()) late = Clock::now();
+    if (late && (answer.fitting > 0 || !recomputed.empty() ||
+                 std::chrono::duration<double>(Clock::now() - *late).count() > kGraceSeconds)) {
       answer.is_complete = false;
       break;
     }
@@ -488,8 +536,7 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
         }
       }
       check(&of);
-      const std::string* const recompute = of.plan.recompute.As<std::string>();
-      if (of.fits || !recomputes_layers || recompute == nullptr || *recompute != "none") return;
+      if (of.fits || !recomputes_layers || !RecomputesNothing(of.plan)) return;
       with_layers[i] = RecomputeLayers(question, of, answer.usable_bytes, &timers[thread]);
     });
     for (std::size_t i = 0; i < size && !is_done; ++i) {
@@ -501,7 +548,7 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
       ++answer.checked;
       answer.fitting += of.fits;
       if (too_large[i] > 0) {
-        if (!least_state || too_large[i] < least_state->first) least_state = {too_large[i], first + i};
+        all_too_large.push_back({.state = too_large[i], .plan = first + i});
         continue;
       }
       if (!of.fits && of.refused.empty() && (!answer.nearest || of.needed_bytes < answer.nearest->needed_bytes)) {
@@ -518,9 +565,19 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
       if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
     }
   }
-  if (answer.fitting == 0 && !answer.nearest && least_state) {
-    answer.nearest = std::move(scored[least_state->second]);
-    check(&*answer.nearest);
+  if (answer.fitting == 0 && recomputed.empty() && answer.is_complete) {
+    std::ranges::stable_sort(all_too_large, {}, [&](const TooLarge& of) {
+      const ParallelPlan& plan = scored[of.plan].plan;
+      return std::tuple(of.state, plan.micro_batch, RecomputesNothing(plan));
+    });
+    for (const TooLarge& of : all_too_large) {
+      if (answer.nearest && of.state >= answer.nearest->needed_bytes) break;
+      check(&scored[of.plan]);
+      const ScoredPlan& plan = scored[of.plan];
+      if (plan.refused.empty() && (!answer.nearest || plan.needed_bytes < answer.nearest->needed_bytes)) {
+        answer.nearest = plan;
+      }
+    }
   }
   answer.plans.insert(answer.plans.end(), recomputed.begin(), recomputed.end());
   std::ranges::stable_sort(answer.plans, {}, order);
@@ -528,7 +585,7 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     answer.fitting = answer.plans.size();
     if (answer.plans.size() > question.best) answer.plans.resize(question.best);
   }
-  if (answer.fitting > 0) answer.nearest.reset();
+  if (answer.fitting > 0 || !answer.is_complete) answer.nearest.reset();
   PreferRoom(&answer.plans);
   return answer;
 }

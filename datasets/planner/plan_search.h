@@ -32,7 +32,7 @@ struct PlanQuestion {
   double seconds = 0;             // 0: no limit
   std::size_t threads = 0;        // 0: as many as there are cores; the answer is the same with any number
   std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
-  std::function<bool()> is_stopped = nullptr;
+  std::function<bool()> is_stopped = nullptr;  // asked by all threads
 };
 
 struct ScoredPlan {
@@ -53,15 +53,15 @@ struct PlanPoint {
 };
 
 struct PlanAnswer {
-  std::vector<ScoredPlan> plans;  // the fastest first
-  std::size_t legal = 0;
+  std::vector<ScoredPlan> plans;               // the fastest first
+  std::size_t legal = 0;                       // that were timed
   std::size_t checked = 0;                     // whose memory was looked at
   std::size_t fitting = 0;                     // of those
   std::map<std::string, std::size_t> refused;  // illegal plans, by reason
   std::optional<ScoredPlan> nearest;           // the smallest that does not fit, if none does
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit
-  double bound_micros = 0;                     // no plan takes less: the network's FLOP at the peak of all devices
-  double flop = 0;                             // ModelFlop
+  double ideal_micros = 0;                     // ModelFlop at the peak of all devices: a step with an MFU of 100 %
+  double bound_micros = 0;                     // no plan takes less: LeastFlop at that peak
   std::vector<PlanPoint> points;               // but for plans whose state alone is too large
   bool is_complete = true;                     // false: stopped before all plans were looked at
 };

@@ -148,6 +148,8 @@ class StepTimer {
 // FLOP of products and attention of one step of all ranks, forward and backward, without recomputation, attention whole
 // also where a causal mask leaves half of it out: what frameworks compute their MFU from.
 double ModelFlop(const TrainingSetup& setup);
+// The same with half of the attention, which a causal mask leaves: no step takes fewer.
+double LeastFlop(const TrainingSetup& setup);
 
 }  // namespace emplace::datasets
 

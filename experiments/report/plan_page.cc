@@ -59,7 +59,7 @@ std::string PlanText(const ParallelPlan& plan) {
     if (degree > 1) text += fmt::format("{} {}, ", name, degree);
   }
   return text + fmt::format("ZeRO {}, micro-batches of {}, recompute {}", plan.zero, plan.micro_batch,
-                            datasets::RecomputeText(plan));
+                            datasets::RecomputationText(plan));
 }
 
 // A line from `from` to `to` pixels that stands for `first` to `last`.
@@ -179,7 +179,7 @@ class PlanPageMaker {
       if (has_experts) row.insert(row.end(), {Cell(plan.ep), Cell(plan.etp)});
       for (const std::int64_t number : {plan.zero, plan.micro_batch, plan.grad_accumulation})
         row.push_back(Cell(number));
-      row.push_back(Cell(datasets::RecomputeText(plan)));
+      row.push_back(Cell(datasets::RecomputationText(plan)));
       table.rows.push_back(std::move(row));
     }
     return table;

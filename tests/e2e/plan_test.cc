@@ -65,6 +65,46 @@ TEST_F(PlanTest, ThePlanIsWrittenForOthersToRead) {
     EXPECT_EQ(ran.status, 0) << target << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("recipe: written for " + target));
   }
+  // A pipeline, whose stages are numbers of layers.
+  ASSERT_EQ(Emplace(question + "--only pp=4 --to torchtitan -o recipe").status, 0);
+  EXPECT_EQ(Emplace("plan llama-3-8b --cluster dgx-h100 --check recipe").status, 0);
+  // What DeepSpeed's configuration cannot say is left to the next plan.
+  const Ran next = Emplace("plan llama-3-8b --cluster dgx-h100 --gpus 4 --global-batch 32 --to deepspeed -o recipe");
+  EXPECT_EQ(next.status, 0) << next.err;
+  // Standard output has the plan alone.
+  const Ran alone = Emplace(question + "-o -");
+  EXPECT_EQ(nlohmann::json::parse(alone.out).at("schema"), "emplace.plan");
+}
+
+TEST_F(PlanTest, NetworksWithAnEncoderHavePlans) {
+  for (const std::string batch : {"8", "64"}) {
+    const std::string question = "plan t5-small --cluster dgx-h100 --sequence 512 --global-batch " + batch;
+    const Ran ran = Emplace(question + " --all --json");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    for (const auto& plan : nlohmann::json::parse(ran.out).at("plans")) {
+      EXPECT_EQ(plan.at("cp"), 1);
+      EXPECT_LT(plan.at("mfu_percent"), 100);
+    }
+  }
+}
+
+TEST_F(PlanTest, FilesToCheckAreToldApart) {
+  const std::string question = "plan llama-3-8b --cluster dgx-h100 --check ";
+  const auto told = [&](const std::string& text) {
+    Write("checked", text);
+    const Ran ran = Emplace(question + "checked");
+    EXPECT_EQ(ran.status, 2) << text;
+    EXPECT_TRUE(IsOneLine(ran.err)) << ran.err;
+    return ran.err;
+  };
+  EXPECT_THAT(told(R"({"schema": "emplace.plan", "ver)"), HasSubstr("checked: line 1, column 32: not valid JSON"));
+  EXPECT_THAT(told(""), HasSubstr("checked"));
+  EXPECT_THAT(told("{}"), HasSubstr("is no plan"));
+  EXPECT_THAT(told("[1]"), HasSubstr("is no plan"));
+  EXPECT_THAT(told("--tensor-model-parallel-siz 2"), HasSubstr("is not a flag"));
+  Write("checked", R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 4,
+    "zero_optimization": {"stage": 3}})");
+  EXPECT_EQ(Emplace(question + "checked").out, Emplace(question + "checked --framework deepspeed").out);
 }
 
 TEST_F(PlanTest, APlanOfOnesOwnIsCheckedBesideTheBest) {
@@ -144,6 +184,11 @@ TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --gpus 9", 2), HasSubstr("--gpus"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --explain 99", 2), HasSubstr("--explain"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --to jax -o x", 2), HasSubstr("jax"));
+  for (const std::string target : {"device-map", "onnxruntime", "fsdp", "vllm"}) {
+    EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 -o x --to " + target, 2), HasSubstr("torchtitan"));
+  }
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --gpus 0", 2), HasSubstr("--gpus: is 0"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --json -o -", 2), HasSubstr("--json"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --report x.pdf", 2),
               HasSubstr("x.pdf: is not a name for a page (a name that ends in .html)"));
   const std::string nothing = told("llama-3-70b --cluster dgx-h100 --global-batch 64", 1);

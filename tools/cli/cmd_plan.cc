@@ -130,7 +130,7 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
         {std::string(datasets::Name(static_cast<datasets::MemoryClass>(i))), Gibibytes(scored.peak.classes[i])});
   }
   classes.PrintText(std::cout);
-  std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP at the peak of {} x {}.\n",
+  std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP under its mask at the peak of {} x {}.\n",
                            HumanReadableMicros(answer.bound_micros), question.machine.gpus(),
                            question.machine.device.name);
 }
@@ -191,22 +191,39 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
                        : std::string("More accelerators are needed, or some with more memory.\n"));
 }
 
-void WriteChosen(const PlanOptions& options, const datasets::PlanQuestion& question,
-                 const datasets::ParallelPlan& chosen) {
-  if (options.out.empty()) return;
-  const datasets::ParallelPlan plan =
-      datasets::WithNetwork(question, chosen, options.network, ParseSettings(options.settings));
+// Targets that say a plan without a graph's modules.
+constexpr std::string_view kTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv", "schedule-comms-csv"};
+
+// The plan as it is written.
+std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
+  plan = datasets::WithNetwork(question, std::move(plan), options.network, ParseSettings(options.settings));
+  if (!options.to.empty()) return datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
   std::ostringstream text;
-  if (options.to.empty()) {
-    datasets::WritePlan(text, plan);
-  } else {
-    text << datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+  datasets::WritePlan(text, plan);
+  return std::move(text).str();
+}
+
+// The best plan that fits and that the target can say.
+void WriteBest(const PlanOptions& options, const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
+  if (options.out.empty()) return;
+  std::string text;
+  std::optional<InputError> first_error;
+  std::size_t which = 0;
+  for (; which < answer.plans.size() && text.empty(); ++which) {
+    if (!answer.plans[which].fits) continue;
+    try {
+      text = PlanText(options, question, answer.plans[which].plan);
+    } catch (const InputError& error) {
+      if (!first_error) first_error = error;
+    }
   }
-  WriteFiles({{options.out, [&](std::ostream& out) { out << text.str(); }}});
-  if (options.out != "-") {
-    PrintMessage(fmt::format("{}: written{}", options.out,
-                             options.to.empty() ? std::string() : fmt::format(" for {}", options.to)));
-  }
+  if (text.empty()) throw *first_error;
+  WriteFiles({{options.out, [&](std::ostream& out) { out << text; }}});
+  if (options.out == "-") return;
+  const std::string target = options.to.empty() ? "" : fmt::format(" for {}", options.to);
+  PrintMessage(fmt::format(
+      "{}: written{}{}", options.out, target,
+      first_error ? fmt::format(", plan {}: of those before it, {}", which, first_error->what()) : std::string()));
 }
 
 void WriteReport(const PlanOptions& options, const datasets::PlanQuestion& question,
@@ -237,19 +254,21 @@ struct CheckedFile {
   std::optional<datasets::TransformerNetwork> network;  // none: the file does not say it
   std::string name;                                     // a network that the file names
   OptionMap set;
+  std::string_view framework = "megatron";
   datasets::ParallelPlan plan;
   std::int64_t sequence = 0;
 };
+
+constexpr std::string_view kCheckedFiles =
+    "plan.json, a JSON object of Megatron-LM's arguments, or what `emplace export --to` writes for deepspeed, fsdp, "
+    "megatron and torchtitan";
 
 // Reads a plan of emplace, Megatron-LM's arguments, or the file of another framework of `export --to`.
 CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine& machine) {
   const std::string text = ReadWholeFile(file, InputKind::kPlacement);
   CheckedFile read;
-  JsonValue root;
-  try {
-    root = ParseJson(text);
-  } catch (const InputError&) {  // a framework's text
-  }
+  const bool is_flags = text.starts_with("--");  // Megatron-LM's
+  const JsonValue root = is_flags ? JsonValue() : WithLocation(file, [&] { return ParseJson(text); });
   const auto has = [&](std::string_view key) {
     return root.As<JsonObject>() != nullptr && FindMember(root, key) != nullptr;
   };
@@ -266,11 +285,16 @@ CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine
     read.plan = datasets::PlanOf(run.setup);
     read.sequence = run.setup.network.sequence;
   } else {
-    const std::string_view target = has("train_micro_batch_size_per_gpu") ? "deepspeed"
-                                    : has("fully_shard")                  ? "fsdp"
-                                    : root.As<JsonObject>() != nullptr    ? "torchtitan"
-                                                                          : "megatron";
-    read.plan = datasets::ReadFrameworkPlan(target, text, file, machine.gpus());
+    if (has("train_micro_batch_size_per_gpu")) {
+      read.framework = "deepspeed";
+    } else if (has("fully_shard")) {
+      read.framework = "fsdp";
+    } else if (has("parallelism")) {
+      read.framework = "torchtitan";
+    } else if (!is_flags) {
+      throw InputError(file, fmt::format("is no plan ({})", kCheckedFiles));
+    }
+    read.plan = datasets::ReadFrameworkPlan(read.framework, text, file, machine.gpus());
     read.name = read.plan.network;
   }
   return read;
@@ -311,8 +335,10 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
 }
 
 int RunCheck(const PlanOptions& options) {
-  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty() || !options.report.empty()) {
-    throw InputError("--check", "does not go with --all, --only, --report, --to and -o (it checks one plan)");
+  if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty() || options.explain > 1 ||
+      options.seconds > 0 || !options.report.empty()) {
+    throw InputError("--check",
+                     "does not go with --all, --explain, --only, --report, --seconds, --to and -o (it checks one plan)");
   }
   datasets::PlanQuestion question;
   question.machine = MachineOf(options.problem);
@@ -325,8 +351,8 @@ int RunCheck(const PlanOptions& options) {
     file.network = datasets::NamedNetwork(name, settings, "--set");
   }
   question.network = *std::move(file.network);
-  question.framework =
-      &datasets::NamedFramework(options.framework.empty() ? "megatron" : options.framework, "--framework");
+  question.framework = &datasets::NamedFramework(
+      options.framework.empty() ? std::string(file.framework) : options.framework, "--framework");
   question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
   if (options.global_batch > 0 && options.global_batch != question.global_batch) {
     throw InputError("--global-batch",
@@ -355,10 +381,17 @@ int RunPlan(const PlanOptions& options) {
   if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
+    if (std::ranges::find(kTargets, options.to) == std::end(kTargets)) {
+      throw InputError(
+          "--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to, fmt::join(kTargets, ", ")));
+    }
     if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
   }
   if (!options.report.empty() && !options.report.ends_with(".html")) {
     throw InputError(options.report, "is not a name for a page (a name that ends in .html)");
+  }
+  if (options.out == "-" && options.json) {
+    throw InputError("-", "is used for both a file and --json (one may be standard output)");
   }
   CheckFiles({}, {options.out, options.report});
   datasets::PlanQuestion question;
@@ -385,6 +418,14 @@ int RunPlan(const PlanOptions& options) {
     progress.Show({.done = done, .total = question.best == 0 ? all : 0, .things = "plans"});
   };
   const datasets::PlanAnswer answer = datasets::SearchPlans(question);
+  const auto which = static_cast<std::size_t>(options.explain - 1);
+  if (which > 0 && which >= answer.plans.size()) {
+    throw InputError("--explain", fmt::format("is {} (1 to {})", options.explain, answer.plans.size()));
+  }
+  if (options.out == "-" && answer.fitting > 0) {
+    WriteBest(options, question, answer);
+    return stop.Interrupted() ? SignalStatus(stop.signal()) : kSuccess;
+  }
   if (options.json) {
     datasets::WritePlans(std::cout, question, answer);
   } else {
@@ -395,10 +436,6 @@ int RunPlan(const PlanOptions& options) {
       if (answer.nearest) PrintNearest(question, answer);
     } else {
       PrintPlans(question, answer);
-      const auto which = static_cast<std::size_t>(options.explain - 1);
-      if (which >= answer.plans.size()) {
-        throw InputError("--explain", fmt::format("is {} (1 to {})", options.explain, answer.plans.size()));
-      }
       PrintExplanation(question, answer, which);
       PrintWhyRunnerUpLoses(answer);
     }
@@ -406,10 +443,9 @@ int RunPlan(const PlanOptions& options) {
   }
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
   WriteReport(options, question, answer);
-  if (answer.fitting == 0) return kNotFound;
-  const auto best = std::ranges::find_if(answer.plans, &datasets::ScoredPlan::fits);
-  WriteChosen(options, question, best->plan);
-  return stop.Interrupted() ? SignalStatus(stop.signal()) : kSuccess;
+  if (answer.fitting > 0) WriteBest(options, question, answer);
+  if (stop.Interrupted()) return SignalStatus(stop.signal());
+  return answer.fitting > 0 ? kSuccess : kNotFound;
 }
 
 }  // namespace
@@ -442,7 +478,7 @@ Command AddPlan(CLI::App& app) {
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,
-                   fmt::format("Whose habits and constants: {} (default: that of --to, else megatron)",
+                   fmt::format("Whose habits and constants: {} (default: that of --to or of --check, else megatron)",
                                fmt::join(datasets::FrameworkNames(), ", ")))
       ->type_name("NAME");
   command->add_option("--seconds", options->seconds, "Stop after so many seconds, with the best plans so far")
@@ -452,10 +488,7 @@ Command AddPlan(CLI::App& app) {
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
   command->add_flag("--all", options->all, "Every legal plan, those that do not fit too");
-  command
-      ->add_option("--check", options->check,
-                   "Check this plan instead: plan.json, a JSON object of Megatron-LM's arguments, or what `emplace "
-                   "export --to` writes for deepspeed, fsdp, megatron and torchtitan")
+  command->add_option("--check", options->check, fmt::format("Check this plan instead: {}", kCheckedFiles))
       ->type_name("FILE");
   command->add_option("--explain", options->explain, "Show where the step of this plan goes")
       ->type_name("N")

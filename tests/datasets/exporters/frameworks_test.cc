@@ -179,6 +179,11 @@ TEST(FrameworksTest, OtherConfigurationsHaveTheirFieldsAndRefuseWhatTheyCannotSa
         "\"layers.1\"", "\"norm\"", "\"lm_head\"", "\"local_batch_size\": 4"}) {
     EXPECT_THAT(titan, HasSubstr(part));
   }
+  const std::string numbers = Write("torchtitan", PlanOf(R"("pp": 2, "zero": 3, "stages": [[0, 1], [2]])"));
+  for (const char* const part :
+       {"\"tok_embeddings\",\n    \"layers.0\",\n    \"layers.1\"", "\"layers.2\",\n    \"norm\",\n    \"lm_head\""}) {
+    EXPECT_THAT(numbers, HasSubstr(part));
+  }
   EXPECT_THAT(ErrorOf([] { Write("torchtitan", PlanOf(R"("dp": 2, "zero": 1)")); }), HasSubstr("zero: is 1"));
   EXPECT_EQ(Write("vllm", PlanOf(R"("pp": 2, "tp": 2, "stages": [[0, 1, 2], [3, 4]])")),
             "VLLM_PP_LAYER_PARTITION=3,2\n--pipeline-parallel-size 2\n--tensor-parallel-size 2\n");

@@ -108,15 +108,15 @@ TEST(TapeTest, ACheckpointKeepsItsInputAlone) {
   RankProgram program;
   Tape tape(&program);
   const Tape::Tensor x = tape.New("x", 2 * kMebi);
-  const Tape::Forward forward = [](Tape& inner, Tape::Tensor input) {
+  const Tape::Forward forward = [](Tape& inner, const std::vector<Tape::Tensor>& inputs) {
     const Tape::Tensor hidden = inner.New("hidden", 4 * kMebi);
-    inner.Record({.label = "f", .output = hidden, .inputs = {input}, .saved = {input}});
+    inner.Record({.label = "f", .output = hidden, .inputs = inputs, .saved = inputs});
     const Tape::Tensor output = inner.New("output", 2 * kMebi);
     inner.Record({.label = "g", .output = output, .inputs = {hidden}, .saved = {hidden}});
     inner.Drop(hidden);
     return output;
   };
-  const Tape::Tensor y = tape.Checkpoint("inputs", x, forward, 0);
+  const Tape::Tensor y = tape.Checkpoint("inputs", {x}, forward, 0);
   EXPECT_EQ(PeakOf(program).end_bytes, 4 * kMebi);  // x and y
   tape.Drop(x);
   tape.Drop(y);
@@ -125,6 +125,28 @@ TEST(TapeTest, ACheckpointKeepsItsInputAlone) {
   EXPECT_EQ(PeakOf(program).end_bytes, 0);
   // x, hidden, the output that is made again, its gradient, and that of hidden.
   EXPECT_EQ(PeakOf(program).allocated_bytes, 14 * kMebi);
+}
+
+TEST(TapeTest, AllInputsOfACheckpointHaveGradients) {
+  RankProgram program;
+  Tape tape(&program);
+  const Tape::Tensor x = tape.New("x", 2 * kMebi);
+  const Tape::Tensor unused = tape.New("unused", kMebi);
+  const Tape::Tensor y = tape.New("y", 8 * kMebi);
+  const Tape::Forward forward = [](Tape& inner, const std::vector<Tape::Tensor>& inputs) {
+    const Tape::Tensor output = inner.New("output", 4 * kMebi);
+    inner.Record({.label = "f", .output = output, .inputs = inputs, .saved = inputs});
+    return output;
+  };
+  const Tape::Tensor z = tape.Checkpoint("inputs", {x, y}, forward, 0);
+  for (const Tape::Tensor tensor : {x, unused, y, z}) tape.Drop(tensor);
+  EXPECT_EQ(PeakOf(program).end_bytes, 10 * kMebi);  // x and y
+  const RankProgram::Buffer of_x = tape.Backward(z, x, 0);
+  EXPECT_EQ(PeakOf(program).end_bytes, 10 * kMebi);  // their gradients
+  program.Release(of_x);
+  EXPECT_EQ(PeakOf(program).end_bytes, 8 * kMebi);
+  program.Release(tape.TakeGradient(y));
+  EXPECT_EQ(PeakOf(program).end_bytes, 0);
 }
 
 TEST(TapeTest, TensorsThatAreMadeAgainOrMovedAwayAreNotKept) {

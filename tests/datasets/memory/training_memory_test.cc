@@ -156,6 +156,28 @@ TEST(TrainingMemoryTest, NothingButTheStateIsLeftAtTheEnd) {
   }
 }
 
+TEST(TrainingMemoryTest, StagesOfADecoderHoldWhatTheEncoderReturned) {
+  const TransformerNetwork network = *FindTransformer("t5-small");  // six layers each
+  for (const std::string_view recompute : {"none", "full"}) {
+    ParallelPlan plan;
+    plan.pp = 6;
+    plan.grad_accumulation = 8;
+    plan.recompute = ToJson(recompute);
+    const TrainingSetup setup = MakeTrainingSetup(network, plan, 512, TrainingFramework::kMegatron);
+    const std::vector<RankPeak> peaks = PipelinePeaks(setup);
+    for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
+      RankProgram state;
+      AllocateState(setup, rank, &state);
+      RunOptimizer(setup, rank, &state);
+      EXPECT_EQ(peaks[rank].end_bytes, PeakOf(state).end_bytes) << rank << recompute;
+    }
+    // With all recomputed, rank 4 keeps the inputs of its two layers and what the encoder returned, of two
+    // micro-batches.
+    const std::int64_t hidden = std::int64_t{2} * 512 * 512;
+    EXPECT_GE(peaks[4].classes[static_cast<std::size_t>(MemoryClass::kActivations)], 2 * 3 * hidden) << recompute;
+  }
+}
+
 TEST(TrainingMemoryTest, F16MakesItsF32GradientsInTheStepOfTheOptimizer) {
   std::string half = kSmall;
   half.replace(half.find("bf16"), 4, "fp16");

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "datasets/memory/training_memory.h"
 #include "datasets/shipped_clusters.h"
@@ -92,8 +94,18 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
   EXPECT_THROW(SearchPlans(question), InputError);
   question.only = {{"tp", "two"}};
   EXPECT_THROW(SearchPlans(question), InputError);
-  question.only = {{"tp", "3"}};
-  EXPECT_THROW(SearchPlans(question), InputError);
+  for (const OptionMap& only : std::vector<OptionMap>{{{"tp", "3"}},
+                                                      {{"zero", "4"}},
+                                                      {{"sequence_parallel", "maybe"}},
+                                                      {{"schedule", "zb-h1"}},
+                                                      {{"ep", "2"}}}) {  // a network without experts
+    question.only = only;
+    EXPECT_THROW(SearchPlans(question), InputError) << only.begin()->first;
+  }
+  // A sequence of an odd length is not divided by tensor parallelism, so that only tp 1 is left.
+  question.sequence = 4095;
+  question.only = {{"sequence_parallel", "true"}};
+  for (const ScoredPlan& scored : SearchPlans(question).plans) EXPECT_EQ(scored.plan.tp, 1);
 }
 
 TEST(SearchPlansTest, TheAnswerIsTheSameWithAnyNumberOfThreads) {
@@ -117,6 +129,38 @@ TEST(SearchPlansTest, WhereNothingFitsTheNearestIsTold) {
   EXPECT_TRUE(answer.plans.empty());
   ASSERT_TRUE(answer.nearest.has_value());
   EXPECT_GT(answer.nearest->peak.reserved_bytes, answer.usable_bytes);
+}
+
+TEST(SearchPlansTest, TheNearestIsTheSmallestOfAll) {
+  for (const char* const network :
+       {"llama-3-70b", "gpt-3-175b"}) {  // the state of the second is too large in all plans
+    PlanQuestion question = Question(network);
+    question.sequence = 2048;
+    question.global_batch = 4;
+    question.only = {{"vpp", "1"}, {"cp", "1"}};
+    const PlanAnswer answer = SearchPlans(question);
+    ASSERT_TRUE(answer.nearest.has_value()) << network;
+    question.best = 0;
+    for (const ScoredPlan& scored : SearchPlans(question).plans) {
+      EXPECT_GE(scored.needed_bytes, answer.nearest->needed_bytes) << network;
+    }
+  }
+}
+
+TEST(SearchPlansTest, ASearchThatIsStoppedHasPlansThatFit) {
+  PlanQuestion question = Question("llama-3-8b", "dgx-h100", 2);
+  const std::size_t legal = SearchPlans(question).legal;
+  std::atomic<int> asked = 0;
+  question.is_stopped = [&] { return ++asked > 200; };
+  const PlanAnswer answer = SearchPlans(question);
+  EXPECT_FALSE(answer.is_complete);
+  EXPECT_GE(answer.legal, 100U);
+  EXPECT_LT(answer.legal, legal / 2);
+  ASSERT_FALSE(answer.plans.empty());
+  EXPECT_TRUE(answer.plans[0].fits);
+  // At once, some plan is timed all the same.
+  question.is_stopped = [] { return true; };
+  EXPECT_GE(SearchPlans(question).legal, 1U);
 }
 
 TEST(SearchPlansTest, SomeLayersAreRecomputedWhereThatIsEnough) {

@@ -93,6 +93,22 @@ TEST(StepTimerTest, FlopOfAStepAreThoseOfItsProducts) {
   const double weights = 32.0 * (4096 * (4096 + 1024) * 2.0 + 3.0 * 4096 * 14336) + 4096.0 * 128256;
   const double tokens = 6 * 4096;
   EXPECT_DOUBLE_EQ(ModelFlop(setup), 6 * tokens * (weights + 32.0 * 2 * 4096 * 4096));
+  EXPECT_DOUBLE_EQ(LeastFlop(setup), 6 * tokens * (weights + 32.0 * 4096 * 4096));
+}
+
+TEST(StepTimerTest, FlopOfAStepCountCrossAttentionAndPrediction) {
+  const double tokens = 6 * 4096;
+  // T5 small: layers of width 512, with 8 heads of 64; six of the encoder, and six with cross attention.
+  const TrainingSetup t5 = SetupOfPlan("t5-small", R"("dp": 1)");
+  const double attention = 4.0 * 512 * 512 + 2.0 * 4096 * 512;
+  const double of_layers = 18 * attention + 12 * 2.0 * 512 * 2048;
+  const auto vocabulary = static_cast<double>(t5.network.vocabulary);
+  EXPECT_DOUBLE_EQ(ModelFlop(t5), 6 * 4096 * (of_layers + 512 * vocabulary));
+  TrainingSetup llama = SetupOfPlan("llama-3-8b", R"("dp": 2, "grad_accumulation": 3)");
+  const double without = ModelFlop(llama);
+  llama.network.prediction_layers = 1;
+  const double of_layer = 4096 * (4096 + 1024) * 2.0 + 3.0 * 4096 * 14336 + 2.0 * 4096 * 4096;
+  EXPECT_DOUBLE_EQ(ModelFlop(llama) - without, 6 * tokens * (of_layer + 2.0 * 4096 * 4096 + 4096.0 * 128256));
 }
 
 TEST(StepTimerTest, ABubbleIsThePartOfThePipelineThatWaits) {

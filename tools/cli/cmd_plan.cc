@@ -369,7 +369,7 @@ constexpr std::string_view kCheckedFiles =
     "plan.json, a JSON object of Megatron-LM's arguments, or what `emplace export --to` writes for deepspeed, fsdp, "
     "megatron and torchtitan";
 
-// Of emplace, Megatron-LM (its arguments), or another framework of `export --to`.
+// The file is of emplace, of Megatron-LM (its arguments), or of another framework of `export --to`.
 CheckedFile ReadCheckedFile(const std::string& file, const datasets::PlanMachine& machine) {
   const std::string text = ReadWholeFile(file, InputKind::kPlacement);
   CheckedFile read;

@@ -97,14 +97,14 @@ class Allowed {
     return Integer(field, found->second, 1);
   }
   std::int64_t Integer(const std::string& field, const std::string& text, std::int64_t least,
-                              std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
+                       std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
       throw InputError(place_, fmt::format("{} is {} (an integer of at least {}{})", field, Quoted(text), least,
-                                             field == "recompute" ? ", none, selective or full"
-                                             : field == "zero"    ? ", at most 3"
-                                                                  : ""));
+                                           field == "recompute" ? ", none, selective or full"
+                                           : field == "zero"    ? ", at most 3"
+                                                                : ""));
     }
     return value;
   }

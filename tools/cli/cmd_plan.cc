@@ -337,8 +337,8 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
 int RunCheck(const PlanOptions& options) {
   if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty() || options.explain > 1 ||
       options.seconds > 0 || !options.report.empty()) {
-    throw InputError("--check",
-                     "does not go with --all, --explain, --only, --report, --seconds, --to and -o (it checks one plan)");
+    throw InputError(
+        "--check", "does not go with --all, --explain, --only, --report, --seconds, --to and -o (it checks one plan)");
   }
   datasets::PlanQuestion question;
   question.machine = MachineOf(options.problem);

@@ -58,7 +58,7 @@ TEST(PlanJsonTest, AWrittenPlanNamesItsNetworkAndItsStages) {
   plan.pp = 2;
   plan.grad_accumulation = 8;
   plan.recompute = ToJson(std::int64_t{3});
-  EXPECT_EQ(RecomputeText(plan), "3");
+  EXPECT_EQ(RecomputationText(plan), "3");
   const ParallelPlan whole = WithNetwork(question, plan, "llama-3-8b", {{"layers", "8"}});
   EXPECT_EQ(whole.network, "llama-3-8b");
   EXPECT_EQ(whole.set.at("layers"), "8");

@@ -81,7 +81,8 @@ TEST_F(PlanTest, NetworksWithAnEncoderHavePlans) {
     const std::string question = "plan t5-small --cluster dgx-h100 --sequence 512 --global-batch " + batch;
     const Ran ran = Emplace(question + " --all --json");
     ASSERT_EQ(ran.status, 0) << ran.err;
-    for (const auto& plan : nlohmann::json::parse(ran.out).at("plans")) {
+    const auto json = nlohmann::json::parse(ran.out);
+    for (const auto& plan : json.at("plans")) {
       EXPECT_EQ(plan.at("cp"), 1);
       EXPECT_LT(plan.at("mfu_percent"), 100);
     }

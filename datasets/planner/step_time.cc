@@ -10,6 +10,7 @@
 
 #include "datasets/memory/rank_state.h"
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
 #include "sim/base/suggestion.h"
 #include "sim/cost/curves.h"
 

@@ -62,7 +62,7 @@ double PortShare(const Cluster& cluster, std::size_t accelerators) {
   return total / static_cast<double>(accelerators);
 }
 
-// Times of links. `crossings`: how often the message passes the link.
+// Microseconds that `bytes` take on the link, latency not counted.
 double LinkMicros(const Link& link, double bytes) { return bytes / (link.bandwidth_gb_per_s * 1000.0); }
 
 PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
@@ -96,7 +96,6 @@ PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
           std::min(machine.between.bandwidth_gb_per_s, PortShare(cluster, accelerators.size()));
     }
   }
-  if (first.issue) machine.host_micros = first.issue->host_micros;
   machine.collective_costs = cluster.collective_costs();
   return machine;
 }

@@ -23,9 +23,8 @@ struct PlanMachine {
   std::optional<Bytes> memory;  // of the accelerator with the least; none: no limit
   std::int64_t gpus_per_node = 1;
   std::int64_t nodes = 1;
-  Link inside;             // between two accelerators of a node
-  Link between;            // between two of different nodes, as each of them has it when all send; none with one node
-  double host_micros = 0;  // to launch a kernel
+  Link inside;   // between two accelerators of a node
+  Link between;  // between two of different nodes, as each of them has it when all send; none with one node
   CollectiveCosts collective_costs;
 
   std::int64_t gpus() const { return gpus_per_node * nodes; }

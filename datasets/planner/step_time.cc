@@ -164,7 +164,6 @@ struct StepTimer::Piece {
     local_rows = setup.sequence_parallel ? rows / Number(setup.tp) : rows;
     product_share = habits.kernel_share * SustainedShare(machine.device.name);
     tensor_group = machine.GroupOf(setup.tp, 1);
-    context_group = machine.GroupOf(setup.cp, setup.tp);
   }
 
   double Micros(const OpShape& shape, double bytes) const {
@@ -436,7 +435,6 @@ struct StepTimer::Piece {
   double rows = 0;        // tokens of a micro-batch on a rank, within tensor-parallel parts
   double local_rows = 0;  // between them
   RankGroup tensor_group;
-  RankGroup context_group;
   PassTime forward;
   PassTime backward;
   double hidden_gathers = 0;  // beside the products of the backward pass

@@ -732,6 +732,15 @@ AttentionKernel ReadAttention(Arguments& args, const TrainingSetup& setup) {
   return backend == "fused" ? AttentionKernel::kFused : AttentionKernel::kAutomatic;
 }
 
+ProductRecipe ReadRecipe(Arguments& args) {
+  const std::string eight =
+      args.Word("fp8-recipe", "delayed", {"delayed", "tensorwise", "mxfp8", "blockwise", "custom"});
+  args.Word("fp4-recipe", "nvfp4", {"nvfp4", "custom"});
+  if (args.Has("fp4-format") || args.Has("fp4")) return ProductRecipe::kNvfp4;
+  if (!args.Has("fp8-format") && !args.Has("fp8")) return ProductRecipe::kWhole;
+  return eight == "mxfp8" ? ProductRecipe::kMxfp8 : ProductRecipe::kFp8;
+}
+
 void ReadOptimizer(Arguments& args, TrainingSetup* setup) {
   const bool is_fp16 = args.Flag("fp16");
   const bool is_bf16 = args.Flag("bf16");
@@ -779,7 +788,7 @@ void ReadKernels(Arguments& args, TrainingSetup* setup) {
   setup->fuses_activation = !args.Flag(setup->network.gated() ? "no-bias-swiglu-fusion" : "no-bias-gelu-fusion");
   setup->fuses_rope = !args.Flag("no-rope-fusion");
   setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader");
-  setup->is_fp8 = args.Has("fp8-format") || args.Has("fp8");
+  setup->products = ReadRecipe(args);
   if (args.Has("moe-expert-capacity-factor")) {
     // Experts take no more than their capacity, and as much as that with padding.
     const double factor = args.Number("moe-expert-capacity-factor", 1);
@@ -798,7 +807,6 @@ void ReadKernels(Arguments& args, TrainingSetup* setup) {
                                                 : ExpertDispatcher::kAllToAll;
   setup->defers_embedding_gradients = args.Flag("defer-embedding-wgrad-compute");
   setup->deferred_micro_batches = args.Integer("wgrad-deferral-limit", 0);
-  args.Text("fp8-recipe", "");
   setup->fuses_softmax = !args.Flag("no-masked-softmax-fusion");
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   if (args.Flag("perform-rl-step")) {

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <utility>
 
+#include "datasets/memory/transformer_setup.h"
 #include "sim/base/json_text.h"
 
 namespace emplace::datasets {
@@ -30,6 +31,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
   } else {
     json["recompute"] = RecomputationText(plan);
   }
+  json["precision"] = plan.precision;
   json["schedule"] = plan.schedule;
   json["step_time_us"] = scored.time.micros;
   json["tokens_per_s"] = TokensPerSecond(question, scored.time.micros);
@@ -112,12 +114,7 @@ void WritePlanCheck(std::ostream& out, const PlanQuestion& question, const PlanC
 }
 
 ParallelPlan WithNetwork(const PlanQuestion& question, ParallelPlan plan, std::string network, OptionMap settings) {
-  if (plan.pp > 1 && plan.stages.empty()) {
-    for (const StageShape& stage : SetupOf(question, plan).stages) {
-      std::vector<JsonValue>& layers = plan.stages.emplace_back();
-      for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
-    }
-  }
+  if (plan.pp > 1 && plan.stages.empty()) plan.stages = LayersOfStages(SetupOf(question, plan));
   plan.network = std::move(network);
   plan.set = std::move(settings);
   return plan;

@@ -49,7 +49,8 @@ class Allowed {
                                             "micro_batch", "grad_accumulation",
                                             "recompute",   "sequence_parallel",
                                             "schedule",    "attention",
-                                            "stages",      "rank_order"};
+                                            "stages",      "rank_order",
+                                            "precision"};
     for (const auto& [key, value] : only_) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
       throw InputError(place_, fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
@@ -64,6 +65,9 @@ class Allowed {
     Either("attention", "fused", "unfused");
     Either("stages", "even", "balanced");
     Either("rank_order", kUsualRankOrder, kPipelinesFirst);
+    if (std::ranges::find(kProductRecipes, Recipe()) == kProductRecipes.end()) {
+      throw InputError(place_, fmt::format("precision is {} ({})", Quoted(Recipe()), fmt::join(kProductRecipes, ", ")));
+    }
   }
 
   bool Allows(const std::string& field, std::int64_t value) const {
@@ -75,6 +79,11 @@ class Allowed {
     return found == only_.end() || found->second == value;
   }
   bool Names(const std::string& field) const { return only_.contains(field); }
+  // Fewer bits change what a network learns: they are only where they are asked for.
+  std::string Recipe() const {
+    const auto found = only_.find("precision");
+    return found == only_.end() ? std::string(kProductRecipes[0]) : found->second;
+  }
   // none, selective, full, or a number of layers, if it is given.
   std::optional<JsonValue> Recompute() const {
     const auto found = only_.find("recompute");
@@ -147,6 +156,7 @@ class Enumeration {
           plan.pp = pp;
           plan.cp = cp;
           plan.dp = dp;
+          plan.precision = allowed_.Recipe();
           plan.sequence_parallel = SequenceParallel(plan);
           if (tp > 1 && !plan.sequence_parallel && !allowed_.AllowsText("sequence_parallel", "false")) {
             Refuse("tp does not divide the sequence of a rank");
@@ -203,8 +213,8 @@ class Enumeration {
   std::vector<std::int64_t> StagesOfARank(const ParallelPlan& plan) const {
     std::vector<std::int64_t> counts = {1};
     if (plan.pp == 1 || !question_.framework->interleaves || plan.grad_accumulation % plan.pp != 0) return counts;
-    // Uneven ones only where they are asked for.
-    for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers; ++vpp) {
+    // Uneven ones only where they are asked for, also with stages for the embedding and the loss alone.
+    for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers + 2; ++vpp) {
       if (network_.layers % (vpp * plan.pp) == 0 || allowed_.Names("vpp")) counts.push_back(vpp);
     }
     return counts;
@@ -329,7 +339,9 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
     other.rank_order = {"tp", "cp", "pp", "dp"};
     consider(other, allowed.Names("rank_order"));
   }
-  if (best.plan.vpp == 1 && framework.balances_stages && allowed.AllowsText("stages", "balanced")) {
+  // Stages of an interleaved schedule are even unless they are asked for: there is little to win.
+  const bool is_balanced = allowed.AllowsText("stages", "balanced") && (best.plan.vpp == 1 || allowed.Names("stages"));
+  if (framework.balances_stages && is_balanced) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
@@ -488,7 +500,7 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
     answer.usable_bytes = std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(any));
   }
   const double peak =
-      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6;
+      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, PrecisionOf(any)).peak.count / 1e6;
   answer.ideal_micros = ModelFlop(any) / peak;
   answer.bound_micros = LeastFlop(any) / peak;
   // Plans that are equally fast: those that divide less come first.

@@ -128,6 +128,7 @@ largest are of its size; *measured/predicted* is the median of that ratio. Charo
 | of `nanotron`'s memory, which decides what fits | every other setting of the same table ([which numbers](truth_memory.md)) |
 | of `megatron`: host time of a layer and the bytes of elementwise ops | every other row of vTrain's table, the first included, with unfused attention |
 | of `fsdp`, which `torchtitan` has too | every other row of llm-foundry's table in half precision, the first included |
+| how much slower FlashAttention-2 is on an H100, within the range of the paper on FlashAttention-3 | the same rows |
 | the shares of their rates that an A100 and an H100 sustain | with the constants of `megatron` and of `nanotron`, on the same rows |
 | that of a B200 | the rows of SimuMax's table with Llama 3 70B |
 | that of a GB200 | none: a guess between those of an H100 and of a B200 |

@@ -35,12 +35,6 @@ def read_rows(folder):
     return rows, left_out
 
 
-def reason(row):
-    if row["gpu"] == "h100_80gb" and row["sequence"] >= 8192:
-        return "long sequences on H100: attention with ALiBi is slower there than in our curves"
-    return "not explained"
-
-
 SLICES = [("GPU", "gpu"), ("zero", "zero"), ("recompute", "recompute"), ("precision", "precision"), ("GPUs", "gpus"),
                   ("sequence", "sequence"), ("layers x width", lambda row: "{0} x {1}".format(*MPT[row["model"]]))]
 
@@ -61,5 +55,5 @@ Those on H100 by the length of sequences:
 
 The worst {WORST}:
 
-{worst(rows, reason)}
+{worst(rows, lambda row: "not explained")}
 """

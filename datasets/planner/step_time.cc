@@ -21,7 +21,9 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   std::vector<FrameworkHabits> habits = {
       {.name = "megatron",
        .elementwise = 2.6,
-       .layer_host_micros = 1685,
+       .layer_host_micros = 1600,
+       .tensor_host_share = 0.04,
+       .host_exponent = 4,
        .gradient_overlap = 0.9,
        .parameter_overlap = 0.9,
        .message_micros = 50},
@@ -115,6 +117,12 @@ double FlashAttention2Factor(std::string_view device, double keys) {
   constexpr double kLong = 2;
   constexpr double kHalfOfIt = 4096;  // keys
   return 1 + (kLong - 1) * keys / (keys + kHalfOfIt);
+}
+
+// How much longer than `device` a pass takes that the host needs `host` to launch. See FrameworkHabits::host_exponent.
+double WaitingFor(double host, double device, double exponent) {
+  if (exponent == 0 || device <= 0) return std::max(0.0, host - device);
+  return device * (std::pow(1 + std::pow(host / device, exponent), 1 / exponent) - 1);
 }
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
@@ -531,13 +539,13 @@ const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std:
     if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
     if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
     Passes passes = piece.Finish();
-    double host = habits_.layer_host_micros;
+    double host = habits_.layer_host_micros * (1 + habits_.tensor_host_share * Number(setup.tp - 1));
     if (PipelineCrosses(setup)) {
       const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
       host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
     }
     for (PassTime* pass : {&passes.forward, &passes.backward}) {
-      pass->waiting = std::max(0.0, host - pass->micros());
+      pass->waiting = WaitingFor(host, pass->micros(), habits_.host_exponent);
     }
     return passes;
   });

@@ -21,6 +21,10 @@ struct FrameworkHabits {
   double kernel_share = 1;       // rate of products and attention, beside what the device sustains
   double elementwise = 1;        // bytes that ops other than products, attention and norms move, relative to fused ones
   double layer_host_micros = 0;  // host time of a layer's forward pass; its backward pass takes as much
+  double tensor_host_share = 0;  // more of it for each further tensor-parallel rank
+  // A pass takes (host^p + device^p)^(1/p), since the device waits for some kernels though it is behind with others;
+  // with 0 the longer of both times.
+  double host_exponent = 0;
   double tensor_overlap = 0;     // part of tensor-parallel collectives that runs beside products
   double gradient_overlap = 0;   // part of the last backward pass that the exchange of gradients runs beside
   double parameter_overlap = 0;  // the same of the forward pass, and the gathering of weights

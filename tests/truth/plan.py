@@ -126,7 +126,7 @@ largest are of its size; *measured/predicted* is the median of that ratio. Charo
 |---|---|
 | of `nanotron` | every other row of the Playbook's table that ran and is consistent, the first included |
 | of `nanotron`'s memory, which decides what fits | every other setting of the same table ([which numbers](truth_memory.md)) |
-| of `megatron`: host time of a layer and the bytes of elementwise ops | every other row of vTrain's table, the first included, with unfused attention |
+| of `megatron`: host time of a layer, how it grows with tensor ranks, and the bytes of elementwise ops | every other row of vTrain's table, the first included, with unfused attention |
 | of `fsdp`, which `torchtitan` has too | every other row of llm-foundry's table in half precision, the first included |
 | how much slower FlashAttention-2 is on an H100, within the range of the paper on FlashAttention-3 | the same rows |
 | the shares of their rates that an A100 and an H100 sustain | with the constants of `megatron` and of `nanotron`, on the same rows |

@@ -21,12 +21,13 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   std::vector<FrameworkHabits> habits = {
       {.name = "megatron",
        .elementwise = 2.6,
-       .layer_host_micros = 1685,
+       .layer_host_micros = 1600,
+       .tensor_host_share = 0.04,
+       .host_exponent = 4,
        .gradient_overlap = 0.9,
        .parameter_overlap = 0.9,
        .message_micros = 50},
       {.name = "nanotron",
-       .kernel_share = 0.91,
        .elementwise = 0.5,
        .layer_host_micros = 2078,
        .message_micros = 1306,
@@ -39,6 +40,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .step_micros = 57000,
        .retry_factor = 3,
        .fuses_weight_gradients = false,
+       .has_hopper_attention = false,
        .interleaves = false,
        .has_context_parallel = false,
        .recomputes = false,
@@ -62,6 +64,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .network_share = 0.33,
                           .step_micros = 64000,
                           .fuses_weight_gradients = false,
+                          .has_hopper_attention = false,
                           .zero = {2, 3},
                           .has_tensor_parallel = false,
                           .has_pipelines = false,
@@ -97,15 +100,15 @@ std::int64_t PipelineStride(const TrainingSetup& setup) {
 }
 
 // The rate of products and attention in a step that runs for long, relative to that of kernels that were measured
-// alone: GPUs lower their clocks when they draw all of their power for long. docs/results/plan.md says on which rows
-// each was fitted.
+// alone: GPUs lower their clocks when they draw all of their power for long. The large products of a GB200, whose curves
+// a GB300 has too, were measured at a lowered clock. docs/results/plan.md says on which rows each was fitted.
 double SustainedShare(std::string_view device) {
   struct Sustained {
     std::string_view device;  // the beginning of a kind's name
     double share;
   };
   constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66},
-                                       {"gb200", 0.97}, {"b300", 0.80}, {"gb300", 1.32}};
+                                       {"gb200", 0.98}, {"b300", 0.80}, {"gb300", 1.32}};
   constexpr double kOthers = 0.75;
   for (const Sustained& of : kSustained) {
     if (device.starts_with(of.device)) return of.share;
@@ -119,9 +122,9 @@ double RecipeShare(ProductRecipe recipe) {
     case ProductRecipe::kFp8:
       return 1.10;
     case ProductRecipe::kMxfp8:
-      return 1.045;
+      return 1.04;
     case ProductRecipe::kNvfp4:
-      return 0.595;
+      return 0.60;
     case ProductRecipe::kWhole:
       break;
   }
@@ -142,6 +145,22 @@ double CastBytes(ProductRecipe recipe) {
       break;
   }
   return 0;
+}
+
+// How much longer FlashAttention-2 takes on a Hopper GPU than the kernels made for it, which the curves describe: up to
+// twice as long, and the less so the shorter the sequence (Shah et al. 2024, FlashAttention-3, section 4.1). Both
+// numbers are fitted on half of llm-foundry's rows, within the range of that paper (docs/results/plan.md).
+double FlashAttention2Factor(std::string_view device, double keys) {
+  if (!device.starts_with("h100") && !device.starts_with("h200")) return 1;
+  constexpr double kLong = 2;
+  constexpr double kHalfOfIt = 4096;  // keys
+  return 1 + (kLong - 1) * keys / (keys + kHalfOfIt);
+}
+
+// How much longer than `device` a pass takes that the host needs `host` to launch. See FrameworkHabits::host_exponent.
+double WaitingFor(double host, double device, double exponent) {
+  if (exponent == 0 || device <= 0) return std::max(0.0, host - device);
+  return device * (std::pow(1 + std::pow(host / device, exponent), 1 / exponent) - 1);
 }
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
@@ -348,9 +367,12 @@ struct StepTimer::Piece {
       return;
     }
     // Each rank of context parallelism has as much of the causal mask as the others.
-    const double once = Micros(shape, 0) / Number(setup.cp);
+    const double keys = window > 0 ? std::min(Number(window), shape.keys) : shape.keys;
+    const double share =
+        (habits.has_hopper_attention ? 1 : FlashAttention2Factor(machine.device.name, keys)) / Number(setup.cp);
+    const double once = share * Micros(shape, 0);
     shape.backward = true;
-    const double back = Micros(shape, 0) / Number(setup.cp);
+    const double back = share * Micros(shape, 0);
     forward.products += once;
     backward.products += back;
     if (setup.cp == 1) return;
@@ -592,13 +614,13 @@ const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std:
     if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
     if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
     Passes passes = piece.Finish();
-    double host = habits_.layer_host_micros;
+    double host = habits_.layer_host_micros * (1 + habits_.tensor_host_share * Number(setup.tp - 1));
     if (PipelineCrosses(setup)) {
       const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
       host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
     }
     for (PassTime* pass : {&passes.forward, &passes.backward}) {
-      pass->waiting = std::max(0.0, host - pass->micros());
+      pass->waiting = WaitingFor(host, pass->micros(), habits_.host_exponent);
     }
     return passes;
   });

@@ -23,6 +23,10 @@ struct FrameworkHabits {
   double grouped_share = 1;      // rate of experts' products in half precision, beside that of other products
   double elementwise = 1;        // bytes that ops other than products, attention and norms move, relative to fused ones
   double layer_host_micros = 0;  // host time of a layer's forward pass; its backward pass takes as much
+  double tensor_host_share = 0;  // more of it for each further tensor-parallel rank
+  // A pass takes (host^p + device^p)^(1/p), since the device waits for some kernels though it is behind with others;
+  // with 0 the longer of both times.
+  double host_exponent = 0;
   double tensor_overlap = 0;     // part of tensor-parallel collectives that runs beside products
   double gradient_overlap = 0;   // part of the last backward pass that the exchange of gradients runs beside
   double parameter_overlap = 0;  // the same of the forward pass, and the gathering of weights
@@ -44,6 +48,7 @@ struct FrameworkHabits {
   // holds, and tries again.
   double retry_factor = 1;
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
+  bool has_hopper_attention = true;    // FlashAttention-3 or cuDNN's kernels on H100 and H200; else FlashAttention-2
 
   // Which plans it can run.
   std::vector<std::int64_t> zero = {0, 1};  // ZeRO's stages

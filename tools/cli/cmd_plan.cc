@@ -474,7 +474,8 @@ Command AddPlan(CLI::App& app) {
           "--only", options->only,
           "Keep these parts of plans as they are: dp, tp, pp, vpp, cp, ep, etp, zero, micro_batch, "
           "grad_accumulation, recompute, sequence_parallel, schedule, attention (fused, or unfused with dropout), "
-          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp)")
+          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp), precision of the products of weights "
+          "(bf16, fp8, mxfp8 or nvfp4; bf16 if it is not given)")
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,

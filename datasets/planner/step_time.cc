@@ -26,7 +26,6 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .parameter_overlap = 0.9,
        .message_micros = 50},
       {.name = "nanotron",
-       .kernel_share = 0.91,
        .elementwise = 0.5,
        .layer_host_micros = 2078,
        .message_micros = 1306,
@@ -39,6 +38,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .step_micros = 57000,
        .retry_factor = 3,
        .fuses_weight_gradients = false,
+       .has_hopper_attention = false,
        .interleaves = false,
        .has_context_parallel = false,
        .recomputes = false,
@@ -56,6 +56,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .network_share = 0.33,
                           .step_micros = 64000,
                           .fuses_weight_gradients = false,
+                          .has_hopper_attention = false,
                           .zero = {2, 3},
                           .has_tensor_parallel = false,
                           .has_pipelines = false,
@@ -104,6 +105,16 @@ double SustainedShare(std::string_view device) {
     if (device.starts_with(of.device)) return of.share;
   }
   return kOthers;
+}
+
+// How much longer FlashAttention-2 takes on a Hopper GPU than the kernels made for it, which the curves describe: up to
+// twice as long, and the less so the shorter the sequence (Shah et al. 2024, FlashAttention-3, section 4.1). Both
+// numbers are fitted on half of llm-foundry's rows, within the range of that paper (docs/results/plan.md).
+double FlashAttention2Factor(std::string_view device, double keys) {
+  if (!device.starts_with("h100") && !device.starts_with("h200")) return 1;
+  constexpr double kLong = 2;
+  constexpr double kHalfOfIt = 4096;  // keys
+  return 1 + (kLong - 1) * keys / (keys + kHalfOfIt);
 }
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
@@ -274,9 +285,12 @@ struct StepTimer::Piece {
       return;
     }
     // Each rank of context parallelism has as much of the causal mask as the others.
-    const double once = Micros(shape, 0) / Number(setup.cp);
+    const double keys = window > 0 ? std::min(Number(window), shape.keys) : shape.keys;
+    const double share =
+        (habits.has_hopper_attention ? 1 : FlashAttention2Factor(machine.device.name, keys)) / Number(setup.cp);
+    const double once = share * Micros(shape, 0);
     shape.backward = true;
-    const double back = Micros(shape, 0) / Number(setup.cp);
+    const double back = share * Micros(shape, 0);
     forward.products += once;
     backward.products += back;
     if (setup.cp == 1) return;

@@ -42,6 +42,7 @@ struct FrameworkHabits {
   // holds, and tries again.
   double retry_factor = 1;
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
+  bool has_hopper_attention = true;    // FlashAttention-3 or cuDNN's kernels on H100 and H200; else FlashAttention-2
 
   // Which plans it can run.
   std::vector<std::int64_t> zero = {0, 1};  // ZeRO's stages

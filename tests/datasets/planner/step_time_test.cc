@@ -175,6 +175,24 @@ TEST(StepTimerTest, UnfusedAttentionTakesLonger) {
   EXPECT_GT(unfused.Time(setup).micros, 1.04 * with);
 }
 
+TEST(StepTimerTest, HopperGpusNeedKernelsOfTheirOwn) {
+  FrameworkHabits older = Ideal();
+  older.has_hopper_attention = false;
+  const auto products = [](const char* cluster, const FrameworkHabits& habits, std::int64_t sequence) {
+    return StepTimer(MachineOf(cluster), habits)
+        .Time(SetupOfPlan("llama-3-8b", R"("dp": 8)", sequence))
+        .passes.products;
+  };
+  EXPECT_DOUBLE_EQ(products("dgx-a100", older, 4096), products("dgx-a100", Ideal(), 4096));
+  const double at_4k = products("dgx-h100", older, 4096) / products("dgx-h100", Ideal(), 4096);
+  const double at_64k = products("dgx-h100", older, 65536) / products("dgx-h100", Ideal(), 65536);
+  EXPECT_GT(at_4k, 1);
+  EXPECT_LT(at_4k, 1.15);  // attention takes 1.5 times as long, but is a small part
+  // It is most of the products there, and takes 1.94 times as long.
+  EXPECT_GT(at_64k, 1.5);
+  EXPECT_LT(at_64k, 1.94);
+}
+
 TEST(StepTimerTest, MixturesOfExpertsExchangeTheirTokens) {
   StepTimer timer(MachineOf("dgx-h100"), Ideal());
   const StepTime apart = timer.Time(SetupOfPlan("mixtral-8x7b", R"("dp": 8, "ep": 8)"));

@@ -104,6 +104,11 @@ std::string ParallelPlan::schedule_name() const {
   return schedule == "interleaved" ? fmt::format("interleaved:{}", vpp) : schedule;
 }
 
+std::string ParallelPlan::recompute_text() const {
+  const std::string* const text = recompute.As<std::string>();
+  return text != nullptr ? *text : JsonText(recompute);
+}
+
 ParallelPlan ReadPlan(std::istream& in, const std::string& file) {
   try {
     const JsonValue root = ParseJson(in);

@@ -74,6 +74,14 @@ struct ParallelPlan {
   std::int64_t dp_shard() const { return dp / dp_replicate; }
   // As `emplace list schedules` has it: "interleaved:2".
   std::string schedule_name() const;
+  // What it recomputes: "none", "selective", "full", or the number of layers.
+  std::string recompute_text() const;
+  // Adds a stage of these layers. One without layers has the name of what it has: the embedding, or the output.
+  void AddStage(const auto& layers) {
+    std::vector<JsonValue>& stage = stages.emplace_back();
+    for (const auto layer : layers) stage.push_back(ToJson(static_cast<std::int64_t>(layer)));
+    if (stage.empty()) stage.push_back(ToJson(stages.size() == 1 ? "embedding" : "output"));
+  }
 };
 
 // Reads plan.json. Throws InputError, its place beginning with `file`, on what is not a plan, and where its values do

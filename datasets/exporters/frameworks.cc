@@ -49,13 +49,8 @@ void RequireRankOrder(std::string_view format, const ParallelPlan& plan) {
   if (!order.empty() && order != "tp-cp-dp-pp") CannotSay("rank_order", order, format, "tp-cp-dp-pp");
 }
 
-std::string RecomputeText(const ParallelPlan& plan) {
-  const auto* const text = plan.recompute.As<std::string>();
-  return text != nullptr ? *text : JsonText(plan.recompute);
-}
-
 void RequireNoRecompute(std::string_view format, const ParallelPlan& plan) {
-  const std::string recompute = RecomputeText(plan);
+  const std::string recompute = plan.recompute_text();
   if (recompute != "none" && recompute != "0") {
     CannotSay("recompute", recompute, format, "none: the model's code switches it on");
   }
@@ -349,7 +344,7 @@ std::string Megatron(const FrameworkInput& input) {
     }
     flag("num-distributed-optimizer-instances", plan.dp_replicate);
   }
-  const std::string recompute = RecomputeText(plan);
+  const std::string recompute = plan.recompute_text();
   if (recompute == "selective") flag("recompute-activations");
   if (recompute != "none" && recompute != "selective" && recompute != "0") {
     flag("recompute-granularity", "full");
@@ -455,7 +450,7 @@ std::string Torchtitan(const FrameworkInput& input) {
     }
     if (!plan.stages.empty()) parallelism["module_fqns_per_model_part"] = TitanStages(plan);
   }
-  const std::string recompute = RecomputeText(plan);
+  const std::string recompute = plan.recompute_text();
   if (recompute != "none" && recompute != "0" && recompute != "selective" && recompute != "full") {
     CannotSay("recompute", recompute, "torchtitan", "none, selective or full");
   }

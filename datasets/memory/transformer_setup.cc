@@ -236,14 +236,4 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   return setup;
 }
 
-std::vector<std::vector<JsonValue>> LayersOfStages(const TrainingSetup& setup) {
-  std::vector<std::vector<JsonValue>> stages;
-  for (const StageShape& stage : setup.stages) {
-    std::vector<JsonValue>& layers = stages.emplace_back();
-    for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
-    if (layers.empty()) layers.push_back(ToJson(stage.has_embedding ? "embedding" : "output"));
-  }
-  return stages;
-}
-
 }  // namespace emplace::datasets

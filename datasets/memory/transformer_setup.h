@@ -2,12 +2,10 @@
 #define EMPLACE_DATASETS_MEMORY_TRANSFORMER_SETUP_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "datasets/memory/training_setup.h"
 #include "datasets/models/transformer.h"
 #include "datasets/parallel_plan.h"
-#include "sim/base/json_value.h"
 
 namespace emplace::datasets {
 
@@ -20,9 +18,6 @@ bool IsLlama(const TransformerNetwork& network);
 // divide, and unknown stages.
 TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence,
                                 TrainingFramework framework = TrainingFramework::kMegatron);
-
-// The numbers of the layers of each stage, as a plan has them. A stage without layers has the name of what it has.
-std::vector<std::vector<JsonValue>> LayersOfStages(const TrainingSetup& setup);
 
 }  // namespace emplace::datasets
 

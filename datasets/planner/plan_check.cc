@@ -6,16 +6,13 @@
 #include <map>
 #include <utility>
 
-#include "datasets/memory/transformer_setup.h"
 #include "sim/base/check.h"
-#include "sim/base/json_text.h"
 
 namespace emplace::datasets {
 namespace {
 
 // All parts of a plan, as --only takes them.
 OptionMap PartsOf(const ParallelPlan& plan) {
-  const std::string* const recompute = plan.recompute.As<std::string>();
   return {{"dp", fmt::format("{}", plan.dp)},
           {"tp", fmt::format("{}", plan.tp)},
           {"pp", fmt::format("{}", plan.pp)},
@@ -25,7 +22,7 @@ OptionMap PartsOf(const ParallelPlan& plan) {
           {"etp", fmt::format("{}", plan.etp)},
           {"zero", fmt::format("{}", plan.zero)},
           {"micro_batch", fmt::format("{}", plan.micro_batch)},
-          {"recompute", recompute != nullptr ? *recompute : JsonText(plan.recompute)},
+          {"recompute", plan.recompute_text()},
           {"precision", plan.precision}};
 }
 
@@ -109,7 +106,9 @@ ParallelPlan PlanOf(const TrainingSetup& setup) {
   if (setup.recompute.kind == RecomputeKind::kFull) {
     plan.recompute = setup.recompute.is_uniform ? ToJson("full") : ToJson(setup.recompute.layers);
   }
-  if (setup.pp > 1) plan.stages = LayersOfStages(setup);
+  if (setup.pp > 1) {
+    for (const StageShape& stage : setup.stages) plan.AddStage(stage.layers);
+  }
   return plan;
 }
 

@@ -272,10 +272,11 @@ TEST(StepTimerTest, StagesMayHaveTheEmbeddingAndTheLossAlone) {
   ASSERT_EQ(setup.stages.size(), 128U);
   EXPECT_TRUE(setup.stages.front().layers.empty());
   EXPECT_TRUE(setup.stages.back().layers.empty());
-  const auto layers = LayersOfStages(setup);
-  EXPECT_EQ(*layers.front()[0].As<std::string>(), "embedding");
-  EXPECT_EQ(*layers[1][0].As<std::int64_t>(), 0);
-  EXPECT_EQ(*layers.back()[0].As<std::string>(), "output");
+  ParallelPlan plan;
+  for (const StageShape& stage : setup.stages) plan.AddStage(stage.layers);
+  EXPECT_EQ(*plan.stages.front()[0].As<std::string>(), "embedding");
+  EXPECT_EQ(*plan.stages[1][0].As<std::int64_t>(), 0);
+  EXPECT_EQ(*plan.stages.back()[0].As<std::string>(), "output");
 }
 
 TEST(StepTimerTest, FrameworksHaveNames) {

@@ -40,6 +40,11 @@ std::optional<Rated> RatedFor(const DeviceKind& device, Precision precision) {
   const auto own = [&](Precision of) { return device.precisions[static_cast<std::size_t>(of)].peak.count; };
   const double rate = RateOf(device, precision).peak.count / kMicrosPerSecond;
   if (precision == Precision::kI8 || rate <= 0) return std::nullopt;
+  // No kernels in f8 and f4 are at hand: they are as far below their peaks as those in half precision are.
+  if (precision == Precision::kF8 || precision == Precision::kF4) {
+    return own(precision) > 0 ? std::optional(Rated{"half", rate, precision == Precision::kF8 ? 1 : 0.5})
+                              : std::nullopt;
+  }
   if (precision == Precision::kBf16 || precision == Precision::kF16) {
     return Rated{own(precision) > 0 ? "half" : "f32", rate, 2};
   }

@@ -211,6 +211,29 @@ TEST(ShippedCurvesTest, LargeProductsReachMostOfThePeak) {
   }
 }
 
+TEST(ShippedCurvesTest, ProductsInFewerBitsAreNoFasterThanTheirPeaks) {
+  const ProductShape shape = {.m = 8192, .n = 8192, .k = 8192};
+  const double flop = 2 * shape.m * shape.n * shape.k;
+  for (const char* const name : {"h100", "h200", "b200", "gb200", "b300", "gb300"}) {
+    const DeviceKind& kind = *FindDeviceKind(name);
+    const double half = CurveMicros(kind, Precision::kBf16, shape)->time.micros;
+    double last = half;
+    for (const Precision precision : {Precision::kF8, Precision::kF4}) {
+      if (kind.precisions[static_cast<std::size_t>(precision)].peak.count <= 0) continue;
+      const double micros = CurveMicros(kind, precision, shape)->time.micros;
+      EXPECT_GE(micros, flop / (RateOf(kind, precision).peak.count / 1e6)) << name;
+      EXPECT_LT(micros, last / 1.4) << name;
+      last = micros;
+    }
+    // A small product is launched, whatever it is made of.
+    const ProductShape small = {.m = 16, .n = 128, .k = 128};
+    EXPECT_GT(CurveMicros(kind, Precision::kF8, small)->time.micros,
+              0.6 * CurveMicros(kind, Precision::kBf16, small)->time.micros)
+        << name;
+  }
+  EXPECT_EQ(CurveMicros(*FindDeviceKind("a100"), Precision::kF8, shape), std::nullopt);
+}
+
 // ---- Shapes of ops
 
 std::vector<OpShape> ShapesOf(const testing::OpCase& op_case) {

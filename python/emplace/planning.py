@@ -33,6 +33,7 @@ class Plan:
     grad_accumulation: int
     sequence_parallel: bool
     recompute: str | int
+    precision: str
     schedule: str
     step_time_us: float
     gpus: int

@@ -90,7 +90,8 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
     // The first stage has the embedding, and the last one the loss: they may have no layers.
     if (layers + 2 < count || (count < 3 && layers < count)) {
       throw InputError("pp", fmt::format("times vpp is {} (at most the {} layers of the network, the embedding and the "
-                                         "loss)", count, layers));
+                                         "loss)",
+                                         count, layers));
     }
     // The stages in the middle take one layer more where the layers cannot be divided.
     std::size_t layer = 0;

@@ -100,15 +100,15 @@ std::int64_t PipelineStride(const TrainingSetup& setup) {
 }
 
 // The rate of products and attention in a step that runs for long, relative to that of kernels that were measured
-// alone: GPUs lower their clocks when they draw all of their power for long. The large products of a GB200, whose curves
-// a GB300 has too, were measured at a lowered clock. docs/results/plan.md says on which rows each was fitted.
+// alone: GPUs lower their clocks when they draw all of their power for long. The large products of a GB200, whose
+// curves a GB300 has too, were measured at a lowered clock. docs/results/plan.md says on which rows each was fitted.
 double SustainedShare(std::string_view device) {
   struct Sustained {
     std::string_view device;  // the beginning of a kind's name
     double share;
   };
-  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66},
-                                       {"gb200", 0.98}, {"b300", 0.80}, {"gb300", 1.32}};
+  constexpr Sustained kSustained[] = {{"a100", 0.80},  {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66},
+                                      {"gb200", 0.98}, {"b300", 0.80}, {"gb300", 1.32}};
   constexpr double kOthers = 0.75;
   for (const Sustained& of : kSustained) {
     if (device.starts_with(of.device)) return of.share;
@@ -289,7 +289,7 @@ struct StepTimer::Piece {
       }
       return grouped * Micros(shape, 0, factors);
     };
-    
+
     forward.products += product(m, n, k);
     backward.products += product(m, k, n);
     const double weights = parts * n * k;

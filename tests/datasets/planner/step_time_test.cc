@@ -280,7 +280,8 @@ TEST(StepTimerTest, StagesMayHaveTheEmbeddingAndTheLossAlone) {
 }
 
 TEST(StepTimerTest, FrameworksHaveNames) {
-  EXPECT_THAT(FrameworkNames(), ::testing::ElementsAre("megatron", "nanotron", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"));
+  EXPECT_THAT(FrameworkNames(),
+              ::testing::ElementsAre("megatron", "nanotron", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"));
   EXPECT_EQ(FindFrameworkHabits("jax"), nullptr);
 }
 

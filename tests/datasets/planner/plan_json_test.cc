@@ -61,7 +61,8 @@ TEST(PlanJsonTest, APriceGivesCosts) {
   question.price = 3.6;
   const PlanAnswer answer = SearchPlans(question);
   ScoredPlan scored = answer.plans[0];
-  scored.plan = {.dp = 2};
+  scored.plan = ParallelPlan();
+  scored.plan.dp = 2;
   scored.time.micros = 1e6;
   EXPECT_DOUBLE_EQ(CostOfStep(question, scored), 0.002);
   EXPECT_DOUBLE_EQ(CostOfBillionTokens(question, scored), 0.002 * 1e9 / (32 * 4096));

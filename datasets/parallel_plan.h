@@ -4,11 +4,16 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/json_struct.h"
 
 namespace emplace::datasets {
+
+// DualPipe (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1) as a plan's schedule. It is none of
+// `emplace list schedules`, as each of its stages is on two ranks.
+inline constexpr std::string_view kDualPipe = "dualpipe";
 
 // How a network is trained on many devices, in the words of those who do it: `emplace.plan`, version 1. A placement
 // says where each op runs; a plan says into how many parts what is divided.

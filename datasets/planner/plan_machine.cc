@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "datasets/exporters/frameworks.h"
@@ -25,16 +26,47 @@ std::vector<DeviceId> EqualAccelerators(const Cluster& cluster) {
   return accelerators;
 }
 
-// How many accelerators, from the first on, are joined by links as fast as that to the second.
-std::size_t GroupSize(const Cluster& cluster, const std::vector<DeviceId>& accelerators) {
-  constexpr double kSlower = 0.6;
-  if (accelerators.size() < 2) return accelerators.size();
-  const double fast = cluster.link(accelerators[0], accelerators[1]).bandwidth_gb_per_s;
-  std::size_t size = 2;
-  while (size < accelerators.size() &&
-         cluster.link(accelerators[0], accelerators[size]).bandwidth_gb_per_s >= kSlower * fast) {
-    ++size;
+// A link between groups is slower than this part of those within them.
+constexpr double kSlower = 0.6;
+
+// How many accelerators, from this one on, are joined to it by links as fast as that to the next.
+std::size_t RunLength(const Cluster& cluster, const std::vector<DeviceId>& accelerators, std::size_t first) {
+  if (first + 1 == accelerators.size()) return 1;
+  const double fast = cluster.link(accelerators[first], accelerators[first + 1]).bandwidth_gb_per_s;
+  std::size_t end = first + 2;
+  while (end < accelerators.size() &&
+         cluster.link(accelerators[first], accelerators[end]).bandwidth_gb_per_s >= kSlower * fast) {
+    ++end;
   }
+  return end - first;
+}
+
+// Throws InputError where groups of unlike sizes are apart from each other: they are nodes.
+void CheckNodesAreEqual(const Cluster& cluster, const std::vector<DeviceId>& accelerators) {
+  std::vector<std::size_t> group_of;
+  std::vector<std::size_t> sizes;
+  while (group_of.size() < accelerators.size()) {
+    const std::size_t size = RunLength(cluster, accelerators, group_of.size());
+    group_of.insert(group_of.end(), size, sizes.size());
+    sizes.push_back(size);
+  }
+  const double fast = cluster.link(accelerators[0], accelerators[1]).bandwidth_gb_per_s;
+  for (std::size_t i = 0; i < accelerators.size(); ++i) {
+    for (std::size_t j = 0; j < accelerators.size(); ++j) {
+      const bool is_joined = cluster.link(accelerators[i], accelerators[j]).bandwidth_gb_per_s >= kSlower * fast;
+      if (group_of[i] != group_of[j] && is_joined) return;
+    }
+  }
+  if (std::ranges::adjacent_find(sizes, std::not_equal_to()) == sizes.end()) return;
+  throw InputError(cluster.name(),
+                   fmt::format("has nodes of {} accelerators (as many in each)", fmt::join(sizes, ", ")));
+}
+
+// How many accelerators a node has, or a group of them that is joined by faster links than the groups are.
+std::size_t GroupSize(const Cluster& cluster, const std::vector<DeviceId>& accelerators) {
+  if (accelerators.size() < 2) return accelerators.size();
+  CheckNodesAreEqual(cluster, accelerators);
+  const std::size_t size = RunLength(cluster, accelerators, 0);
   return accelerators.size() % size == 0 ? size : accelerators.size();
 }
 

@@ -39,9 +39,9 @@ struct PlanMachine {
 
 // `nodes` copies of the cluster, joined by its network. A cluster whose own accelerators form several groups, each
 // joined by faster links than the groups are, counts as so many nodes. Throws InputError on a cluster without
-// accelerators or with several kinds of them, without links between them, and on several copies of one without a
-// network. With `gpus`, the machine has only so many accelerators, as many in each node, and one node where that is
-// enough; an InputError about their number is at `gpus_place`.
+// accelerators, with several kinds of them or nodes of unlike sizes, without links between them, and on several copies
+// of one without a network. With `gpus`, the machine has only so many accelerators, as many in each node, and one node
+// where that is enough; an InputError about their number is at `gpus_place`.
 PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes, std::optional<std::int64_t> gpus = {},
                             const std::string& gpus_place = "gpus");
 

@@ -76,6 +76,9 @@ ParallelPlan ReadChecked(const JsonNode& node) {
   }
   if (plan.zero > 3) throw InputError("zero", fmt::format("is {} (0 to 3)", plan.zero));
   CheckReplicas(plan);
+  if (std::ranges::find(kProductRecipes, plan.precision) == kProductRecipes.end()) {
+    throw InputError("precision", fmt::format("is {} ({})", Quoted(plan.precision), fmt::join(kProductRecipes, ", ")));
+  }
   if (const JsonValue* const recompute = FindMember(node.value(), "recompute")) {
     CheckRecompute(JsonNode(node, "recompute", *recompute));
   }

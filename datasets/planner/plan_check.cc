@@ -22,7 +22,8 @@ OptionMap PartsOf(const ParallelPlan& plan) {
           {"etp", fmt::format("{}", plan.etp)},
           {"zero", fmt::format("{}", plan.zero)},
           {"micro_batch", fmt::format("{}", plan.micro_batch)},
-          {"recompute", plan.recompute_text()}};
+          {"recompute", plan.recompute_text()},
+          {"precision", plan.precision}};
 }
 
 // Parts that change together, as the others follow from them.
@@ -99,6 +100,7 @@ ParallelPlan PlanOf(const TrainingSetup& setup) {
   plan.micro_batch = setup.micro_batch;
   plan.grad_accumulation = setup.micro_batches;
   plan.sequence_parallel = setup.sequence_parallel;
+  plan.precision = kProductRecipes[static_cast<std::size_t>(setup.products)];
   plan.schedule = setup.vpp > 1 ? "interleaved" : "1f1b";
   if (setup.recompute.kind == RecomputeKind::kSelective) plan.recompute = ToJson("selective");
   if (setup.recompute.kind == RecomputeKind::kFull) {
@@ -121,7 +123,9 @@ PlanCheck CheckPlan(const PlanQuestion& question, const ParallelPlan& plan) {
   } catch (const InputError& error) {
     check.illegal = error.what();
   }
-  check.answer = SearchPlans(question);
+  PlanQuestion alike = question;
+  alike.only["precision"] = plan.precision;
+  check.answer = SearchPlans(alike);
   check.answer.notes = PlanNotes(question, plan.pp > 1 ? plan.schedule : "");
   const OptionMap parts = PartsOf(plan);
   // Not for less than predictions err.

@@ -28,6 +28,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
   } else {
     json["recompute"] = plan.recompute_text();
   }
+  json["precision"] = plan.precision;
   json["schedule"] = plan.schedule;
   json["step_time_us"] = scored.time.micros;
   if (scored.estimated_micros) json["estimated_us"] = *scored.estimated_micros;

@@ -54,7 +54,8 @@ class Allowed {
                                             "micro_batch", "grad_accumulation",
                                             "recompute",   "sequence_parallel",
                                             "schedule",    "attention",
-                                            "stages",      "rank_order"};
+                                            "stages",      "rank_order",
+                                            "precision"};
     for (const auto& [key, value] : only_) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
       throw InputError(place_, fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
@@ -69,6 +70,9 @@ class Allowed {
     OneOf("attention", {"fused", "unfused"});
     OneOf("stages", {"even", "balanced"});
     OneOf("rank_order", {kUsualRankOrder, kPipelinesFirst});
+    if (std::ranges::find(kProductRecipes, Recipe()) == kProductRecipes.end()) {
+      throw InputError(place_, fmt::format("precision is {} ({})", Quoted(Recipe()), fmt::join(kProductRecipes, ", ")));
+    }
   }
 
   bool Allows(const std::string& field, std::int64_t value) const {
@@ -80,6 +84,11 @@ class Allowed {
     return found == only_.end() || found->second == value;
   }
   bool Names(const std::string& field) const { return only_.contains(field); }
+  // Fewer bits change what a network learns: they are only where they are asked for.
+  std::string Recipe() const {
+    const auto found = only_.find("precision");
+    return found == only_.end() ? std::string(kProductRecipes[0]) : found->second;
+  }
   // none, selective, full, or a number of layers, if it is given.
   std::optional<JsonValue> Recompute() const {
     const auto found = only_.find("recompute");
@@ -154,6 +163,7 @@ class Enumeration {
           plan.pp = pp;
           plan.cp = cp;
           plan.dp = dp;
+          plan.precision = allowed_.Recipe();
           plan.sequence_parallel = SequenceParallel(plan);
           if (tp > 1 && !plan.sequence_parallel && !allowed_.AllowsText("sequence_parallel", "false")) {
             Refuse("tp does not divide the sequence of a rank");
@@ -225,15 +235,15 @@ class Enumeration {
          {std::string_view("1f1b"), std::string_view("gpipe"), std::string_view("zb-h1"), kDualPipe}) {
       if (is_wanted(schedule)) schedules.emplace_back(schedule, 1);
     }
-    // Stages of unlike numbers of layers only where they are asked for.
+    // Uneven ones only where they are asked for, also with stages for the embedding and the loss alone.
     const auto is_possible = [&](std::int64_t vpp) {
       const std::int64_t stages = vpp * plan.pp;
-      return stages <= network_.layers && (network_.layers % stages == 0 || allowed_.Names("vpp"));
+      return network_.layers % stages == 0 || (stages <= network_.layers + 2 && allowed_.Names("vpp"));
     };
     if (is_wanted("zb-v") && is_possible(2)) schedules.emplace_back("zb-v", 2);
     // Interleaved schedules need micro-batches in groups of pp.
     if (is_wanted("interleaved") && plan.grad_accumulation % plan.pp == 0) {
-      for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers; ++vpp) {
+      for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers + 2; ++vpp) {
         if (is_possible(vpp)) schedules.emplace_back("interleaved", vpp);
       }
     }
@@ -362,8 +372,9 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
     other.rank_order = {"tp", "cp", "pp", "dp"};
     consider(other, allowed.Names("rank_order"));
   }
-  if (best.plan.vpp == 1 && best.plan.schedule != kDualPipe && framework.balances_stages &&
-      allowed.AllowsText("stages", "balanced")) {
+  // Stages of an interleaved schedule are even unless they are asked for: there is little to win.
+  const bool is_balanced = allowed.AllowsText("stages", "balanced") && (best.plan.vpp == 1 || allowed.Names("stages"));
+  if (best.plan.schedule != kDualPipe && framework.balances_stages && is_balanced) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
@@ -660,8 +671,7 @@ PlanAnswer SearchMachine(const PlanQuestion& question, TimeLimit* limit) {
   std::vector<ScoredPlan> scored = TimePlans(question, *limit, &timers, &answer);
   const TrainingSetup any = SetupOf(question, scored[0].plan);
   answer.usable_bytes = UsableBytes(question, any);
-  const double peak =
-      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6;
+  const double peak = question.machine.PeakFlopPerMicro(PrecisionOf(any));
   answer.ideal_micros = ModelFlop(any) / peak;
   answer.bound_micros = LeastFlop(any) / peak;
   const std::size_t wanted = std::max(question.best, question.simulated);

@@ -24,7 +24,9 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   std::vector<FrameworkHabits> habits = {
       {.name = "megatron",
        .elementwise = 2.6,
-       .layer_host_micros = 1685,
+       .layer_host_micros = 1600,
+       .tensor_host_share = 0.04,
+       .host_exponent = 4,
        .gradient_overlap = 0.9,
        .parameter_overlap = 0.9,
        .message_micros = 50},
@@ -49,6 +51,12 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .balances_stages = false,
        .memory = TrainingFramework::kNanotron},
   };
+  // NVIDIA's recipes of 2025 and 2026 for Megatron-LM: Megatron-Bridge's and those of MLPerf.
+  FrameworkHabits bridge = habits[0];
+  bridge.name = "megatron-bridge";
+  bridge.grouped_share = 0.57;
+  bridge.tensor_overlap = 0.76;
+  habits.push_back(std::move(bridge));
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,
                           .elementwise = 0.58,
@@ -96,19 +104,51 @@ std::int64_t PipelineStride(const TrainingSetup& setup) {
 }
 
 // The rate of products and attention in a step that runs for long, relative to that of kernels that were measured
-// alone: GPUs lower their clocks when they draw all of their power for long. docs/results/plan.md says on which rows
-// each was fitted.
+// alone: GPUs lower their clocks when they draw all of their power for long. The large products of a GB200, whose
+// curves a GB300 has too, were measured at a lowered clock. docs/results/plan.md says on which rows each was fitted.
 double SustainedShare(std::string_view device) {
   struct Sustained {
     std::string_view device;  // the beginning of a kind's name
     double share;
   };
-  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66}, {"gb200", 0.74}};
+  constexpr Sustained kSustained[] = {{"a100", 0.80},  {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66},
+                                      {"gb200", 0.98}, {"b300", 0.80}, {"gb300", 1.32}};
   constexpr double kOthers = 0.75;
   for (const Sustained& of : kSustained) {
     if (device.starts_with(of.device)) return of.share;
   }
   return kOthers;
+}
+
+// The same of products in fewer bits, relative to products in half precision. Fitted as docs/results/plan.md says.
+double RecipeShare(ProductRecipe recipe) {
+  switch (recipe) {
+    case ProductRecipe::kFp8:
+      return 1.10;
+    case ProductRecipe::kMxfp8:
+      return 1.04;
+    case ProductRecipe::kNvfp4:
+      return 0.60;
+    case ProductRecipe::kWhole:
+      break;
+  }
+  return 1;
+}
+
+// Bytes that the cast of one number of half precision moves, to factors by rows and by columns. A scale of a tensor
+// needs a pass over it first, to find its largest number.
+double CastBytes(ProductRecipe recipe) {
+  switch (recipe) {
+    case ProductRecipe::kFp8:
+      return 2 + 2 + 2 * 1;
+    case ProductRecipe::kMxfp8:
+      return 2 + 2 * (1 + 1.0 / 32);
+    case ProductRecipe::kNvfp4:
+      return 2 + 2 + 2 * (0.5 + 1.0 / 16);
+    case ProductRecipe::kWhole:
+      break;
+  }
+  return 0;
 }
 
 // How much longer FlashAttention-2 takes on a Hopper GPU than the kernels made for it, which the curves describe: up to
@@ -124,6 +164,12 @@ double FlashAttention2Factor(std::string_view device, double keys) {
 // Whether passes of other micro-batches run while a rank sends.
 bool SendsBeside(const TrainingSetup& setup) {
   return setup.vpp > 1 || setup.order == PipelineOrder::kZbV || setup.order == PipelineOrder::kDualPipe;
+}
+
+// How much longer than `device` a pass takes that the host needs `host` to launch. See FrameworkHabits::host_exponent.
+double WaitingFor(double host, double device, double exponent) {
+  if (exponent == 0 || device <= 0) return std::max(0.0, host - device);
+  return device * (std::pow(1 + std::pow(host / device, exponent), 1 / exponent) - 1);
 }
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
@@ -187,20 +233,40 @@ StepTimer::Passes StepTimer::Passes::operator*(double factor) const {
 struct StepTimer::Piece {
   Piece(const PlanMachine& of_machine, const FrameworkHabits& of_habits, const TrainingSetup& of_setup)
       : machine(of_machine), habits(of_habits), setup(of_setup), network(of_setup.network) {
-    precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
+    const Precision precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
     element = Number(setup.number_bytes);
     rows = Number(setup.micro_batch) * Number(network.sequence) / Number(setup.cp);
     local_rows = setup.sequence_parallel ? rows / Number(setup.tp) : rows;
-    product_share = habits.kernel_share * SustainedShare(machine.device.name);
+    const double share = habits.kernel_share * SustainedShare(machine.device.name);
+    whole = {.precision = precision, .element = element, .share = share};
+    of_weights = {.precision = PrecisionOf(setup),
+                  .element = setup.factor_bytes(),
+                  .cast_bytes = CastBytes(setup.products),
+                  .share = share * RecipeShare(setup.products)};
     tensor_group = machine.GroupOf(setup.tp, 1);
   }
 
-  double Micros(const OpShape& shape, double bytes) const {
+  // How the factors of a product are given.
+  struct Factors {
+    Precision precision = Precision::kBf16;
+    double element = kHalf;  // bytes
+    double cast_bytes = 0;   // moved to make a number of an activation such a factor
+    double share = 1;        // of the measured rate that is sustained
+  };
+
+  double Micros(const OpShape& shape, double bytes) const { return Micros(shape, bytes, whole); }
+  double Micros(const OpShape& shape, double bytes, const Factors& factors) const {
     const bool is_product =
         std::holds_alternative<ProductShape>(shape) || std::holds_alternative<AttentionShape>(shape);
-    const double slower = is_product ? 1 / product_share : 1;
-    if (const auto curved = CurveMicros(machine.device, precision, shape, bytes)) return slower * curved->time.micros;
-    const PrecisionRate rate = RateOf(machine.device, precision);
+    const double slower = is_product ? 1 / factors.share : 1;
+    if (const auto curved = CurveMicros(machine.device, factors.precision, shape, bytes)) {
+      // What was measured may have run at a lower clock than a step does, but never above the peak.
+      const auto* const product = std::get_if<ProductShape>(&shape);
+      const double flop = product != nullptr ? 2 * product->batch * product->m * product->n * product->k : 0;
+      const double least = flop / (RateOf(machine.device, factors.precision).peak.count / 1e6);
+      return std::max(least, slower * curved->time.micros);
+    }
+    const PrecisionRate rate = RateOf(machine.device, factors.precision);
     const auto share = [](const auto& shares, OpClass of, double otherwise) {
       const double value = shares[static_cast<std::size_t>(of)];
       return value > 0 ? value : otherwise;
@@ -213,8 +279,8 @@ struct StepTimer::Piece {
     double micros = 0;
     if (const auto* const product = std::get_if<ProductShape>(&shape)) {
       const double flop = 2 * product->batch * product->m * product->n * product->k;
-      const double moved =
-          element * product->batch * (product->m * product->k + product->k * product->n + product->m * product->n);
+      const double moved = product->batch * (factors.element * (product->m + product->n) * product->k +
+                                             element * product->m * product->n);
       micros = std::max(flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kMatrixProduct, kUsual),
                         streamed(moved, OpClass::kMatrixProduct));
     } else if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
@@ -228,19 +294,34 @@ struct StepTimer::Piece {
     return slower * (machine.device.launch_micros + micros);
   }
 
-  // `parts` products, of `m` rows each, and the two of their backward passes.
-  void Product(double m, double n, double k, double parts = 1) {
-    forward.products += Micros(ProductShape{.batch = parts, .m = m, .n = n, .k = k}, 0);
-    backward.products += Micros(ProductShape{.batch = parts, .m = m, .n = k, .k = n}, 0);
+  // `parts` products with weights, of `m` rows each, and the two of their backward passes.
+  void Product(double m, double n, double k, double parts = 1) { Product(m, n, k, parts, of_weights); }
+  // One that is as precise as everything else, whatever the recipe.
+  void WholeProduct(double m, double n, double k) { Product(m, n, k, 1, whole); }
+  void Product(double m, double n, double k, double parts, const Factors& factors) {
+    const double grouped = parts > 1 && !setup.casts_products() ? 1 / habits.grouped_share : 1;
+    const auto product = [&](double rows_of, double columns, double sums) {
+      ProductShape shape = {.batch = parts, .m = rows_of, .n = columns, .k = sums};
+      if (factors.element != element) {
+        shape.moved_bytes = parts * (factors.element * (rows_of + columns) * sums + element * rows_of * columns);
+      }
+      return grouped * Micros(shape, 0, factors);
+    };
+    forward.products += product(m, n, k);
+    backward.products += product(m, k, n);
     const double weights = parts * n * k;
     const double gradient = Number(setup.gradient_bytes);
-    ProductShape of_weights = {.batch = parts, .m = n, .n = k, .k = m};
+    ProductShape of_gradient = {.batch = parts, .m = n, .n = k, .k = m};
     if (habits.fuses_weight_gradients) {
-      of_weights.moved_bytes = element * parts * m * (n + k) + 2 * gradient * weights;
+      of_gradient.moved_bytes = factors.element * parts * m * (n + k) + 2 * gradient * weights;
     }
-    const double for_weights = Micros(of_weights, 0);
-    backward.products += for_weights;
+    const double for_weights = grouped * Micros(of_gradient, 0, factors);
     weight_gradients += for_weights;
+    backward.products += for_weights;
+    if (factors.cast_bytes > 0) {
+      forward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * k);
+      backward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * n);
+    }
     if (!habits.fuses_weight_gradients) {
       const double added = Micros(OpShape(), (element + 2 * gradient) * weights);
       backward.elementwise += added;
@@ -432,7 +513,7 @@ struct StepTimer::Piece {
       FeedForward(rows, Number(network.d_shared_expert) / Number(setup.tp));
       LeaveTensorPart();
     }
-    Product(local_rows, Number(network.experts), hidden);
+    WholeProduct(local_rows, Number(network.experts), hidden);
     const double tokens = setup.sequence_parallel || setup.tp == 1 ? local_rows : rows / Number(setup.tp);
     const double copies = tokens * Number(network.top_k);
     const RankGroup group = machine.GroupOf(setup.ep, setup.etp);
@@ -474,9 +555,9 @@ struct StepTimer::Piece {
   const FrameworkHabits& habits;
   const TrainingSetup& setup;
   const NetworkShape& network;
-  Precision precision = Precision::kBf16;
   double element = kHalf;
-  double product_share = 1;
+  Factors whole;          // of attention, the router, the head
+  Factors of_weights;     // of all other products
   double rows = 0;        // tokens of a micro-batch on a rank, within tensor-parallel parts
   double local_rows = 0;  // between them
   RankGroup tensor_group;
@@ -489,9 +570,24 @@ struct StepTimer::Piece {
 
 StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) : machine_(machine), habits_(habits) {
   machine_.between.bandwidth_gb_per_s *= habits.network_share;
+  for (std::size_t kind = 0; kind < std::max<std::size_t>(1, machine_.kinds.size()); ++kind) {
+    machines_.push_back(machine_.AllOfKind(kind));
+  }
 }
 
-StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const {
+std::size_t StepTimer::KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const {
+  const std::int64_t group = setup.tp * setup.cp;
+  const auto rank = static_cast<std::int64_t>(pipeline_rank);
+  if (!setup.pipeline_before_data) return machine_.SlowestKind(rank * group * setup.dp, group * setup.dp);
+  std::size_t slowest = machines_.size();
+  for (std::int64_t replica = 0; replica < setup.dp; ++replica) {
+    slowest = std::min(slowest, machine_.SlowestKind((replica * setup.pp + rank) * group, group));
+  }
+  return slowest;
+}
+
+StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup,
+                                std::size_t kind) const {
   return {static_cast<std::int64_t>(piece),
           static_cast<std::int64_t>(layer.mixer),
           static_cast<std::int64_t>(layer.feed_forward),
@@ -504,7 +600,9 @@ StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const T
           setup.ep,
           setup.etp,
           setup.sequence_parallel ? 1 : 0,
-          PipelineCrosses(setup) ? 1 : 0};
+          PipelineCrosses(setup) ? 1 : 0,
+          static_cast<std::int64_t>(setup.products),
+          static_cast<std::int64_t>(kind)};
 }
 
 const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
@@ -516,7 +614,7 @@ const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
 // The parameters of one layer, or of what the flags of a stage without layers say.
 StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
   const LayerKind layer = stage.layers.empty() ? LayerKind() : setup.network.layers[stage.layers[0]];
-  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup);
+  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup, 0);
   key[5] = (stage.has_embedding ? 1 : 0) + (stage.has_loss ? 2 : 0) + (stage.has_prediction ? 4 : 0);
   const auto found = parameters_.find(key);
   if (found != parameters_.end()) return found->second;
@@ -553,48 +651,52 @@ bool StepTimer::PipelineCrosses(const TrainingSetup& setup) const {
   return setup.pp > 1 && PipelineStride(setup) * setup.pp > machine_.gpus_per_node;
 }
 
-const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer) {
-  const LayerKind& kind = setup.network.layers[layer];
-  return Cached(KeyOf(PieceKind::kLayer, kind, setup), [&] {
-    Piece piece(machine_, habits_, setup);
-    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
-    if (kind.mixer == Mixer::kAttention) piece.AttentionBlock(kind.window);
-    if (kind.cross_attention) piece.AttentionBlock(0);
-    if (kind.mixer == Mixer::kLatentAttention) piece.LatentAttentionBlock();
-    if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
-    if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
+const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer, std::size_t kind) {
+  const LayerKind& made = setup.network.layers[layer];
+  return Cached(KeyOf(PieceKind::kLayer, made, setup, kind), [&] {
+    Piece piece(machines_[kind], habits_, setup);
+    if (made.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
+    if (made.mixer == Mixer::kAttention) piece.AttentionBlock(made.window);
+    if (made.cross_attention) piece.AttentionBlock(0);
+    if (made.mixer == Mixer::kLatentAttention) piece.LatentAttentionBlock();
+    if (made.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
+    if (made.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
     Passes passes = piece.Finish();
-    double host = habits_.layer_host_micros;
+    double host = habits_.layer_host_micros * (1 + habits_.tensor_host_share * Number(setup.tp - 1));
     if (PipelineCrosses(setup)) {
       const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
       host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
     }
     for (PassTime* pass : {&passes.forward, &passes.backward}) {
-      pass->waiting = std::max(0.0, host - pass->micros());
+      pass->waiting = WaitingFor(host, pass->micros(), habits_.host_exponent);
     }
     return passes;
   });
 }
 
-StepTimer::Passes StepTimer::EmbeddingPasses(const TrainingSetup& setup) const {
-  Piece piece(machine_, habits_, setup);
-  const double numbers = piece.rows * Number(setup.network.hidden);
-  piece.Elementwise(2 * numbers, 3 * numbers);
-  piece.LeaveTensorPart();
-  return piece.Finish();
+const StepTimer::Passes& StepTimer::EmbeddingPasses(const TrainingSetup& setup, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup, kind), [&] {
+    Piece piece(machines_[kind], habits_, setup);
+    const double numbers = piece.rows * Number(setup.network.hidden);
+    piece.Elementwise(2 * numbers, 3 * numbers);
+    piece.LeaveTensorPart();
+    return piece.Finish();
+  });
 }
 
 // The last norm, the head, and a cross-entropy that computes in f32.
-StepTimer::Passes StepTimer::LossPasses(const TrainingSetup& setup) const {
-  Piece piece(machine_, habits_, setup);
-  const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
-  piece.Norm(piece.local_rows, Number(setup.network.hidden));
-  piece.EnterTensorPart();
-  piece.Product(piece.rows, vocabulary, Number(setup.network.hidden));
-  constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
-  constexpr double kBackwardPasses = 5;
-  piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
-  return piece.Finish();
+const StepTimer::Passes& StepTimer::LossPasses(const TrainingSetup& setup, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup, kind), [&] {
+    Piece piece(machines_[kind], habits_, setup);
+    const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
+    piece.Norm(piece.local_rows, Number(setup.network.hidden));
+    piece.EnterTensorPart();
+    piece.WholeProduct(piece.rows, vocabulary, Number(setup.network.hidden));
+    constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
+    constexpr double kBackwardPasses = 5;
+    piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
+    return piece.Finish();
+  });
 }
 
 PassTime StepTimer::AgainOf(const TrainingSetup& setup, const Passes& layer, std::size_t position) const {
@@ -623,12 +725,13 @@ PassTime StepTimer::AgainOf(const TrainingSetup& setup, const Passes& layer, std
 StepTimer::Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_number) {
   Passes passes;
   const StageShape& stage = setup.stages[stage_number];
+  const std::size_t kind = KindOfRank(setup, PipelineRankOf(setup, stage_number));
   const bool gathers = setup.shards_weights;
   const std::int64_t shards = setup.dp * setup.cp / setup.optimizer_instances;
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
   const double layer_bytes = Number(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-    Passes layer = LayerPasses(setup, stage.layers[i]);
+    Passes layer = LayerPasses(setup, stage.layers[i], kind);
     layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
       const double gather =
@@ -641,47 +744,58 @@ StepTimer::Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t
     }
     passes += layer;
   }
-  if (stage.has_embedding)
-    passes += Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); });
-  if (stage.has_loss) passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
+  if (stage.has_embedding) passes += EmbeddingPasses(setup, kind);
+  if (stage.has_loss) passes += LossPasses(setup, kind);
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
-      passes += LayerPasses(setup, setup.network.layers.size() - 1);
-      passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
+      passes += LayerPasses(setup, setup.network.layers.size() - 1, kind);
+      passes += LossPasses(setup, kind);
     }
   }
   return passes;
 }
 
 std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) {
-  std::vector<double> layers;
-  for (std::size_t i = 0; i < setup.network.layers.size(); ++i) {
-    Passes layer = LayerPasses(setup, i);
-    layer.backward += AgainOf(setup, layer, 0);
-    layers.push_back(layer.micros());
+  const auto stages = static_cast<std::size_t>(setup.pp * setup.vpp);
+  std::vector<std::size_t> kinds;  // of the stages
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    kinds.push_back(KindOfRank(setup, PipelineRankOf(setup, stage)));
   }
-  const double first =
-      Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); }).micros();
-  const double last = Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); }).micros();
-  const auto stages = static_cast<std::size_t>(setup.pp);
+  const auto layer_micros = [&](std::size_t i, std::size_t kind) {
+    Passes layer = LayerPasses(setup, i, kind);
+    layer.backward += AgainOf(setup, layer, 0);
+    return layer.micros();
+  };
+  const std::size_t layers = setup.network.layers.size();
+  std::vector<std::vector<double>> micros(machines_.size(), std::vector<double>(layers));  // by kind and layer
+  for (const std::size_t kind : kinds) {
+    if (micros[kind][0] > 0) continue;
+    for (std::size_t i = 0; i < layers; ++i) micros[kind][i] = layer_micros(i, kind);
+  }
+  const double first = EmbeddingPasses(setup, kinds.front()).micros();
+  const double loss = LossPasses(setup, kinds.back()).micros();
+  const double last =
+      loss + Number(static_cast<std::int64_t>(setup.network.prediction_layers)) * (micros[kinds.back()].back() + loss);
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
     std::size_t next = 0;
     for (std::size_t stage = 0; stage < stages; ++stage) {
+      const std::vector<double>& own = micros[kinds[stage]];
       double sum = (stage == 0 ? first : 0) + (stage + 1 == stages ? last : 0);
-      while (next < layers.size() && layers.size() - next >= stages - stage &&
-             (counts[stage] == 0 || sum + layers[next] <= limit)) {
-        sum += layers[next++];
+      while (next < layers && layers - next >= stages - stage && (counts[stage] == 0 || sum + own[next] <= limit)) {
+        sum += own[next++];
         ++counts[stage];
       }
       if (sum > limit) return std::vector<std::int64_t>();
     }
-    return next == layers.size() ? counts : std::vector<std::int64_t>();
+    return next == layers ? counts : std::vector<std::int64_t>();
   };
   double low = 0;
   double high = first + last;
-  for (const double layer : layers) high += layer;
+  for (std::size_t i = 0; i < layers; ++i) {
+    high += std::ranges::max(micros, {}, [&](const std::vector<double>& of) { return of[i]; })[i];
+  }
   std::vector<std::int64_t> best = fill(high);
   constexpr int kSteps = 20;
   for (int i = 0; i < kSteps; ++i) {
@@ -697,8 +811,8 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   return best;
 }
 
-StepTimer::Exchange StepTimer::ExchangeOf(const TrainingSetup& setup, const Parameters& parameters,
-                                          const Passes& last) const {
+StepTimer::Exchange StepTimer::ExchangeOf(const TrainingSetup& setup, std::size_t pipeline_rank,
+                                          const Parameters& parameters, const Passes& last) const {
   Exchange result;
   const std::int64_t replicas = setup.dp * setup.cp;
   const std::int64_t expert_replicas = std::max<std::int64_t>(1, replicas * setup.tp / (setup.ep * setup.etp));
@@ -733,7 +847,7 @@ StepTimer::Exchange StepTimer::ExchangeOf(const TrainingSetup& setup, const Para
   // Adam reads gradients, weights in f32 and both moments, and writes all but the gradients, and weights in half
   // precision. The norm of the gradients reads them before it, and they are set to zero behind it.
   constexpr double kBytesOfAdam = 7 * kSingle + kHalf;
-  const Piece piece(machine_, habits_, setup);
+  const Piece piece(machines_[KindOfRank(setup, pipeline_rank)], habits_, setup);
   const double state = parameters.shared / divided + parameters.of_experts / expert_divided;
   const double gradients = setup.shards_gradients || setup.shards_weights ? state : parameters.sum();
   result.optimizer = piece.Micros(OpShape(), kBytesOfAdam * state + gradient * (state + gradients));
@@ -834,6 +948,11 @@ double StepTimer::FixedMicros(const TrainingSetup& setup) const {
 }
 
 StepTime StepTimer::Time(const TrainingSetup& setup) {
+  const Precision precision = PrecisionOf(setup);
+  if (setup.casts_products() && machine_.device.precisions[static_cast<std::size_t>(precision)].peak.count <= 0) {
+    throw InputError("precision", fmt::format("needs products in {}, for which the data sheet of {} has no rate",
+                                              Name(precision), machine_.device.name));
+  }
   const std::vector<Passes> ranks = RankPasses(setup);
   const double micro_batches = Number(setup.micro_batches);
   std::size_t slowest = 0;
@@ -854,11 +973,14 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   }
   // Of the rank with the most parameters.
   Parameters most;
+  std::size_t largest = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const Parameters own = ParametersOfRank(setup, i);
-    if (own.sum() > most.sum()) most = own;
+    if (own.sum() <= most.sum()) continue;
+    most = own;
+    largest = i;
   }
-  const Exchange exchange = ExchangeOf(setup, most, ranks[slowest]);
+  const Exchange exchange = ExchangeOf(setup, largest, most, ranks[slowest]);
   step.gradients = exchange.gradients + exchange.weights;
   step.optimizer = exchange.optimizer;
   step.other = FixedMicros(setup);
@@ -938,7 +1060,7 @@ StepTime StepTimer::Simulate(const TrainingSetup& setup) {
   const std::vector<Passes> passes = RankPasses(setup);
   std::vector<Exchange> exchanges;
   for (std::size_t i = 0; i < ranks; ++i) {
-    exchanges.push_back(ExchangeOf(setup, ParametersOfRank(setup, i), passes[i]));
+    exchanges.push_back(ExchangeOf(setup, i, ParametersOfRank(setup, i), passes[i]));
   }
   std::vector<std::size_t> all_gradients(ranks);
   std::iota(all_gradients.begin(), all_gradients.end(), std::size_t{0});
@@ -1017,6 +1139,19 @@ double FlopWith(const TrainingSetup& setup, double attention) {
 }
 
 }  // namespace
+
+Precision PrecisionOf(const TrainingSetup& setup) {
+  switch (setup.products) {
+    case ProductRecipe::kFp8:
+    case ProductRecipe::kMxfp8:
+      return Precision::kF8;
+    case ProductRecipe::kNvfp4:
+      return Precision::kF4;
+    case ProductRecipe::kWhole:
+      break;
+  }
+  return setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
+}
 
 double ModelFlop(const TrainingSetup& setup) { return FlopWith(setup, 1); }
 double LeastFlop(const TrainingSetup& setup) { return FlopWith(setup, 0.5); }

@@ -11,6 +11,7 @@
 
 #include "datasets/memory/training_setup.h"
 #include "datasets/planner/plan_machine.h"
+#include "sim/device_catalog.h"
 
 namespace emplace::datasets {
 
@@ -19,8 +20,13 @@ namespace emplace::datasets {
 struct FrameworkHabits {
   std::string_view name;
   double kernel_share = 1;       // rate of products and attention, beside what the device sustains
+  double grouped_share = 1;      // rate of experts' products in half precision, beside that of other products
   double elementwise = 1;        // bytes that ops other than products, attention and norms move, relative to fused ones
   double layer_host_micros = 0;  // host time of a layer's forward pass; its backward pass takes as much
+  double tensor_host_share = 0;  // more of it for each further tensor-parallel rank
+  // A pass takes (host^p + device^p)^(1/p), since the device waits for some kernels though it is behind with others;
+  // with 0 the longer of both times.
+  double host_exponent = 0;
   double tensor_overlap = 0;     // part of tensor-parallel collectives that runs beside products
   double gradient_overlap = 0;   // part of the last backward pass that the exchange of gradients runs beside
   double parameter_overlap = 0;  // the same of the forward pass, and the gathering of weights
@@ -113,8 +119,8 @@ class StepTimer {
   std::vector<StageTime> StageTimes(const TrainingSetup& setup);
   double StageMessageMicros(const TrainingSetup& setup) const;
 
-  // How many layers each stage should have so that the slowest one is as fast as can be, the embedding being work of
-  // the first and the loss of the last. Requires: vpp is 1.
+  // How many layers each stage should have so that the slowest one is as fast as can be on its devices, the embedding
+  // being work of the first and the loss, with the modules that predict further tokens, of the last.
   std::vector<std::int64_t> BalancedStages(const TrainingSetup& setup);
 
  private:
@@ -133,13 +139,15 @@ class StepTimer {
   struct Piece;
   // Whether stages of a pipeline are on several nodes.
   bool PipelineCrosses(const TrainingSetup& setup) const;
-  const Passes& LayerPasses(const TrainingSetup& setup, std::size_t layer);
-  Passes EmbeddingPasses(const TrainingSetup& setup) const;
-  Passes LossPasses(const TrainingSetup& setup) const;
+  // The kind of the slowest node that the pipeline rank has devices on: its place in `machines_`.
+  std::size_t KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const;
+  const Passes& LayerPasses(const TrainingSetup& setup, std::size_t layer, std::size_t kind);
+  const Passes& EmbeddingPasses(const TrainingSetup& setup, std::size_t kind);
+  const Passes& LossPasses(const TrainingSetup& setup, std::size_t kind);
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };
   // All that the passes of a piece depend on, for one network.
-  using Key = std::array<std::int64_t, 13>;
-  Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const;
+  using Key = std::array<std::int64_t, 15>;
+  Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup, std::size_t kind) const;
   const Passes& Cached(const Key& key, auto make);
   Passes StagePasses(const TrainingSetup& setup, std::size_t stage);
   // What a layer's backward pass computes again of its forward pass.
@@ -161,14 +169,19 @@ class StepTimer {
   };
   Parameters CountParameters(const TrainingSetup& setup, const StageShape& stage);
   Parameters ParametersOfRank(const TrainingSetup& setup, std::size_t rank);
-  Exchange ExchangeOf(const TrainingSetup& setup, const Parameters& parameters, const Passes& last) const;
+  Exchange ExchangeOf(const TrainingSetup& setup, std::size_t pipeline_rank, const Parameters& parameters,
+                      const Passes& last) const;
   double FixedMicros(const TrainingSetup& setup) const;
 
   PlanMachine machine_;
+  std::vector<PlanMachine> machines_;  // with one kind of node each, the slowest first
   FrameworkHabits habits_;
   std::map<Key, Passes> known_;
   std::map<Key, Parameters> parameters_;
 };
+
+// In which the device computes products of weights.
+Precision PrecisionOf(const TrainingSetup& setup);
 
 // FLOP of products and attention of one step of all ranks, forward and backward, without recomputation, attention whole
 // also where a causal mask leaves half of it out: what frameworks compute their MFU from.

@@ -107,7 +107,7 @@ class PlanPageMaker {
 
   ReportDocument Make() {
     ReportDocument page;
-    page.title = fmt::format("{} on {} x {}: plans", network_, best_.plan.devices(), question_.machine.device.name);
+    page.title = fmt::format("{} on {} x {}: plans", network_, best_.plan.devices(), question_.machine.DeviceNames());
     page.blocks.push_back(Summary());
     if (!answer_.plans.empty()) {
       page.blocks.push_back(HeadingBlock{.level = 2, .text = "Best plans"});
@@ -139,7 +139,7 @@ class PlanPageMaker {
   AnswerBlock Summary() const {
     AnswerBlock block;
     block.question =
-        fmt::format("How should {} train on {} x {}?", network_, best_.plan.devices(), question_.machine.device.name);
+        fmt::format("How should {} train on {} x {}?", network_, best_.plan.devices(), question_.machine.DeviceNames());
     if (best_.fits) {
       block.answer =
           fmt::format("With {}: a step takes {}, {:.1f} % MFU.", PlanText(best_.plan),

@@ -153,7 +153,7 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
   const std::int64_t gpus = scored.plan.devices();
   const double larger = static_cast<double>(question.machine.gpus()) / static_cast<double>(gpus);
   std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP under its mask at the peak of {} x {}.\n",
-                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.device.name);
+                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.DeviceNames());
 }
 
 // What the runner-up spends more time on than the plan that is shown first, or, if it is as fast, what it lacks. On
@@ -218,7 +218,7 @@ void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAns
   }
   if (answer.usable_bytes > 0) {
     std::cout << fmt::format(" in the {} GiB that the context and NCCL leave of {} {}", Gibibytes(answer.usable_bytes),
-                             Gibibytes(question.machine.memory->count), question.machine.device.name);
+                             Gibibytes(question.machine.memory->count), question.machine.DeviceNames());
   }
   std::cout << ".\n";
   if (!answer.refused.empty()) std::cout << "Not legal:\n";
@@ -498,7 +498,7 @@ int RunPlan(const PlanOptions& options) {
     const bool has_sizes = question.objective != datasets::PlanObjective::kStepTime;
     std::cout << fmt::format("{} on {}{} x {}, {} sequences of {} tokens a step, as {} runs it{}\n\n",
                              Printable(options.network), has_sizes ? "at most " : "", question.machine.gpus(),
-                             question.machine.device.name, question.global_batch, question.sequence,
+                             question.machine.DeviceNames(), question.global_batch, question.sequence,
                              question.framework->name, GoalText(question));
     if (answer.plans.empty()) {
       if (answer.fastest) PrintFastest(question, *answer.fastest);
@@ -543,7 +543,8 @@ Command AddPlan(CLI::App& app) {
           "--only", options->only,
           "Keep these parts of plans as they are: dp, tp, pp, vpp, cp, ep, etp, zero, micro_batch, "
           "grad_accumulation, recompute, sequence_parallel, schedule, attention (fused, or unfused with dropout), "
-          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp)")
+          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp), precision of the products of weights "
+          "(bf16, fp8, mxfp8 or nvfp4; bf16 if it is not given)")
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,

@@ -101,6 +101,7 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
                                                       {{"zero", "4"}},
                                                       {{"sequence_parallel", "maybe"}},
                                                       {{"schedule", "zb-h3"}},
+                                                      {{"precision", "int8"}},
                                                       {{"ep", "2"}}}) {  // a network without experts
     question.only = only;
     EXPECT_THROW(SearchPlans(question), InputError) << only.begin()->first;

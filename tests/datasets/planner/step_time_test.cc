@@ -53,6 +53,59 @@ TEST(PlanMachineTest, NodesAreJoinedByTheirNetwork) {
   EXPECT_EQ(both.gpus_per_node, 8);
 }
 
+// Four accelerators of the first kind, joined by fast links, and four of the second.
+PlanMachine MixedMachine(const char* first, const char* second, std::int64_t copies = 1) {
+  std::string links;
+  for (int i = 0; i < 8; ++i) {
+    for (int j = i + 1; j < (i < 4 ? 4 : 8); ++j) {
+      links += fmt::format(R"({}{{"between": ["gpu:{}", "gpu:{}"], "bandwidth_gb_per_s": 400}})",
+                           links.empty() ? "" : ", ", i, j);
+    }
+  }
+  std::istringstream in(fmt::format(R"({{"schema": "emplace.cluster", "version": 1, "name": "mixed",
+    "devices": [{{"name": "gpu:0", "kind": "{}", "memory_gib": 79, "count": 4}},
+                {{"name": "gpu:4", "kind": "{}", "memory_gib": 39.5, "count": 4}}],
+    "link": {{"bandwidth_gb_per_s": 50, "latency_us": 5}},
+    "network": {{"bandwidth_gb_per_s": 50, "latency_us": 5}}, "links": [{}]}})",
+                                    first, second, links));
+  return MakePlanMachine(ReadCluster(in, "mixed.yaml"), copies);
+}
+
+TEST(PlanMachineTest, NodesMayBeOfUnlikeKinds) {
+  const PlanMachine machine = MixedMachine("h100", "a100", 2);
+  EXPECT_EQ(machine.nodes, 4);
+  EXPECT_EQ(machine.DeviceNames(), "a100 and h100");
+  EXPECT_EQ(machine.device.name, "a100");
+  EXPECT_EQ(machine.SlowestKind(0, 4), 1U);
+  EXPECT_EQ(machine.SlowestKind(0, 8), 0U);
+  EXPECT_EQ(machine.SlowestKind(8, 4), 1U);
+  EXPECT_EQ(machine.AllOfKind(1).device.name, "h100");
+  const auto peak = [](const PlanMachine& of) { return of.PeakFlopPerMicro(Precision::kBf16); };
+  EXPECT_DOUBLE_EQ(peak(machine), (peak(machine.AllOfKind(0)) + peak(machine.AllOfKind(1))) / 2);
+  // A part with the first node alone has one kind, and its memory.
+  const PlanMachine part = machine.Part(4);
+  EXPECT_EQ(part.DeviceNames(), "h100");
+  EXPECT_GT(part.memory->count, machine.memory->count);
+  EXPECT_EQ(MachineOf("dgx-h100").DeviceNames(), "h100");
+}
+
+TEST(StepTimerTest, ThePipelinesCutFollowsTheDevicesSpeed) {
+  const PlanMachine machine = MixedMachine("h100", "a100");
+  StepTimer timer(machine, Ideal());
+  TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("pp": 2, "tp": 4, "grad_accumulation": 16)");
+  for (StageShape& stage : setup.stages) stage.has_embedding = stage.has_loss = false;
+  const std::vector<StageTime> even = timer.StageTimes(setup);
+  const double ratio = (even[1].forward + even[1].backward) / (even[0].forward + even[0].backward);
+  EXPECT_GT(ratio, 1.5);  // an A100 is slower
+  const std::vector<std::int64_t> counts = timer.BalancedStages(setup);
+  EXPECT_EQ(counts[0] + counts[1], 32);
+  EXPECT_NEAR(static_cast<double>(counts[0]) / static_cast<double>(counts[1]), ratio, 0.3 * ratio);
+  EXPECT_GT(counts[0], 18);
+  // Without pipelines, all wait for the slowest.
+  const TrainingSetup alone = SetupOfPlan("llama-3-8b", R"("tp": 8, "grad_accumulation": 16)");
+  EXPECT_EQ(timer.Time(alone).passes.products, StepTimer(machine.AllOfKind(0), Ideal()).Time(alone).passes.products);
+}
+
 TEST(PlanMachineTest, NodesOfUnlikeSizesAreRefused) {
   const auto machine = [](int first_node, int all) {
     std::string text = fmt::format(R"({{"schema": "emplace.cluster", "version": 1, "name": "lab",
@@ -115,7 +168,7 @@ TEST(StepTimerTest, PartsAddUpAndNoStepIsBelowThePeak) {
                 1e-6 * step.micros);
     const double peak = RateOf(machine.device, Precision::kBf16).peak.count / 1e6 * 16;
     EXPECT_GT(step.micros, ModelFlop(setup) / peak);
-    EXPECT_LT(step.micros, 5 * ModelFlop(setup) / peak);
+    EXPECT_LT(step.micros, 6 * ModelFlop(setup) / peak);
   }
 }
 
@@ -289,6 +342,29 @@ TEST(StepTimerTest, AHostThatIsSlowMakesTheDeviceWait) {
   EXPECT_GT(timer.Time(setup).micros, 64 * 1e5);
 }
 
+TEST(StepTimerTest, AHostThatIsAsSlowAsTheDeviceMakesItWaitNowAndThen) {
+  const TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("dp": 8)");
+  const PassTime alone = StepTimer(MachineOf("dgx-h100"), Ideal()).Time(setup).passes;
+  FrameworkHabits habits = Ideal();
+  habits.layer_host_micros = alone.micros() / 64;
+  const double sharp = StepTimer(MachineOf("dgx-h100"), habits).Time(setup).passes.waiting;
+  habits.host_exponent = 4;
+  const double smooth = StepTimer(MachineOf("dgx-h100"), habits).Time(setup).passes.waiting;
+  EXPECT_GT(smooth, 1.05 * sharp);
+  habits.host_exponent = 1e3;
+  EXPECT_NEAR(StepTimer(MachineOf("dgx-h100"), habits).Time(setup).passes.waiting, sharp, 0.01 * sharp);
+}
+
+TEST(StepTimerTest, EachTensorRankCostsTheHostMore) {
+  FrameworkHabits habits = Ideal();
+  habits.layer_host_micros = 1e5;
+  const TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("tp": 8)");
+  const StepTime same = StepTimer(MachineOf("dgx-h100"), habits).Time(setup);
+  habits.tensor_host_share = 0.04;
+  const StepTime more = StepTimer(MachineOf("dgx-h100"), habits).Time(setup);
+  EXPECT_NEAR(more.micros - same.micros, 64 * 1e5 * 7 * 0.04, 1);
+}
+
 TEST(StepTimerTest, UnfusedAttentionTakesLonger) {
   StepTimer fused(MachineOf("dgx-a100"), Ideal());
   StepTimer unfused(MachineOf("dgx-a100"), Ideal());
@@ -326,8 +402,62 @@ TEST(StepTimerTest, MixturesOfExpertsExchangeTheirTokens) {
   EXPECT_LT(apart.gradients, together.gradients);
 }
 
+TEST(StepTimerTest, ProductsInFewerBitsAreFasterAndCostCasts) {
+  const PlanMachine machine = MachineOf("dgx-b200");
+  StepTimer timer(machine, Ideal());
+  const auto step = [&](const std::string& precision) {
+    const TrainingSetup setup =
+        SetupOfPlan("llama-3-8b", R"("dp": 8, "grad_accumulation": 4, "precision": ")" + precision + "\"");
+    const StepTime time = timer.Time(setup);
+    const double peak = RateOf(machine.device, PrecisionOf(setup)).peak.count / 1e6 * 8;
+    EXPECT_GT(time.micros, LeastFlop(setup) / peak);
+    return time;
+  };
+  const StepTime whole = step("bf16");
+  const StepTime eight = step("fp8");
+  const StepTime blocks = step("mxfp8");
+  const StepTime four = step("nvfp4");
+  // NVIDIA's own steps of Llama 3 70B are 1.2 to 1.5 times as fast in FP4 as in FP8 (Megatron-Bridge).
+  EXPECT_GT(whole.micros / eight.micros, 1.3);
+  EXPECT_LT(whole.micros / eight.micros, 2);
+  EXPECT_GT(blocks.micros / four.micros, 1.05);
+  EXPECT_LT(blocks.micros / four.micros, 1.6);
+  // A scale of a tensor needs a pass to find it, one of a block does not.
+  EXPECT_GT(eight.passes.elementwise, blocks.passes.elementwise);
+  EXPECT_GT(blocks.passes.elementwise, whole.passes.elementwise);
+  // The optimizer and what ranks exchange are as before.
+  EXPECT_EQ(eight.optimizer, whole.optimizer);
+  EXPECT_EQ(eight.passes.tensor, whole.passes.tensor);
+}
+
+TEST(StepTimerTest, EightBitsAreFasterOnHopperAndUnknownToAmpere) {
+  // The products of a step of Llama 3 8B come to 1.5 to 2 times the rate, as their kernels do.
+  StepTimer h100(MachineOf("dgx-h100"), Ideal());
+  const std::string plan = R"("dp": 8, "grad_accumulation": 4)";
+  const double whole = h100.Time(SetupOfPlan("llama-3-8b", plan)).passes.products;
+  const double eight = h100.Time(SetupOfPlan("llama-3-8b", plan + R"(, "precision": "fp8")")).passes.products;
+  EXPECT_GT(whole / eight, 1.4);
+  EXPECT_LT(whole / eight, 2);
+  StepTimer a100(MachineOf("dgx-a100"), Ideal());
+  EXPECT_THROW(a100.Time(SetupOfPlan("llama-3-8b", plan + R"(, "precision": "fp8")")), InputError);
+}
+
+TEST(StepTimerTest, StagesMayHaveTheEmbeddingAndTheLossAlone) {
+  const TrainingSetup setup =
+      SetupOfPlan("llama-3.1-405b", R"("pp": 16, "vpp": 8, "schedule": "interleaved", "grad_accumulation": 16)");
+  ASSERT_EQ(setup.stages.size(), 128U);
+  EXPECT_TRUE(setup.stages.front().layers.empty());
+  EXPECT_TRUE(setup.stages.back().layers.empty());
+  ParallelPlan plan;
+  for (const StageShape& stage : setup.stages) plan.AddStage(stage.layers);
+  EXPECT_EQ(*plan.stages.front()[0].As<std::string>(), "embedding");
+  EXPECT_EQ(*plan.stages[1][0].As<std::int64_t>(), 0);
+  EXPECT_EQ(*plan.stages.back()[0].As<std::string>(), "output");
+}
+
 TEST(StepTimerTest, FrameworksHaveNames) {
-  EXPECT_THAT(FrameworkNames(), ::testing::ElementsAre("megatron", "nanotron", "fsdp", "deepspeed", "torchtitan"));
+  EXPECT_THAT(FrameworkNames(),
+              ::testing::ElementsAre("megatron", "nanotron", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"));
   EXPECT_EQ(FindFrameworkHabits("jax"), nullptr);
 }
 

@@ -42,6 +42,13 @@ def mark_fitted_half(rows):
         row["fitted"] = number % 2 == 1
 
 
+def mark_fitted_settings(rows):
+    """The same for settings: rows that repeat one are in one half."""
+    numbers = {}
+    for row in rows:
+        row["fitted"] = numbers.setdefault(row["setting"], len(numbers)) % 2 == 0
+
+
 def halves(rows):
     return table(["", *ERROR_HEADER], [["fitted half", *error_cells([row for row in rows if row["fitted"]])],
                                        ["**held out**", *error_cells([row for row in rows if not row["fitted"]])]])

@@ -11,8 +11,8 @@ def command_of(network, cluster, framework, batch, sequence, only, changes=None,
                  str(batch), "--sequence", str(sequence), "--all", "--json", "--threads", "1"]
     if gpus:
         arguments += ["--gpus", str(gpus)]
-    if framework == "megatron":
-        only = {**only, "stages": "even", "rank_order": "tp-cp-dp-pp"}  # as it runs without further arguments
+    if framework.startswith("megatron"):
+        only = {"stages": "even", "rank_order": "tp-cp-dp-pp", **only}  # as it runs without further arguments
     if only:
         arguments += ["--only", ",".join(f"{key}={value}" for key, value in only.items())]
     for key, value in (changes or {}).items():

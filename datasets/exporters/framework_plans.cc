@@ -322,7 +322,8 @@ std::vector<std::int64_t> CountsOfLayout(std::string_view layout) {
 }
 
 // That a plan does not say, since all are timed with them.
-constexpr std::array<std::string_view, 2> kOverlapFlags = {"--overlap-grad-reduce", "--overlap-param-gather"};
+constexpr std::array<std::string_view, 3> kOverlapFlags = {"--overlap-grad-reduce", "--overlap-param-gather",
+                                                           "--tp-comm-overlap"};
 
 struct MegatronFlags {
   std::int64_t global_batch = 0, recompute_layers = 0;

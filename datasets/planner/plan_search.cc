@@ -756,7 +756,7 @@ std::vector<std::string> PlanNotes(const PlanQuestion& question, const std::stri
     notes.push_back(
         fmt::format("The memory that {} needs is modelled for Llamas, and {} is none: Megatron-LM's is shown.",
                     framework.name, question.network.name));
-  } else if (framework.memory == TrainingFramework::kMegatron && framework.name != "megatron") {
+  } else if (framework.memory == TrainingFramework::kMegatron && !framework.name.starts_with("megatron")) {
     notes.push_back(fmt::format("The memory that {} needs is taken for Megatron-LM's.", framework.name));
   }
   const bool has_pipelines = framework.has_pipelines && !schedule.empty();

@@ -94,6 +94,12 @@ TEST_F(PlanTest, ThePlanIsWrittenForOthersToRead) {
     EXPECT_EQ(ran.status, 0) << target << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("recipe: written for " + target));
   }
+  // Overlaps that predicted times assume are switched on.
+  ASSERT_EQ(Emplace(question + "--framework megatron-bridge --only tp=2,zero=1 --to megatron -o recipe").status, 0);
+  for (const std::string flag : {"--overlap-grad-reduce", "--overlap-param-gather", "--tp-comm-overlap"}) {
+    EXPECT_THAT(Read("recipe"), HasSubstr(flag + "\n"));
+  }
+  EXPECT_NE(Emplace("plan llama-3-8b --cluster dgx-h100 --check recipe").status, 2);
   // A pipeline, whose stages are numbers of layers.
   ASSERT_EQ(Emplace(question + "--only pp=4 --to torchtitan -o recipe").status, 0);
   EXPECT_EQ(Emplace("plan llama-3-8b --cluster dgx-h100 --check recipe").status, 0);

@@ -257,7 +257,12 @@ constexpr std::string_view kTargets[] = {"megatron", "torchtitan", "deepspeed", 
 // The plan as it is written.
 std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
   plan = datasets::WithNetwork(question, std::move(plan), options.network, ParseSettings(options.settings));
-  if (!options.to.empty()) return datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+  if (!options.to.empty()) {
+    std::string text = datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+    const bool overlaps = question.framework->tensor_overlap > 0 && plan.tp > 1 && plan.sequence_parallel;
+    if (options.to == "megatron" && overlaps) text += "--tp-comm-overlap\n";
+    return text;
+  }
   std::ostringstream text;
   datasets::WritePlan(text, plan);
   return std::move(text).str();

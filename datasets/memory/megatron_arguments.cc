@@ -128,7 +128,7 @@ AttentionKernel ReadAttention(MegatronArgumentReader& args, const TrainingSetup&
   return backend == "fused" ? AttentionKernel::kFused : AttentionKernel::kAutomatic;
 }
 
-ProductRecipe ReadRecipe(Arguments& args) {
+ProductRecipe ReadRecipe(MegatronArgumentReader& args) {
   const std::string eight =
       args.Word("fp8-recipe", "delayed", {"delayed", "tensorwise", "mxfp8", "blockwise", "custom"});
   args.Word("fp4-recipe", "nvfp4", {"nvfp4", "custom"});

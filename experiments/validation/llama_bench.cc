@@ -20,8 +20,6 @@
 namespace emplace::experiments {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr double kMicrosPerSecond = 1e6;
 constexpr double kNoise = 1.05;  // by which a row may be faster than the data sheet's rates
 
@@ -33,7 +31,7 @@ double Median(std::vector<double> values) {
 }
 
 // The number of a key, at least `least`.
-double NumberOf(const Json& row, const char* key, double least, const std::string& place) {
+double NumberOf(const nlohmann::json& row, const char* key, double least, const std::string& place) {
   const auto found = row.find(key);
   const bool is_number = found != row.end() && found->is_number();
   const double value = is_number ? found->get<double>() : 0;
@@ -42,7 +40,7 @@ double NumberOf(const Json& row, const char* key, double least, const std::strin
                                       found == row.end() ? "missing" : Quoted(found->dump()), least));
 }
 
-std::string TextOf(const Json& row, const char* key) {
+std::string TextOf(const nlohmann::json& row, const char* key) {
   const auto found = row.find(key);
   return found != row.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -96,7 +94,7 @@ BenchRows ReadLlamaBench(std::istream& in, const std::string& file) {
   for (std::size_t number = 1; std::getline(in, line); ++number) {
     if (std::ranges::all_of(line, [](unsigned char c) { return std::isspace(c) != 0; })) continue;
     const std::string place = fmt::format("{}:{}", file, number);
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) throw InputError(place, "is no JSON object (a line of llama-bench -o jsonl)");
     std::string device = TextOf(json, "gpu_info");
     if (device.empty()) device = TextOf(json, "cpu_info");

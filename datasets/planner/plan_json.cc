@@ -61,6 +61,7 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"fitting", answer.fitting},
                                  {"complete", answer.is_complete},
                                  {"lower_bound_us", answer.bound_micros}};
+  if (question.graph && question.graph->modules) json["by_modules"] = question.graph->why_modules;
   json["refused"] = nlohmann::ordered_json::object();
   for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
   json["plans"] = nlohmann::ordered_json::array();
@@ -118,6 +119,7 @@ ParallelPlan WithNetwork(const PlanQuestion& question, ParallelPlan plan, std::s
       for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
     }
   }
+  if (question.graph) plan = WithPaths(*question.graph, std::move(plan));
   plan.network = std::move(network);
   plan.set = std::move(settings);
   return plan;

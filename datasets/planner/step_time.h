@@ -120,6 +120,7 @@ class StepTimer {
   // Whether stages of a pipeline are on several nodes.
   bool PipelineCrosses(const TrainingSetup& setup) const;
   const Passes& LayerPasses(const TrainingSetup& setup, std::size_t layer);
+  Passes ModulePasses(const TrainingSetup& setup, const ModulePiece& modules) const;
   Passes EmbeddingPasses(const TrainingSetup& setup) const;
   Passes LossPasses(const TrainingSetup& setup) const;
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 from emplace import _check, _core
 from emplace.cluster import Cluster
+from emplace.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,22 @@ class Plan:
     time_us: dict[str, float]
     refused: str | None = None
     _text: str = field(default="", repr=False, compare=False)  # plan.json
+    _graph: Graph | None = field(default=None, repr=False, compare=False)  # that it is a plan of
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as `emplace plan --json` prints it."""
         return {name: copy.copy(value) for name, value in vars(self).items()
-                if name != "_text" and not (name == "refused" and value is None)}
+                if name not in ("_text", "_graph") and not (name == "refused" and value is None)}
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes a plan.json, as `emplace plan -o` does."""
         _core.write_text(self._text, _check.path("path", path))
 
     def export(self, target: str) -> str:
-        """What `emplace plan --to` writes for a framework: megatron, torchtitan, deepspeed, .."""
-        return _core.framework_text(_check.text("target", target), None, None, None, self._text)
+        """What `emplace plan --to` writes for a framework: megatron, torchtitan, deepspeed, .. and, of a graph, fsdp,
+        stages and split-spec."""
+        graph = None if self._graph is None else self._graph._graph
+        return _core.framework_text(_check.text("target", target), graph, None, None, self._text)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class PlanSearch:
 
     plans: the best first. legal: the number of legal plans; checked: of those whose memory was looked at; fitting: of
     those that fit. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
-    nearest: the smallest plan, if none fits. lower_bound_us: no plan takes less.
+    nearest: the smallest plan, if none fits. lower_bound_us: no plan takes less. by_modules: why a graph is planned by
+    its modules, and not as a Transformer.
     """
     network: str
     cluster: str
@@ -82,6 +87,7 @@ class PlanSearch:
     refused: dict[str, int]
     plans: list[Plan]
     nearest: Plan | None = None
+    by_modules: str | None = None
     _json: str = field(default="", repr=False, compare=False)
 
     @property
@@ -108,34 +114,39 @@ class PlanSearch:
         return best
 
 
-def plan(network: str | os.PathLike[str], cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
-         gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str = "megatron",
+def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
+         gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str | None = None,
          set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
          threads: int = 0, seconds: float = 0) -> PlanSearch:
     """Which way to train a network on a cluster is fastest and fits, like `emplace plan`.
 
-    network: a name, such as "llama-3-8b", or the path of a config.json of Hugging Face's. cluster: a Cluster, a shipped
+    network: a name, such as "llama-3-8b", the path of a config.json of Hugging Face's, or a PyTorch model: what
+    emplace.torch.capture returns, or the path of a graph.json or a .pt2. cluster: a Cluster, a shipped
     one's name, or a cluster.yaml. nodes: copies of it, joined by the network that it names. gpus: how many accelerators
     of all nodes to use. global_batch: sequences of a step. sequence: tokens of a sequence; by default 4096, or the
-    longest of the network if that is shorter. framework: whose habits and constants count: megatron, nanotron, fsdp,
-    deepspeed or torchtitan. set: other values of the network's fields. only: parts of plans that stay as they are,
+    longest of the network if that is shorter, and that of a graph. framework: whose habits and constants count:
+    megatron, nanotron, fsdp, deepspeed, torchtitan or pytorch; by default megatron, and pytorch for graphs of other
+    networks than Transformers. set: other values of the network's fields. only: parts of plans that stay as they are,
     {"tp": 8, "recompute": "full"}. all: every legal plan, those that do not fit too; otherwise the 20 best that fit.
     threads: one for each core by default; the answer is the same. seconds: stop then, with the best plans so far.
 
     Raises InputError where no plan is legal.
     """
     where = cluster if isinstance(cluster, Cluster) else Cluster(_check.path("cluster", cluster))
+    graph = network if isinstance(network, Graph) else None
     text, written = _core.search_plans(
-        where._cluster, network=_check.path("network", network), nodes=_check.integer("nodes", nodes, 1, 1024),
+        where._cluster, graph=None if graph is None else graph._graph,
+        network="" if isinstance(network, Graph) else _check.path("network", network),
+        nodes=_check.integer("nodes", nodes, 1, 1024),
         gpus=None if gpus is None else _check.integer("gpus", gpus, 1, 2**30),
         global_batch=_check.integer("global_batch", global_batch, 1, 2**24),
         sequence=None if sequence is None else _check.integer("sequence", sequence, 1, 2**28),
-        framework=_check.text("framework", framework), set=_check.settings("set", set),
+        framework=None if framework is None else _check.text("framework", framework), set=_check.settings("set", set),
         only=_check.settings("only", only), all=_check.flag("all", all),
         threads=_check.integer("threads", threads, 0, 1024), seconds=_check.number("seconds", seconds, 0, 1e6))
     row = json.loads(text)
     del row["schema"], row["version"]
-    plans = [Plan(**each, _text=own) for each, own in zip(row.pop("plans"), written)]
+    plans = [Plan(**each, _text=own, _graph=graph) for each, own in zip(row.pop("plans"), written)]
     nearest = row.pop("nearest", None)
-    return PlanSearch(**row, plans=plans, nearest=None if nearest is None else Plan(**nearest, _text=written[-1]),
-                      _json=text)
+    smallest = None if nearest is None else Plan(**nearest, _text=written[-1], _graph=graph)
+    return PlanSearch(**row, plans=plans, nearest=smallest, _json=text)

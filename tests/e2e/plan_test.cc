@@ -108,7 +108,7 @@ TEST_F(PlanTest, AGraphIsPlannedByThePathsOfItsModules) {
   ASSERT_EQ(Emplace("plan llama.json" + where + " --only pp=2 -o cut.json").status, 0);
   EXPECT_THAT(Emplace("plan --check cut.json --cluster dgx-h100").out, HasSubstr("cut.json: a step of"));
   EXPECT_THAT(Emplace("plan llama-3-8b" + where + " --to fsdp -o -").err,
-              HasSubstr("--to: is fsdp, which names modules"));
+              HasSubstr("--to: is fsdp, which names the modules of a graph"));
   EXPECT_THAT(Emplace("plan llama.json --set layers=2" + where).err, HasSubstr("--set: does not go with llama.json"));
 }
 

@@ -91,16 +91,13 @@ class TransformerConfigs(unittest.TestCase):
     def test_plans_of_a_captured_model_are_those_of_its_config(self):
         tokens = torch.zeros((2, 16), dtype=torch.long)
         batch = {"input_ids": tokens, "labels": tokens.clone(), "use_cache": False}
-        for name in ("llama", "qwen3", "gpt2", "mixtral", "gemma3_text"):
+        for name in ("llama", "gpt2", "mixtral"):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 config = CONFIGS[name]
                 with torch.device("meta"):
                     model = model_of(config)
                 graph = et.capture(model, kwargs=batch, optimizer="adam")
                 answer = emplace.plan(graph, "dgx-h100", global_batch=32, only={"micro_batch": 2})
-                if name == "gemma3_text":  # its norms behind the products have formulas, its window has none in the graph
-                    self.assertEqual(answer.by_modules is None, answer.framework == "megatron")
-                    continue
                 self.assertIsNone(answer.by_modules)
                 config.to_json_file(f"{folder}/config.json", use_diff=False)
                 expected = emplace.plan(f"{folder}/config.json", "dgx-h100", sequence=16, global_batch=32,

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -194,10 +195,14 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
                        : std::string("More accelerators are needed, or some with more memory.\n"));
 }
 
-// Targets that say a plan, and those of them that name a graph's modules.
-constexpr std::string_view kTargets[] = {"megatron",           "torchtitan", "deepspeed", "schedule-csv",
-                                         "schedule-comms-csv", "fsdp",       "stages",    "split-spec"};
+// Targets that say a plan, and those that name a graph's modules too.
+constexpr std::string_view kNetworkTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv",
+                                                "schedule-comms-csv"};
 constexpr std::string_view kGraphTargets[] = {"fsdp", "stages", "split-spec"};
+
+bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // The plan as it is written.
 std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
@@ -390,9 +395,9 @@ int RunPlan(const PlanOptions& options) {
     throw InputError("NETWORK", "is missing (a name such as llama-3-8b, a config.json, or a graph)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
-    if (std::ranges::find(kTargets, options.to) == std::end(kTargets)) {
-      throw InputError(
-          "--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to, fmt::join(kTargets, ", ")));
+    if (!IsOneOf(kNetworkTargets, options.to) && !IsOneOf(kGraphTargets, options.to)) {
+      throw InputError("--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to,
+                                           fmt::join(kNetworkTargets, ", ")));
     }
     if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
   }
@@ -406,9 +411,10 @@ int RunPlan(const PlanOptions& options) {
   datasets::PlanQuestion question;
   question.prefix = "--";
   datasets::SetNetwork(options.network, ParseSettings(options.settings), options.sequence, &question);
-  if (!question.graph && std::ranges::find(kGraphTargets, options.to) != std::end(kGraphTargets)) {
+  if (!question.graph && IsOneOf(kGraphTargets, options.to)) {
     throw InputError("--to",
-                     fmt::format("is {}, which names modules ({} has none: a graph)", options.to, options.network));
+                     fmt::format("is {}, which names the modules of a graph ({}; `emplace export` writes others)",
+                                 options.to, fmt::join(kNetworkTargets, ", ")));
   }
   // A file for a framework is of a plan that it can run.
   const bool runs_target = options.framework.empty() && datasets::FindFrameworkHabits(options.to) != nullptr;

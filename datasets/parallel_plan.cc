@@ -76,6 +76,9 @@ ParallelPlan ReadChecked(const JsonNode& node) {
   }
   if (plan.zero > 3) throw InputError("zero", fmt::format("is {} (0 to 3)", plan.zero));
   CheckReplicas(plan);
+  if (std::ranges::find(kProductRecipes, plan.precision) == kProductRecipes.end()) {
+    throw InputError("precision", fmt::format("is {} ({})", Quoted(plan.precision), fmt::join(kProductRecipes, ", ")));
+  }
   if (const JsonValue* const recompute = FindMember(node.value(), "recompute")) {
     CheckRecompute(JsonNode(node, "recompute", *recompute));
   }
@@ -99,6 +102,11 @@ ParallelPlan ReadChecked(const JsonNode& node) {
 
 std::string ParallelPlan::schedule_name() const {
   return schedule == "interleaved" ? fmt::format("interleaved:{}", vpp) : schedule;
+}
+
+std::string ParallelPlan::recompute_text() const {
+  const std::string* const text = recompute.As<std::string>();
+  return text != nullptr ? *text : JsonText(recompute);
 }
 
 ParallelPlan ReadPlan(std::istream& in, const std::string& file) {

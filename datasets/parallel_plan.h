@@ -1,14 +1,20 @@
 #ifndef EMPLACE_DATASETS_PARALLEL_PLAN_H_
 #define EMPLACE_DATASETS_PARALLEL_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/json_struct.h"
 
 namespace emplace::datasets {
+
+// The recipes that products of weights can be computed by: as everything else is, with factors in 8 bits and a scale
+// for each tensor, in 8 bits and a scale for every 32 numbers, and in 4 bits with a scale for every 16.
+inline constexpr std::array<std::string_view, 4> kProductRecipes = {"bf16", "fp8", "mxfp8", "nvfp4"};
 
 // How a network is trained on many devices, in the words of those who do it: `emplace.plan`, version 1. A placement
 // says where each op runs; a plan says into how many parts what is divided.
@@ -29,6 +35,7 @@ struct ParallelPlan {
   std::int64_t micro_batch = 1;        // sequences
   std::int64_t grad_accumulation = 1;  // micro-batches of a step
   bool sequence_parallel = false;
+  std::string precision = "bf16";        // of the products of weights: one of kProductRecipes
   JsonValue recompute = ToJson("none");  // none, selective, full, or a number of layers
   std::string schedule = "1f1b";
 
@@ -55,6 +62,7 @@ struct ParallelPlan {
     visit("micro_batch", self.micro_batch, {.optional = true, .most = 1 << 20});
     visit("grad_accumulation", self.grad_accumulation, {.optional = true, .most = 1 << 20});
     visit("sequence_parallel", self.sequence_parallel, {.optional = true});
+    visit("precision", self.precision, {.optional = true, .written = self.precision != "bf16"});
     visit("recompute", self.recompute, {.optional = true});
     visit("schedule", self.schedule, {.optional = true});
     visit("stages", self.stages, {.optional = true});
@@ -66,6 +74,14 @@ struct ParallelPlan {
   std::int64_t dp_shard() const { return dp / dp_replicate; }
   // As `emplace list schedules` has it: "interleaved:2".
   std::string schedule_name() const;
+  // What it recomputes: "none", "selective", "full", or the number of layers.
+  std::string recompute_text() const;
+  // Adds a stage of these layers. One without layers has the name of what it has: the embedding, or the output.
+  void AddStage(const auto& layers) {
+    std::vector<JsonValue>& stage = stages.emplace_back();
+    for (const auto layer : layers) stage.push_back(ToJson(static_cast<std::int64_t>(layer)));
+    if (stage.empty()) stage.push_back(ToJson(stages.size() == 1 ? "embedding" : "output"));
+  }
 };
 
 // Reads plan.json. Throws InputError, its place beginning with `file`, on what is not a plan, and where its values do

@@ -33,9 +33,9 @@ inline constexpr std::size_t kNumOpClasses = 11;
 std::string_view Name(OpClass op_class);
 
 // How products are computed; sums are in f32. kTf32: f32 numbers whose factors are rounded to ten bits of fraction.
-// kI8: factors of 8 bits, sums in i32.
-enum class Precision : std::uint8_t { kF32, kTf32, kBf16, kF16, kI8 };
-inline constexpr std::size_t kNumPrecisions = 5;
+// kI8: factors of 8 bits, sums in i32. kF8, kF4: factors that are floating-point numbers of 8 or 4 bits, sums in f32.
+enum class Precision : std::uint8_t { kF32, kTf32, kBf16, kF16, kI8, kF8, kF4 };
+inline constexpr std::size_t kNumPrecisions = 7;
 std::string_view Name(Precision precision);
 std::optional<Precision> PrecisionFromName(std::string_view name);
 
@@ -65,7 +65,7 @@ struct DeviceKind {
 };
 
 // The rate of products in a precision. A kind without one of its own computes: f32 at `peak`, TF32 as f32, bf16 and f16
-// as f32, i8 as f16, into which it converts the factors.
+// as f32, i8 and f8 as f16, into which it converts the factors, and f4 as f8.
 PrecisionRate RateOf(const DeviceKind& kind, Precision precision);
 
 // Every device kind that ships with emplace.

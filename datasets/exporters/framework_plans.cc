@@ -324,7 +324,7 @@ std::vector<std::int64_t> CountsOfLayout(std::string_view layout) {
 struct MegatronFlags {
   std::int64_t global_batch = 0, recompute_layers = 0;
   bool distributed_optimizer = false, fsdp = false;
-  std::string sharding, granularity, method;
+  std::string sharding, granularity, method, fp8, fp8_recipe, fp4, fp4_recipe;
 };
 
 void TakeMegatronFlag(const std::string& flag, const auto& value, ParallelPlan* plan, MegatronFlags* flags) {
@@ -340,7 +340,11 @@ void TakeMegatronFlag(const std::string& flag, const auto& value, ParallelPlan* 
       {"--num-distributed-optimizer-instances", &plan->dp_replicate}};
   const std::map<std::string_view, std::string*> words = {{"--data-parallel-sharding-strategy", &flags->sharding},
                                                           {"--recompute-granularity", &flags->granularity},
-                                                          {"--recompute-method", &flags->method}};
+                                                          {"--recompute-method", &flags->method},
+                                                          {"--fp8-format", &flags->fp8},
+                                                          {"--fp8-recipe", &flags->fp8_recipe},
+                                                          {"--fp4-format", &flags->fp4},
+                                                          {"--fp4-recipe", &flags->fp4_recipe}};
   if (const auto count = counts.find(flag); count != counts.end()) {
     *count->second = CountIn(flag, value());
   } else if (const auto word = words.find(flag); word != words.end()) {
@@ -367,6 +371,18 @@ void TakeMegatronFlag(const std::string& flag, const auto& value, ParallelPlan* 
   }
 }
 
+// The recipe of Megatron's flags, whose scales are for tensors (delayed, tensorwise) or for blocks.
+std::string RecipeOf(const MegatronFlags& flags) {
+  if (!flags.fp4.empty()) return "nvfp4";
+  if (flags.fp8.empty()) return "bf16";
+  for (const std::string_view of_tensors : {"", "delayed", "tensorwise", "blockwise"}) {
+    if (flags.fp8_recipe == of_tensors) return "fp8";
+  }
+  if (flags.fp8_recipe == "mxfp8") return "mxfp8";
+  throw InputError("--fp8-recipe",
+                   fmt::format("is {} (delayed, tensorwise, blockwise or mxfp8)", Quoted(flags.fp8_recipe)));
+}
+
 // What several flags say together.
 void JoinMegatronFlags(const MegatronFlags& flags, ParallelPlan* plan) {
   plan->zero = flags.distributed_optimizer ? 1 : 0;
@@ -381,6 +397,7 @@ void JoinMegatronFlags(const MegatronFlags& flags, ParallelPlan* plan) {
     }
     plan->zero = flags.sharding == "optim_grads" ? 2 : 3;
   }
+  plan->precision = RecipeOf(flags);
   if (flags.granularity.empty()) return;
   const bool uniform = flags.method == "uniform" && flags.recompute_layers == 1;
   const bool block = flags.method == "block" && flags.recompute_layers > 0;

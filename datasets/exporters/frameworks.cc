@@ -49,16 +49,15 @@ void RequireRankOrder(std::string_view format, const ParallelPlan& plan) {
   if (!order.empty() && order != "tp-cp-dp-pp") CannotSay("rank_order", order, format, "tp-cp-dp-pp");
 }
 
-std::string RecomputeText(const ParallelPlan& plan) {
-  const auto* const text = plan.recompute.As<std::string>();
-  return text != nullptr ? *text : JsonText(plan.recompute);
-}
-
 void RequireNoRecompute(std::string_view format, const ParallelPlan& plan) {
-  const std::string recompute = RecomputeText(plan);
+  const std::string recompute = plan.recompute_text();
   if (recompute != "none" && recompute != "0") {
     CannotSay("recompute", recompute, format, "none: the model's code switches it on");
   }
+}
+
+void RequireWholeProducts(std::string_view format, const ParallelPlan& plan) {
+  if (plan.precision != "bf16") CannotSay("precision", plan.precision, format, "bf16: the model's code casts");
 }
 
 void RequireNoZero(std::string_view server, const ParallelPlan& plan) {
@@ -322,6 +321,14 @@ std::string Megatron(const FrameworkInput& input) {
   if (plan.ep > 1) flag("expert-model-parallel-size", plan.ep);
   if (plan.etp > 1) flag("expert-tensor-parallel-size", plan.etp);
   if (plan.sequence_parallel) flag("sequence-parallel");
+  if (plan.precision == "fp8" || plan.precision == "mxfp8") {
+    flag("fp8-format", plan.precision == "fp8" ? "hybrid" : "e4m3");
+    flag("fp8-recipe", plan.precision == "fp8" ? "tensorwise" : "mxfp8");
+  }
+  if (plan.precision == "nvfp4") {
+    flag("fp4-format", "e2m1");
+    flag("fp4-recipe", "nvfp4");
+  }
   flag("micro-batch-size", plan.micro_batch);
   flag("global-batch-size", plan.micro_batch * plan.grad_accumulation * plan.dp);
   if (plan.zero == 1) flag("use-distributed-optimizer");
@@ -337,7 +344,7 @@ std::string Megatron(const FrameworkInput& input) {
     }
     flag("num-distributed-optimizer-instances", plan.dp_replicate);
   }
-  const std::string recompute = RecomputeText(plan);
+  const std::string recompute = plan.recompute_text();
   if (recompute == "selective") flag("recompute-activations");
   if (recompute != "none" && recompute != "selective" && recompute != "0") {
     flag("recompute-granularity", "full");
@@ -354,6 +361,7 @@ std::string DeepSpeed(const FrameworkInput& input) {
   RequireOne("DeepSpeed's configuration", {{"pp", plan.pp}, {"cp", plan.cp}, {"ep", plan.ep}, {"etp", plan.etp}});
   RequireRankOrder("DeepSpeed's configuration", plan);
   RequireNoRecompute("DeepSpeed's configuration", plan);
+  RequireWholeProducts("DeepSpeed's configuration", plan);
   if (plan.sequence_parallel) CannotSay("sequence_parallel", "true", "DeepSpeed's configuration", "false");
   if (plan.dp_replicate != 1) {
     CannotSay("dp_replicate", std::to_string(plan.dp_replicate), "DeepSpeed's configuration",
@@ -421,6 +429,7 @@ std::string Torchtitan(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireRankOrder("torchtitan", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "torchtitan", "0, 2 or 3");
+  RequireWholeProducts("torchtitan", plan);
   Json parallelism = {{"data_parallel_replicate_degree", plan.zero == 0 ? plan.dp : plan.dp_replicate},
                       {"data_parallel_shard_degree", plan.zero == 0 ? 1 : plan.dp_shard()},
                       {"tensor_parallel_degree", plan.tp},
@@ -441,7 +450,7 @@ std::string Torchtitan(const FrameworkInput& input) {
     }
     if (!plan.stages.empty()) parallelism["module_fqns_per_model_part"] = TitanStages(plan);
   }
-  const std::string recompute = RecomputeText(plan);
+  const std::string recompute = plan.recompute_text();
   if (recompute != "none" && recompute != "0" && recompute != "selective" && recompute != "full") {
     CannotSay("recompute", recompute, "torchtitan", "none, selective or full");
   }
@@ -466,6 +475,7 @@ std::string Fsdp(const FrameworkInput& input) {
   RequireRankOrder("fully_shard", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "fully_shard", "0, 2 or 3");
   RequireNoRecompute("fully_shard", plan);
+  RequireWholeProducts("fully_shard", plan);
   if (input.graph == nullptr) throw InputError("--graph", "is missing (the modules to shard)");
   Json shard = Json::array();
   std::set<std::string_view> seen;

@@ -57,9 +57,11 @@ bool LayerMemory::MakesAgain(bool Recompute::*module) const {
   return setup_.recompute.kind == RecomputeKind::kSelective && setup_.recompute.*module;
 }
 
-// Held by the caller. FP8 keeps the numbers of the product's backward pass in eight bits.
+// Held by the caller. The factors of the product's backward pass are kept as it takes them.
 Tape::Tensor LayerMemory::KeptInput(Tape& tape, Tape::Tensor input) const {
-  return setup_.is_fp8 ? tape.New("inputs of products in fp8", tape.bytes(input) / number_) : tape.Alias(input);
+  if (!setup_.casts_products()) return tape.Alias(input);
+  const double numbers = static_cast<double>(tape.bytes(input)) / static_cast<double>(number_);
+  return tape.New("inputs of products in 8 or 4 bits", static_cast<std::int64_t>(setup_.factor_bytes() * numbers));
 }
 
 Tape::Tensor LayerMemory::Norm(Tape& tape, Tape::Tensor input, bool is_made_again) const {

@@ -277,11 +277,15 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       program->Allocate("stand-ins for gradients of weights", setup.number_bytes * elements, MemoryClass::kTemporary);
     }
   }
-  // Weights in bf16 are cast once a step. GPUs before Blackwell need them transposed too.
-  if (setup.is_fp8 && !setup.fp8_weights) {
+  // Weights in bf16 are cast once a step. GPUs before Blackwell need them transposed too, and scales of blocks belong
+  // to rows or to columns.
+  if (setup.casts_products() && !setup.fp8_weights) {
     std::int64_t elements = 0;
     for (const RankParameter& parameter : parameters) elements += parameter.is_matrix ? parameter.elements : 0;
-    program->Allocate("weights in fp8", (setup.compute_capability >= 100 ? 1 : 2) * elements, MemoryClass::kWeights);
+    const double copies = setup.products == ProductRecipe::kFp8 && setup.compute_capability >= 100 ? 1 : 2;
+    program->Allocate("weights in 8 or 4 bits",
+                      static_cast<std::int64_t>(copies * setup.factor_bytes() * static_cast<double>(elements)),
+                      MemoryClass::kWeights);
   }
   if (setup.overlaps_tensor_parallel) {
     // Three workspaces in place of one, and a buffer for each product of a layer that is overlapped, both ways.

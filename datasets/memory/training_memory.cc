@@ -331,8 +331,8 @@ std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak) {
 }
 
 std::int64_t OutsideBytes(const TrainingSetup& setup) {
-  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-  return setup.framework == TrainingFramework::kNanotron ? 13 * kGiB : kGiB;
+  constexpr std::int64_t kFragmentBytes = std::int64_t{12} << 30;  // and what collectives still read
+  return kContextBytes + (setup.framework == TrainingFramework::kNanotron ? kFragmentBytes : 0);
 }
 
 std::string WhyRefused(const TrainingSetup& setup) {

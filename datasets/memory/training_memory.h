@@ -29,6 +29,8 @@ std::vector<RankPeak> PipelinePeaks(const TrainingSetup& setup);
 // nanotron, whose allocator gives back much of it when memory runs out, what it has allocated.
 std::int64_t NeededBytes(const TrainingSetup& setup, const RankPeak& peak);
 
+// What CUDA's context and NCCL's buffers take of a device's memory, an estimate.
+inline constexpr std::int64_t kContextBytes = std::int64_t{1} << 30;
 // What a rank cannot use of its device's memory: CUDA's context and NCCL's buffers, an estimate; with nanotron
 // fragments, too, and what collectives still read (fitted: docs/results/truth_memory.md).
 std::int64_t OutsideBytes(const TrainingSetup& setup);

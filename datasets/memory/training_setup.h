@@ -112,6 +112,10 @@ struct Offload {
   bool expert_activation = false;
 };
 
+// How products of weights are computed: as everything else is, or with factors in 8 bits, with a scale for each tensor
+// (kFp8) or for 32 numbers (kMxfp8), or in 4 bits with one for 16 (kNvfp4).
+enum class ProductRecipe : std::uint8_t { kWhole, kFp8, kMxfp8, kNvfp4 };
+
 // Whose constants and habits they are.
 enum class TrainingFramework : std::uint8_t { kMegatron, kNanotron, kTorchtitan };
 
@@ -134,6 +138,21 @@ struct TrainingSetup {
   std::int64_t schedule_group = 0;    // micro-batches that an interleaved schedule runs in each stage in turn; 0: pp
   bool pipeline_before_data = false;  // ranks of one pipeline are nearer to each other than those of data parallelism
 
+  bool casts_products() const { return products != ProductRecipe::kWhole; }
+  // Of a factor of a product of weights, with its part of the scales.
+  double factor_bytes() const {
+    switch (products) {
+      case ProductRecipe::kFp8:
+        return 1;
+      case ProductRecipe::kMxfp8:
+        return 1 + 1.0 / 32;
+      case ProductRecipe::kNvfp4:
+        return 0.5 + 1.0 / 16;
+      case ProductRecipe::kWhole:
+        break;
+    }
+    return static_cast<double>(number_bytes);
+  }
   std::int64_t ranks() const { return dp * tp * pp * cp; }
 
   // State.
@@ -161,7 +180,7 @@ struct TrainingSetup {
   bool fuses_expert_weights = false;  // the router's weights with an activation that is not gated
   bool fuses_rope = true;
   bool has_attention_mask = true;  // made for each micro-batch
-  bool is_fp8 = false;
+  ProductRecipe products = ProductRecipe::kWhole;
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;
   // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's

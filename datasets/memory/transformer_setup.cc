@@ -87,8 +87,11 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
   const auto count = static_cast<std::size_t>(plan.pp * plan.vpp);
   std::vector<StageShape> stages(count);
   if (plan.stages.empty()) {
-    if (layers < count) {
-      throw InputError("pp", fmt::format("times vpp is {} (at most the {} layers of the network)", count, layers));
+    // The first stage has the embedding, and the last one the loss: they may have no layers.
+    if (layers + 2 < count || (count < 3 && layers < count)) {
+      throw InputError("pp", fmt::format("times vpp is {} (at most the {} layers of the network, the embedding and the "
+                                         "loss)",
+                                         count, layers));
     }
     // The stages in the middle take one layer more where the layers cannot be divided.
     std::size_t layer = 0;
@@ -208,6 +211,8 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   setup.micro_batch = plan.micro_batch;
   setup.micro_batches = plan.grad_accumulation;
   setup.sequence_parallel = plan.sequence_parallel && plan.tp > 1;
+  const auto recipe = std::ranges::find(kProductRecipes, plan.precision);
+  setup.products = static_cast<ProductRecipe>(recipe - kProductRecipes.begin());
   const auto place = [&](std::string_view degree) { return std::ranges::find(plan.rank_order, degree); };
   setup.pipeline_before_data = place("pp") < place("dp");
   setup.distributed_optimizer = plan.zero > 0;

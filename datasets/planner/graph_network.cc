@@ -880,6 +880,9 @@ GraphNetwork ReadGraphNetwork(const Graph& graph) {
 }
 
 void UseModules(const GraphNetwork& network, TrainingSetup* setup) {
+  if (setup->casts_products()) {
+    throw InputError("precision", "is not bf16, and modules have the precision that their graph has");
+  }
   setup->network.modules = network.modules;
   setup->network.is_tied = network.modules->tied_elements > 0;
   setup->number_bytes = network.modules->number_bytes;

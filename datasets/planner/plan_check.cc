@@ -7,14 +7,12 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "sim/base/json_text.h"
 
 namespace emplace::datasets {
 namespace {
 
 // All parts of a plan, as --only takes them.
 OptionMap PartsOf(const ParallelPlan& plan) {
-  const std::string* const recompute = plan.recompute.As<std::string>();
   return {{"dp", fmt::format("{}", plan.dp)},
           {"tp", fmt::format("{}", plan.tp)},
           {"pp", fmt::format("{}", plan.pp)},
@@ -24,7 +22,8 @@ OptionMap PartsOf(const ParallelPlan& plan) {
           {"etp", fmt::format("{}", plan.etp)},
           {"zero", fmt::format("{}", plan.zero)},
           {"micro_batch", fmt::format("{}", plan.micro_batch)},
-          {"recompute", recompute != nullptr ? *recompute : JsonText(plan.recompute)}};
+          {"recompute", plan.recompute_text()},
+          {"precision", plan.precision}};
 }
 
 // Parts that change together, as the others follow from them.
@@ -101,16 +100,14 @@ ParallelPlan PlanOf(const TrainingSetup& setup) {
   plan.micro_batch = setup.micro_batch;
   plan.grad_accumulation = setup.micro_batches;
   plan.sequence_parallel = setup.sequence_parallel;
+  plan.precision = kProductRecipes[static_cast<std::size_t>(setup.products)];
   plan.schedule = setup.vpp > 1 ? "interleaved" : "1f1b";
   if (setup.recompute.kind == RecomputeKind::kSelective) plan.recompute = ToJson("selective");
   if (setup.recompute.kind == RecomputeKind::kFull) {
     plan.recompute = setup.recompute.is_uniform ? ToJson("full") : ToJson(setup.recompute.layers);
   }
   if (setup.pp > 1) {
-    for (const StageShape& stage : setup.stages) {
-      std::vector<JsonValue>& layers = plan.stages.emplace_back();
-      for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
-    }
+    for (const StageShape& stage : setup.stages) plan.AddStage(stage.layers);
   }
   return plan;
 }
@@ -126,7 +123,9 @@ PlanCheck CheckPlan(const PlanQuestion& question, const ParallelPlan& plan) {
   } catch (const InputError& error) {
     check.illegal = error.what();
   }
-  check.answer = SearchPlans(question);
+  PlanQuestion alike = question;
+  alike.only["precision"] = plan.precision;
+  check.answer = SearchPlans(alike);
   const OptionMap parts = PartsOf(plan);
   // Not for less than predictions err.
   constexpr double kLeastGain = 0.95;

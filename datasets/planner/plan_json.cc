@@ -7,8 +7,6 @@
 #include <ostream>
 #include <utility>
 
-#include "sim/base/json_text.h"
-
 namespace emplace::datasets {
 namespace {
 
@@ -28,12 +26,19 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
   if (const auto* const layers = plan.recompute.As<std::int64_t>()) {
     json["recompute"] = *layers;
   } else {
-    json["recompute"] = RecomputationText(plan);
+    json["recompute"] = plan.recompute_text();
   }
+  json["precision"] = plan.precision;
   json["schedule"] = plan.schedule;
   json["step_time_us"] = scored.time.micros;
+  json["gpus"] = plan.devices();
   json["tokens_per_s"] = TokensPerSecond(question, scored.time.micros);
-  json["mfu_percent"] = MfuPercent(answer, scored.time.micros);
+  json["tokens_per_s_per_gpu"] = TokensPerSecondOfGpu(question, scored);
+  json["mfu_percent"] = MfuPercent(question, answer, scored);
+  if (question.price) {
+    json["cost_of_step"] = CostOfStep(question, scored);
+    json["cost_of_billion_tokens"] = CostOfBillionTokens(question, scored);
+  }
   json["peak_bytes"] = scored.peak.allocated_bytes;
   json["peak_reserved_bytes"] = scored.peak.reserved_bytes;
   json["needed_bytes"] = scored.needed_bytes;
@@ -56,17 +61,21 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"framework", question.framework->name},
                                  {"global_batch", question.global_batch},
                                  {"sequence", question.sequence},
+                                 {"objective", Name(question.objective)},
                                  {"legal", answer.legal},
                                  {"checked", answer.checked},
                                  {"fitting", answer.fitting},
                                  {"complete", answer.is_complete},
                                  {"lower_bound_us", answer.bound_micros}};
   if (question.graph && question.graph->modules) json["by_modules"] = question.graph->why_modules;
+  if (question.within) json["within_s"] = *question.within;
+  if (question.price) json["price"] = *question.price;
   json["refused"] = nlohmann::ordered_json::object();
   for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
   json["plans"] = nlohmann::ordered_json::array();
   for (const ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan));
   if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest);
+  if (answer.fastest) json["fastest"] = PlanJson(question, answer, *answer.fastest);
   return json;
 }
 
@@ -76,11 +85,22 @@ double TokensPerSecond(const PlanQuestion& question, double step_micros) {
   return static_cast<double>(question.global_batch * question.sequence) / step_micros * 1e6;
 }
 
-double MfuPercent(const PlanAnswer& answer, double step_micros) { return 100 * answer.ideal_micros / step_micros; }
+double TokensPerSecondOfGpu(const PlanQuestion& question, const ScoredPlan& scored) {
+  return TokensPerSecond(question, scored.time.micros) / static_cast<double>(scored.plan.devices());
+}
 
-std::string RecomputationText(const ParallelPlan& plan) {
-  const std::string* const text = plan.recompute.As<std::string>();
-  return text != nullptr ? *text : JsonText(plan.recompute);
+double MfuPercent(const PlanQuestion& question, const PlanAnswer& answer, const ScoredPlan& scored) {
+  const double part = static_cast<double>(scored.plan.devices()) / static_cast<double>(question.machine.gpus());
+  return 100 * answer.ideal_micros / (part * scored.time.micros);
+}
+
+double CostOfStep(const PlanQuestion& question, const ScoredPlan& scored) {
+  constexpr double kMicrosOfHour = 3.6e9;
+  return *question.price * static_cast<double>(scored.plan.devices()) * scored.time.micros / kMicrosOfHour;
+}
+
+double CostOfBillionTokens(const PlanQuestion& question, const ScoredPlan& scored) {
+  return CostOfStep(question, scored) * 1e9 / static_cast<double>(question.global_batch * question.sequence);
 }
 
 std::vector<TimePart> TimePartsOf(const StepTime& time) {
@@ -114,10 +134,7 @@ void WritePlanCheck(std::ostream& out, const PlanQuestion& question, const PlanC
 
 ParallelPlan WithNetwork(const PlanQuestion& question, ParallelPlan plan, std::string network, OptionMap settings) {
   if (plan.pp > 1 && plan.stages.empty()) {
-    for (const StageShape& stage : SetupOf(question, plan).stages) {
-      std::vector<JsonValue>& layers = plan.stages.emplace_back();
-      for (const std::size_t layer : stage.layers) layers.push_back(ToJson(static_cast<std::int64_t>(layer)));
-    }
+    for (const StageShape& stage : SetupOf(question, plan).stages) plan.AddStage(stage.layers);
   }
   if (question.graph) plan = WithPaths(*question.graph, std::move(plan));
   plan.network = std::move(network);

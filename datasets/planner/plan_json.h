@@ -14,10 +14,12 @@ namespace emplace::datasets {
 
 // Tokens that all devices together train on in a second.
 double TokensPerSecond(const PlanQuestion& question, double step_micros);
-// The share of the peak of all devices that the network's FLOP are in such a step.
-double MfuPercent(const PlanAnswer& answer, double step_micros);
-// none, selective, full, or a number of layers.
-std::string RecomputationText(const ParallelPlan& plan);
+double TokensPerSecondOfGpu(const PlanQuestion& question, const ScoredPlan& scored);
+// The share of the peak of its devices that the network's FLOP are in a step of the plan.
+double MfuPercent(const PlanQuestion& question, const PlanAnswer& answer, const ScoredPlan& scored);
+// What a step of the plan costs, and a billion tokens, in the unit of the price. Requires: there is a price.
+double CostOfStep(const PlanQuestion& question, const ScoredPlan& scored);
+double CostOfBillionTokens(const PlanQuestion& question, const ScoredPlan& scored);
 
 // What a step is spent on. The parts add up to its time.
 struct TimePart {

@@ -6,18 +6,16 @@
 #include <cmath>
 #include <vector>
 
+#include "datasets/exporters/frameworks.h"
 #include "sim/base/check.h"
 #include "sim/cost/curves.h"
 
 namespace emplace::datasets {
 namespace {
 
-std::vector<DeviceId> AcceleratorsOf(const Cluster& cluster) {
-  std::vector<DeviceId> accelerators;
-  for (std::size_t i = 0; i < cluster.num_devices(); ++i) {
-    const auto id = MakeId<DeviceId>(i);
-    if (!cluster.device(id).is_cpu) accelerators.push_back(id);
-  }
+// Throws InputError unless there is one and all are of one kind.
+std::vector<DeviceId> EqualAccelerators(const Cluster& cluster) {
+  std::vector<DeviceId> accelerators = Accelerators(cluster);
   if (accelerators.empty()) throw InputError(cluster.name(), "has no accelerator (a plan's ranks run on one each)");
   for (const DeviceId id : accelerators) {
     if (cluster.device(id).kind == cluster.device(accelerators[0]).kind) continue;
@@ -62,11 +60,8 @@ double PortShare(const Cluster& cluster, std::size_t accelerators) {
   return total / static_cast<double>(accelerators);
 }
 
-// Microseconds that `bytes` take on the link, latency not counted.
-double LinkMicros(const Link& link, double bytes) { return bytes / (link.bandwidth_gb_per_s * 1000.0); }
-
 PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
-  const std::vector<DeviceId> accelerators = AcceleratorsOf(cluster);
+  const std::vector<DeviceId> accelerators = EqualAccelerators(cluster);
   const Device& first = cluster.device(accelerators[0]);
   PlanMachine machine;
   machine.name = cluster.name();
@@ -89,7 +84,7 @@ PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
     machine.between = SlowestLink(cluster, accelerators, size, accelerators.size());
   } else if (nodes > 1) {
     const Cluster two = cluster.Repeat(2);
-    const std::vector<DeviceId> all = AcceleratorsOf(two);
+    const std::vector<DeviceId> all = EqualAccelerators(two);
     machine.between = SlowestLink(two, all, accelerators.size(), all.size());
     if (!cluster.network()->ports.empty()) {
       machine.between.bandwidth_gb_per_s =
@@ -104,6 +99,22 @@ PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
 
 RankGroup PlanMachine::GroupOf(std::int64_t ranks, std::int64_t stride) const {
   return {.ranks = ranks, .per_node = std::clamp<std::int64_t>(gpus_per_node / stride, 1, ranks)};
+}
+
+PlanMachine PlanMachine::Part(std::int64_t count) const {
+  PlanMachine part = *this;
+  part.nodes = std::max<std::int64_t>(1, count / gpus_per_node);
+  part.gpus_per_node = std::min(count, gpus_per_node);
+  return part;
+}
+
+std::vector<std::int64_t> PlanMachine::PartSizes() const {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t count = 1; count < gpus_per_node; ++count) {
+    if (gpus_per_node % count == 0) sizes.push_back(count);
+  }
+  for (std::int64_t count = 1; count <= nodes; ++count) sizes.push_back(count * gpus_per_node);
+  return sizes;
 }
 
 PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes, std::optional<std::int64_t> gpus,
@@ -134,13 +145,13 @@ double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const R
                                          static_cast<std::size_t>(group.per_node), bytes);
     inside = curved ? *curved
                     : machine.collective_costs.launch_micros +
-                          passes * (LinkMicros(machine.inside, bytes * (per_node - 1) / per_node) +
+                          passes * (machine.inside.MicrosOf(bytes * (per_node - 1) / per_node) +
                                     (per_node - 1) * machine.inside.latency_micros);
     if (group.ranks == group.per_node) return inside;
   }
   // In an all-to-all every rank has a message of its own.
   const double links = kind == CollectiveKind::kAllToAll ? 1 : per_node;
-  const double across = passes * LinkMicros(machine.between, bytes * (nodes - 1) / nodes / links);
+  const double across = passes * machine.between.MicrosOf(bytes * (nodes - 1) / nodes / links);
   const double step = machine.between.latency_micros + network_step_us;
   const double steps = is_reduction                        ? 2 * std::ceil(std::log2(nodes))
                        : kind == CollectiveKind::kAllToAll ? nodes - 1
@@ -151,7 +162,7 @@ double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const R
 double MessageMicros(const PlanMachine& machine, std::int64_t stride, double bytes) {
   const Link& link = stride < machine.gpus_per_node ? machine.inside : machine.between;
   if (!link.exists()) return 0;
-  return link.latency_micros + LinkMicros(link, bytes);
+  return link.latency_micros + link.MicrosOf(bytes);
 }
 
 }  // namespace emplace::datasets

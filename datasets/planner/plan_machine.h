@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/cluster.h"
 #include "sim/graph.h"
@@ -28,6 +29,10 @@ struct PlanMachine {
   CollectiveCosts collective_costs;
 
   std::int64_t gpus() const { return gpus_per_node * nodes; }
+  // Of the accelerators only as many: a part of one node, or whole nodes. Requires: one of PartSizes().
+  PlanMachine Part(std::int64_t count) const;
+  // How many accelerators a part can have, ascending: the divisors of a node's, then those of each number of nodes.
+  std::vector<std::int64_t> PartSizes() const;
   // Ranks that are `stride` apart, `ranks` of them.
   RankGroup GroupOf(std::int64_t ranks, std::int64_t stride) const;
 };

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -19,6 +21,7 @@
 #include "datasets/models/named_network.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/registry.h"
 #include "sim/base/worker_pool.h"
 
 namespace emplace::datasets {
@@ -27,6 +30,8 @@ namespace {
 // Orders of ranks, the fastest-changing degree first, in the words of Megatron-LM.
 constexpr std::string_view kUsualRankOrder = "tp-cp-dp-pp";
 constexpr std::string_view kPipelinesFirst = "tp-cp-pp-dp";
+
+constexpr std::string_view kObjectiveNames[] = {"step_time", "tokens_per_s_per_gpu", "gpus", "cost"};
 
 std::vector<std::int64_t> Divisors(std::int64_t number) {
   std::vector<std::int64_t> divisors;
@@ -50,7 +55,8 @@ class Allowed {
                                             "micro_batch", "grad_accumulation",
                                             "recompute",   "sequence_parallel",
                                             "schedule",    "attention",
-                                            "stages",      "rank_order"};
+                                            "stages",      "rank_order",
+                                            "precision"};
     for (const auto& [key, value] : only_) {
       if (std::ranges::find(kFields, key) != std::end(kFields)) continue;
       throw InputError(place_, fmt::format("has {} ({})", Quoted(key), fmt::join(kFields, ", ")));
@@ -65,6 +71,9 @@ class Allowed {
     Either("attention", "fused", "unfused");
     Either("stages", "even", "balanced");
     Either("rank_order", kUsualRankOrder, kPipelinesFirst);
+    if (std::ranges::find(kProductRecipes, Recipe()) == kProductRecipes.end()) {
+      throw InputError(place_, fmt::format("precision is {} ({})", Quoted(Recipe()), fmt::join(kProductRecipes, ", ")));
+    }
   }
 
   bool Allows(const std::string& field, std::int64_t value) const {
@@ -76,6 +85,11 @@ class Allowed {
     return found == only_.end() || found->second == value;
   }
   bool Names(const std::string& field) const { return only_.contains(field); }
+  // Fewer bits change what a network learns: they are only where they are asked for.
+  std::string Recipe() const {
+    const auto found = only_.find("precision");
+    return found == only_.end() ? std::string(kProductRecipes[0]) : found->second;
+  }
   // none, selective, full, or a number of layers, if it is given.
   std::optional<JsonValue> Recompute() const {
     const auto found = only_.find("recompute");
@@ -148,6 +162,7 @@ class Enumeration {
           plan.pp = pp;
           plan.cp = cp;
           plan.dp = dp;
+          plan.precision = allowed_.Recipe();
           plan.sequence_parallel = SequenceParallel(plan);
           if (tp > 1 && !plan.sequence_parallel && !allowed_.AllowsText("sequence_parallel", "false")) {
             Refuse("tp does not divide the sequence of a rank");
@@ -212,8 +227,8 @@ class Enumeration {
   std::vector<std::int64_t> StagesOfARank(const ParallelPlan& plan) const {
     std::vector<std::int64_t> counts = {1};
     if (plan.pp == 1 || !question_.framework->interleaves || plan.grad_accumulation % plan.pp != 0) return counts;
-    // Uneven ones only where they are asked for.
-    for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers; ++vpp) {
+    // Uneven ones only where they are asked for, also with stages for the embedding and the loss alone.
+    for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers + 2; ++vpp) {
       if (network_.layers % (vpp * plan.pp) == 0 || allowed_.Names("vpp")) counts.push_back(vpp);
     }
     return counts;
@@ -274,9 +289,7 @@ std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
   std::size_t most_layers = 0;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(setup.pp); ++rank) {
     std::size_t layers = 0;
-    for (std::size_t stage = rank; stage < setup.stages.size(); stage += static_cast<std::size_t>(setup.pp)) {
-      layers += setup.stages[stage].layers.size();
-    }
+    for (const std::size_t stage : StagesOf(setup, rank)) layers += setup.stages[stage].layers.size();
     const bool is_last = rank + 1 == static_cast<std::size_t>(setup.pp);
     if (rank > 0 && !is_last && layers <= most_layers) continue;
     most_layers = std::max(most_layers, layers);
@@ -364,21 +377,29 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
     other.rank_order = {"tp", "cp", "pp", "dp"};
     consider(other, allowed.Names("rank_order"));
   }
-  if (best.plan.vpp == 1 && framework.balances_stages && allowed.AllowsText("stages", "balanced")) {
+  // Stages of an interleaved schedule are even unless they are asked for: there is little to win.
+  const bool is_balanced = allowed.AllowsText("stages", "balanced") && (best.plan.vpp == 1 || allowed.Names("stages"));
+  if (framework.balances_stages && is_balanced) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
-      std::vector<JsonValue>& stage = other.stages.emplace_back();
-      for (std::int64_t i = 0; i < count; ++i) stage.push_back(ToJson(layer++));
+      other.AddStage(std::views::iota(layer, layer + count));
+      layer += count;
     }
     consider(other, allowed.Names("stages"));
   }
   return best;
 }
 
+// The most bytes that a rank may need; 0: no limit.
+std::int64_t UsableBytes(const PlanQuestion& question, const TrainingSetup& setup) {
+  if (!question.machine.memory) return 0;
+  return std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(setup));
+}
+
+// The memory of the plan, whether it fits, and what too little of it costs in time.
 void SetPeak(const PlanQuestion& question, const TrainingSetup& setup, ScoredPlan* scored) {
   std::tie(scored->peak, scored->fullest_rank) = FullestPeak(setup);
-  constexpr std::int64_t kContextBytes = std::int64_t{1} << 30;
   if (question.machine.memory && scored->peak.reserved_bytes > question.machine.memory->count - kContextBytes) {
     const double retries = (question.framework->retry_factor - 1) * scored->time.micros;
     scored->time.other += retries;
@@ -386,6 +407,8 @@ void SetPeak(const PlanQuestion& question, const TrainingSetup& setup, ScoredPla
   }
   scored->needed_bytes = NeededBytes(setup, scored->peak);
   scored->refused = WhyRefused(setup);
+  const std::int64_t usable = UsableBytes(question, setup);
+  scored->fits = (usable == 0 || scored->needed_bytes <= usable) && scored->refused.empty();
 }
 
 // The step and the peak of a plan with another recomputation.
@@ -400,8 +423,7 @@ ScoredPlan WithRecompute(const PlanQuestion& question, const ScoredPlan& scored,
 }
 
 // The plan, which does not fit, with as few layers of each stage recomputed as make it fit; none if all are too few.
-std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const ScoredPlan& scored, std::int64_t usable,
-                                          StepTimer* timer) {
+std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const ScoredPlan& scored, StepTimer* timer) {
   std::int64_t low = 0;
   std::int64_t high = 0;
   for (const StageShape& stage : SetupOf(question, scored.plan).stages) {
@@ -409,25 +431,21 @@ std::optional<ScoredPlan> RecomputeLayers(const PlanQuestion& question, const Sc
   }
   const auto with = [&](std::int64_t layers) { return WithRecompute(question, scored, ToJson(layers), timer); };
   ScoredPlan best = with(high);
-  if (best.needed_bytes > usable) return std::nullopt;
+  if (!best.fits) return std::nullopt;
   while (high - low > 1) {
     const std::int64_t middle = (low + high) / 2;
     ScoredPlan tried = with(middle);
-    if (tried.needed_bytes <= usable) {
+    if (tried.fits) {
       high = middle;
       best = std::move(tried);
     } else {
       low = middle;
     }
   }
-  best.fits = true;
   return best;
 }
 
-bool RecomputesNothing(const ParallelPlan& plan) {
-  const std::string* const recompute = plan.recompute.As<std::string>();
-  return recompute != nullptr && *recompute == "none";
-}
+bool RecomputesNothing(const ParallelPlan& plan) { return plan.recompute_text() == "none"; }
 
 // A step through so many items, in a circle, that comes to all of them and soon to every part.
 std::size_t CoprimeStep(std::size_t items) {
@@ -450,7 +468,256 @@ void PreferRoom(std::vector<ScoredPlan>* plans) {
   std::rotate(first, best, best + 1);
 }
 
+// Accelerators times the time of a step: what a token costs, but for the price.
+double GpuMicros(const ScoredPlan& scored) { return static_cast<double>(scored.plan.devices()) * scored.time.micros; }
+
+// Plans that are equally good: those that divide less come first.
+void SortBy(PlanObjective objective, std::vector<ScoredPlan>* plans) {
+  std::ranges::stable_sort(*plans, {}, [&](const ScoredPlan& of) {
+    const bool is_smallest = objective == PlanObjective::kGpus;
+    const bool is_per_gpu = objective == PlanObjective::kTokensPerGpu || objective == PlanObjective::kCost;
+    return std::tuple(is_smallest ? of.plan.devices() : 0, is_per_gpu ? GpuMicros(of) : of.time.micros, of.plan.tp,
+                      of.plan.pp, of.plan.cp, of.plan.zero);
+  });
+}
+
+// When a search has to end early.
+class TimeLimit {
+ public:
+  explicit TimeLimit(const PlanQuestion& question) : question_(question) {}
+  bool IsOver() const {
+    if (question_.is_stopped && question_.is_stopped()) return true;
+    return question_.seconds > 0 && Seconds(Clock::now() - start_) > question_.seconds;
+  }
+  // Whether it has been over for a short time, for which a search goes on until it has a plan that fits.
+  bool IsLongOver() {
+    constexpr double kGraceSeconds = 2;
+    if (!over_ && IsOver()) over_ = Clock::now();
+    return over_ && Seconds(Clock::now() - *over_) > kGraceSeconds;
+  }
+  bool WasOver() const { return over_.has_value(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+  const PlanQuestion& question_;
+  Clock::time_point start_ = Clock::now();
+  std::optional<Clock::time_point> over_;
+};
+
+// All legal plans with their times, the fastest first.
+std::vector<ScoredPlan> TimePlans(const PlanQuestion& question, const TimeLimit& limit, std::vector<StepTimer>* timers,
+                                  PlanAnswer* answer) {
+  Enumeration enumeration(question);
+  std::vector<ScoredPlan> scored;
+  enumeration.ForEach([&](ParallelPlan plan) { scored.emplace_back().plan = std::move(plan); });
+  answer->refused = enumeration.refused();
+  std::vector<std::string> refused(scored.size());
+  // In steps through all plans, so that those which are timed when the search is stopped are like the others.
+  const std::size_t step = CoprimeStep(scored.size());
+  std::vector<char> is_timed(scored.size());
+  std::atomic<bool> has_legal = false;
+  std::atomic<bool> stopped = false;
+  RunOnThreads(timers->size(), scored.size(), [&](std::size_t thread, std::size_t item) {
+    const std::size_t i = item * step % scored.size();
+    if (stopped) return;
+    try {
+      scored[i] = Scored(question, std::move(scored[i].plan), &(*timers)[thread]);
+      has_legal = true;
+    } catch (const InputError& error) {
+      refused[i] = error.what();
+    }
+    is_timed[i] = 1;
+    if (has_legal && limit.IsOver()) stopped = true;
+  });
+  answer->is_complete = !stopped;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    if (is_timed[i] == 0) continue;
+    if (refused[i].empty()) {
+      if (kept != i) scored[kept] = std::move(scored[i]);
+      ++kept;
+    } else {
+      ++answer->refused[refused[i]];
+    }
+  }
+  scored.resize(kept);
+  answer->legal = scored.size();
+  if (scored.empty()) {
+    const auto most = std::ranges::max_element(answer->refused, {}, [](const auto& entry) { return entry.second; });
+    throw InputError(
+        "plan", most == answer->refused.end()
+                    ? fmt::format("no plan has what {}only asks for on {} accelerators", question.prefix,
+                                  question.machine.gpus())
+                    : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
+  }
+  SortBy(PlanObjective::kStepTime, &scored);
+  return scored;
+}
+
+// A plan whose state alone is too large.
+struct TooLarge {
+  std::int64_t state;
+  std::size_t plan;
+};
+
+// The memory of the fastest plans, until enough fit; these go to the answer. A plan that does not fit can come back,
+// slower, with some layers recomputed. Plans whose state is too large are returned.
+std::vector<TooLarge> CheckMemory(const PlanQuestion& question, std::size_t wanted, TimeLimit* limit,
+                                  std::vector<StepTimer>* timers, std::vector<ScoredPlan>* scored, PlanAnswer* answer) {
+  const bool wants_all = question.best == 0;
+  const bool recomputes_layers = !wants_all && answer->usable_bytes > 0 && question.framework->recomputes &&
+                                 question.framework->recomputes_layers && !question.only.contains("recompute");
+  std::vector<TooLarge> all_too_large;
+  std::vector<ScoredPlan> recomputed;
+  constexpr std::size_t kBlock = 64;  // whose memory is looked at together
+  bool is_done = false;
+  for (std::size_t first = 0; first < scored->size() && !is_done; first += kBlock) {
+    const bool has_some = answer->fitting > 0 || !recomputed.empty();
+    if (limit->IsLongOver() || (limit->WasOver() && has_some)) {
+      answer->is_complete = false;
+      break;
+    }
+    if (question.on_progress) question.on_progress(first, scored->size());
+    const std::size_t size = std::min(kBlock, scored->size() - first);
+    std::vector<std::optional<ScoredPlan>> with_layers(size);
+    std::vector<std::int64_t> too_large(size);
+    RunOnThreads(timers->size(), size, [&](std::size_t thread, std::size_t i) {
+      ScoredPlan& of = (*scored)[first + i];
+      const TrainingSetup setup = SetupOf(question, of.plan);
+      if (!wants_all && answer->usable_bytes > 0) {
+        const std::int64_t state = StateBytes(setup);
+        if (state > answer->usable_bytes) {
+          too_large[i] = state;
+          return;
+        }
+      }
+      SetPeak(question, setup, &of);
+      if (of.fits || !recomputes_layers || !RecomputesNothing(of.plan)) return;
+      with_layers[i] = RecomputeLayers(question, of, &(*timers)[thread]);
+    });
+    for (std::size_t i = 0; i < size && !is_done; ++i) {
+      ScoredPlan& of = (*scored)[first + i];
+      const auto faster = [&](const ScoredPlan& other) { return other.time.micros <= of.time.micros; };
+      is_done =
+          !wants_all && answer->fitting + static_cast<std::size_t>(std::ranges::count_if(recomputed, faster)) >= wanted;
+      if (is_done) break;
+      ++answer->checked;
+      answer->fitting += of.fits;
+      if (too_large[i] > 0) {
+        all_too_large.push_back({.state = too_large[i], .plan = first + i});
+        continue;
+      }
+      if (!of.fits && of.refused.empty() && (!answer->nearest || of.needed_bytes < answer->nearest->needed_bytes)) {
+        answer->nearest = of;
+      }
+      const auto add_point = [&](const ScoredPlan& plan) {
+        answer->points.push_back({.micros = plan.time.micros, .needed_bytes = plan.needed_bytes, .fits = plan.fits});
+      };
+      add_point(of);
+      if (with_layers[i]) {
+        add_point(*with_layers[i]);
+        recomputed.push_back(*std::move(with_layers[i]));
+      }
+      if (of.fits || wants_all) answer->plans.push_back(std::move(of));
+    }
+  }
+  answer->fitting += recomputed.size();
+  std::ranges::move(recomputed, std::back_inserter(answer->plans));
+  SortBy(PlanObjective::kStepTime, &answer->plans);
+  if (!wants_all && answer->plans.size() > wanted) answer->plans.resize(wanted);
+  return all_too_large;
+}
+
+// The smallest plan that does not fit may be one of those whose state alone is too large.
+void FindNearest(const PlanQuestion& question, std::vector<TooLarge> all_too_large, std::vector<ScoredPlan>* scored,
+                 PlanAnswer* answer) {
+  std::ranges::stable_sort(all_too_large, {}, [&](const TooLarge& of) {
+    const ParallelPlan& plan = (*scored)[of.plan].plan;
+    return std::tuple(of.state, plan.micro_batch, RecomputesNothing(plan));
+  });
+  for (const TooLarge& of : all_too_large) {
+    if (answer->nearest && of.state >= answer->nearest->needed_bytes) break;
+    ScoredPlan& plan = (*scored)[of.plan];
+    SetPeak(question, SetupOf(question, plan.plan), &plan);
+    if (plan.refused.empty() && (!answer->nearest || plan.needed_bytes < answer->nearest->needed_bytes)) {
+      answer->nearest = plan;
+    }
+  }
+}
+
+// The best plans for a step time on the whole machine.
+PlanAnswer SearchMachine(const PlanQuestion& question, TimeLimit* limit) {
+  PlanAnswer answer;
+  std::vector<StepTimer> timers(NumThreads(question.threads), StepTimer(question.machine, *question.framework));
+  std::vector<ScoredPlan> scored = TimePlans(question, *limit, &timers, &answer);
+  const TrainingSetup any = SetupOf(question, scored[0].plan);
+  answer.usable_bytes = UsableBytes(question, any);
+  const double peak =
+      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, PrecisionOf(any)).peak.count / 1e6;
+  answer.ideal_micros = ModelFlop(any) / peak;
+  answer.bound_micros = LeastFlop(any) / peak;
+  std::vector<TooLarge> too_large = CheckMemory(question, question.best, limit, &timers, &scored, &answer);
+  if (answer.fitting == 0 && answer.is_complete) FindNearest(question, std::move(too_large), &scored, &answer);
+  if (answer.fitting > 0 || !answer.is_complete) answer.nearest.reset();
+  PreferRoom(&answer.plans);
+  return answer;
+}
+
+// Moves what was found on a part of the machine to the answer for all parts. Times at the peak are those of the largest
+// part, which comes last.
+void AddPart(PlanAnswer part, PlanAnswer* answer) {
+  answer->legal += part.legal;
+  answer->checked += part.checked;
+  answer->fitting += part.fitting;
+  answer->is_complete = answer->is_complete && part.is_complete;
+  answer->usable_bytes = part.usable_bytes;
+  for (const auto& [reason, count] : part.refused) answer->refused[reason] += count;
+  std::ranges::move(part.plans, std::back_inserter(answer->plans));
+  std::ranges::move(part.points, std::back_inserter(answer->points));
+  const auto replace = [](std::optional<ScoredPlan>* known, std::optional<ScoredPlan>* other, auto value) {
+    if (*other && (!*known || value(**other) < value(**known))) *known = std::move(*other);
+  };
+  replace(&answer->nearest, &part.nearest, [](const ScoredPlan& of) { return of.needed_bytes; });
+  replace(&answer->fastest, &part.fastest, [](const ScoredPlan& of) { return of.time.micros; });
+}
+
+// Takes out the plans whose step is too long, and keeps the fastest of them that fits.
+void KeepWithin(double most_micros, PlanAnswer* answer) {
+  std::erase_if(answer->plans, [&](const ScoredPlan& of) {
+    if (of.time.micros <= most_micros) return false;
+    if (of.fits && (!answer->fastest || of.time.micros < answer->fastest->time.micros)) answer->fastest = of;
+    return true;
+  });
+  answer->fitting = static_cast<std::size_t>(std::ranges::count_if(answer->plans, &ScoredPlan::fits));
+}
+
+void CheckObjective(const PlanQuestion& question) {
+  if (question.within && question.objective == PlanObjective::kStepTime) {
+    throw InputError(
+        question.prefix + "within",
+        fmt::format("needs another {}objective than step_time, whose plans are the fastest", question.prefix));
+  }
+  if (!question.price && question.objective == PlanObjective::kCost) {
+    throw InputError(question.prefix + "price",
+                     fmt::format("is missing (of an accelerator for an hour, for {}objective cost)", question.prefix));
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> ObjectiveNames() { return NamesOf(kObjectiveNames); }
+
+std::string_view Name(PlanObjective objective) { return kObjectiveNames[static_cast<std::size_t>(objective)]; }
+
+PlanObjective NamedObjective(const std::string& name, const std::string& place) {
+  const auto found = std::ranges::find(kObjectiveNames, name);
+  if (found == std::end(kObjectiveNames)) {
+    throw InputError(
+        place, fmt::format("is {} ({}){}", Quoted(name), Listed(kObjectiveNames), DidYouMean(name, ObjectiveNames())));
+  }
+  return static_cast<PlanObjective>(found - std::begin(kObjectiveNames));
+}
 
 ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan) {
   const TrainingSetup setup = SetupOf(question, plan);
@@ -459,169 +726,41 @@ ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan) {
   scored.plan = plan;
   scored.time = timer.Time(setup);
   SetPeak(question, setup, &scored);
-  const bool has_room =
-      !question.machine.memory || scored.needed_bytes <= question.machine.memory->count - OutsideBytes(setup);
-  scored.fits = has_room && scored.refused.empty();
   return scored;
 }
 
 PlanAnswer SearchPlans(const PlanQuestion& question) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  const auto is_late = [&] {
-    if (question.is_stopped && question.is_stopped()) return true;
-    return question.seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > question.seconds;
-  };
+  CheckObjective(question);
+  TimeLimit limit(question);
+  if (question.objective == PlanObjective::kStepTime) return SearchMachine(question, &limit);
   PlanAnswer answer;
-  Enumeration enumeration(question);
-  std::vector<ScoredPlan> scored;
-  enumeration.ForEach([&](ParallelPlan plan) { scored.emplace_back().plan = std::move(plan); });
-  const std::size_t threads = NumThreads(question.threads);
-  std::vector<StepTimer> timers(threads, StepTimer(question.machine, *question.framework));
-  std::vector<std::string> refused(scored.size());
-  // In steps through all plans, so that those which are timed when the search is stopped are like the others.
-  const std::size_t step = CoprimeStep(scored.size());
-  std::vector<char> is_timed(scored.size());
-  std::atomic<bool> has_legal = false;
-  std::atomic<bool> stopped = false;
-  RunOnThreads(threads, scored.size(), [&](std::size_t thread, std::size_t item) {
-    const std::size_t i = item * step % scored.size();
-    if (stopped) return;
-    try {
-      scored[i] = Scored(question, std::move(scored[i].plan), &timers[thread]);
-      has_legal = true;
-    } catch (const InputError& error) {
-      refused[i] = error.what();
-    }
-    is_timed[i] = 1;
-    if (has_legal && is_late()) stopped = true;
-  });
-  answer.is_complete = !stopped;
-  answer.refused = enumeration.refused();
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < scored.size(); ++i) {
-    if (is_timed[i] == 0) continue;
-    if (refused[i].empty()) {
-      if (kept != i) scored[kept] = std::move(scored[i]);
-      ++kept;
-    } else {
-      ++answer.refused[refused[i]];
-    }
-  }
-  scored.resize(kept);
-  answer.legal = scored.size();
-  if (scored.empty()) {
-    const auto most = std::ranges::max_element(answer.refused, {}, [](const auto& entry) { return entry.second; });
-    throw InputError(
-        "plan", most == answer.refused.end()
-                    ? fmt::format("no plan has what {}only asks for on {} accelerators", question.prefix,
-                                  question.machine.gpus())
-                    : fmt::format("no plan is legal on {} accelerators: {}", question.machine.gpus(), most->first));
-  }
-  const TrainingSetup any = SetupOf(question, scored[0].plan);
-  if (question.machine.memory) {
-    answer.usable_bytes = std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(any));
-  }
-  const double peak =
-      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, Precision::kBf16).peak.count / 1e6;
-  answer.ideal_micros = ModelFlop(any) / peak;
-  answer.bound_micros = LeastFlop(any) / peak;
-  // Plans that are equally fast: those that divide less come first.
-  const auto order = [](const ScoredPlan& of) {
-    return std::tuple(of.time.micros, of.plan.tp, of.plan.pp, of.plan.cp, of.plan.zero);
-  };
-  std::ranges::stable_sort(scored, {}, order);
-  // The fastest first. A plan that does not fit can come back, slower, with some layers recomputed.
-  const bool recomputes_layers = question.best > 0 && answer.usable_bytes > 0 && question.framework->recomputes &&
-                                 question.framework->recomputes_layers && !question.only.contains("recompute");
-  const auto check = [&](ScoredPlan* of) {
-    SetPeak(question, SetupOf(question, of->plan), of);
-    of->fits = (answer.usable_bytes == 0 || of->needed_bytes <= answer.usable_bytes) && of->refused.empty();
-  };
-  // Plans whose state alone is too large.
-  struct TooLarge {
-    std::int64_t state;
-    std::size_t plan;
-  };
-  std::vector<TooLarge> all_too_large;
-  std::vector<ScoredPlan> recomputed;
-  constexpr std::size_t kBlock = 64;  // whose memory is looked at together
-  bool is_done = false;
-  // A search that is stopped goes on for a short time, until it has one that fits.
-  constexpr double kGraceSeconds = 2;
-  std::optional<Clock::time_point> late;
-  for (std::size_t first = 0; first < scored.size() && !is_done; first += kBlock) {
-    if (!late && is_late()) late = Clock::now();
-    if (late && (answer.fitting > 0 || !recomputed.empty() ||
-                 std::chrono::duration<double>(Clock::now() - *late).count() > kGraceSeconds)) {
+  std::optional<InputError> error;  // of the largest part
+  for (const std::int64_t gpus : question.machine.PartSizes()) {
+    if (limit.IsOver() && !answer.plans.empty()) {
       answer.is_complete = false;
       break;
     }
-    if (question.on_progress) question.on_progress(first, scored.size());
-    const std::size_t size = std::min(kBlock, scored.size() - first);
-    std::vector<std::optional<ScoredPlan>> with_layers(size);
-    std::vector<std::int64_t> too_large(size);
-    RunOnThreads(threads, size, [&](std::size_t thread, std::size_t i) {
-      ScoredPlan& of = scored[first + i];
-      if (question.best > 0 && answer.usable_bytes > 0) {
-        const std::int64_t state = StateBytes(SetupOf(question, of.plan));
-        if (state > answer.usable_bytes) {
-          too_large[i] = state;
-          return;
-        }
-      }
-      check(&of);
-      if (of.fits || !recomputes_layers || !RecomputesNothing(of.plan)) return;
-      with_layers[i] = RecomputeLayers(question, of, answer.usable_bytes, &timers[thread]);
-    });
-    for (std::size_t i = 0; i < size && !is_done; ++i) {
-      ScoredPlan& of = scored[first + i];
-      const auto faster = [&](const ScoredPlan& other) { return other.time.micros <= of.time.micros; };
-      is_done = question.best > 0 &&
-                answer.fitting + static_cast<std::size_t>(std::ranges::count_if(recomputed, faster)) >= question.best;
-      if (is_done) break;
-      ++answer.checked;
-      answer.fitting += of.fits;
-      if (too_large[i] > 0) {
-        all_too_large.push_back({.state = too_large[i], .plan = first + i});
-        continue;
-      }
-      if (!of.fits && of.refused.empty() && (!answer.nearest || of.needed_bytes < answer.nearest->needed_bytes)) {
-        answer.nearest = of;
-      }
-      const auto add_point = [&](const ScoredPlan& plan) {
-        answer.points.push_back({.micros = plan.time.micros, .needed_bytes = plan.needed_bytes, .fits = plan.fits});
-      };
-      add_point(of);
-      if (with_layers[i]) {
-        add_point(*with_layers[i]);
-        recomputed.push_back(*std::move(with_layers[i]));
-      }
-      if (of.fits || question.best == 0) answer.plans.push_back(std::move(of));
+    PlanQuestion part = question;
+    part.machine = question.machine.Part(gpus);
+    try {
+      PlanAnswer found = SearchMachine(part, &limit);
+      const double parts = static_cast<double>(question.machine.gpus()) / static_cast<double>(gpus);
+      answer.ideal_micros = found.ideal_micros / parts;
+      answer.bound_micros = found.bound_micros / parts;
+      if (question.within) KeepWithin(*question.within * 1e6, &found);
+      AddPart(std::move(found), &answer);
+    } catch (const InputError& refused) {
+      error = refused;
+      continue;
     }
+    if (question.objective == PlanObjective::kGpus && answer.fitting > 0) break;
   }
-  if (answer.fitting == 0 && recomputed.empty() && answer.is_complete) {
-    std::ranges::stable_sort(all_too_large, {}, [&](const TooLarge& of) {
-      const ParallelPlan& plan = scored[of.plan].plan;
-      return std::tuple(of.state, plan.micro_batch, RecomputesNothing(plan));
-    });
-    for (const TooLarge& of : all_too_large) {
-      if (answer.nearest && of.state >= answer.nearest->needed_bytes) break;
-      check(&scored[of.plan]);
-      const ScoredPlan& plan = scored[of.plan];
-      if (plan.refused.empty() && (!answer.nearest || plan.needed_bytes < answer.nearest->needed_bytes)) {
-        answer.nearest = plan;
-      }
-    }
-  }
-  answer.plans.insert(answer.plans.end(), recomputed.begin(), recomputed.end());
-  std::ranges::stable_sort(answer.plans, {}, order);
-  if (!recomputed.empty()) {
-    answer.fitting = answer.plans.size();
-    if (answer.plans.size() > question.best) answer.plans.resize(question.best);
-  }
-  if (answer.fitting > 0 || !answer.is_complete) answer.nearest.reset();
-  PreferRoom(&answer.plans);
+  if (answer.legal == 0) throw *error;
+  SortBy(question.objective, &answer.plans);
+  if (question.best > 0 && answer.plans.size() > question.best) answer.plans.resize(question.best);
+  if (question.objective == PlanObjective::kGpus) PreferRoom(&answer.plans);
+  if (answer.fitting > 0) answer.fastest.reset();
+  if (answer.fitting > 0 || answer.fastest || !answer.is_complete) answer.nearest.reset();
   return answer;
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/memory/rank_program.h"
@@ -22,6 +23,19 @@
 
 namespace emplace::datasets {
 
+// What the best plan has most or least of. All but the first also look at fewer accelerators than the machine has
+// (PlanMachine::PartSizes).
+enum class PlanObjective : std::uint8_t {
+  kStepTime,      // the shortest step
+  kTokensPerGpu,  // the most tokens a second for each accelerator
+  kGpus,          // the fewest accelerators; the shortest step on them
+  kCost,          // the lowest price of a token
+};
+std::string_view Name(PlanObjective objective);  // "tokens_per_s_per_gpu"
+std::vector<std::string> ObjectiveNames();
+// Throws InputError(place) that lists the names.
+PlanObjective NamedObjective(const std::string& name, const std::string& place);
+
 struct PlanQuestion {
   TransformerNetwork network;
   std::shared_ptr<const GraphNetwork> graph;  // where the network was read from a graph, whose `network` it then is
@@ -30,10 +44,13 @@ struct PlanQuestion {
   std::int64_t global_batch = 0;  // sequences of a step
   std::int64_t sequence = 0;      // tokens
   OptionMap only;                 // fields of plans that have one value: "tp": "8"
-  std::string prefix;             // of `only` in errors, such as "--"
-  std::size_t best = 20;          // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
-  double seconds = 0;             // 0: no limit
-  std::size_t threads = 0;        // 0: as many as there are cores; the answer is the same with any number
+  PlanObjective objective = PlanObjective::kStepTime;
+  std::optional<double> within;  // seconds that a step may take; not with kStepTime
+  std::optional<double> price;   // of an accelerator for an hour
+  std::string prefix;            // of the fields in errors, such as "--"
+  std::size_t best = 20;         // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
+  double seconds = 0;            // 0: no limit
+  std::size_t threads = 0;       // 0: as many as there are cores; the answer is the same with any number
   std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
   std::function<bool()> is_stopped = nullptr;  // asked by all threads
 };
@@ -56,12 +73,13 @@ struct PlanPoint {
 };
 
 struct PlanAnswer {
-  std::vector<ScoredPlan> plans;               // the fastest first
+  std::vector<ScoredPlan> plans;               // the best first
   std::size_t legal = 0;                       // that were timed
   std::size_t checked = 0;                     // whose memory was looked at
   std::size_t fitting = 0;                     // of those
   std::map<std::string, std::size_t> refused;  // illegal plans, by reason
   std::optional<ScoredPlan> nearest;           // the smallest that does not fit, if none does
+  std::optional<ScoredPlan> fastest;           // of those that fit, if the step of each is too long
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit
   double ideal_micros = 0;                     // ModelFlop at the peak of all devices: a step with an MFU of 100 %
   double bound_micros = 0;                     // no plan takes less: LeastFlop at that peak
@@ -71,8 +89,8 @@ struct PlanAnswer {
 
 // Looks at every plan that divides the accelerators of the machine into dp, tp, pp and cp, with each micro-batch,
 // stages per rank, ZeRO stage and recomputation that the network and the framework allow: the times of all, then the
-// memory of the fastest until enough fit. Throws InputError where no plan is legal, with the reason of most, and on
-// unknown fields of `only`.
+// memory of the fastest until enough fit. Throws InputError where no plan is legal, with the reason of most, on unknown
+// fields of `only`, and where the objective, `within` and `price` do not go together.
 PlanAnswer SearchPlans(const PlanQuestion& question);
 
 // The step and the peak of one plan. Throws InputError on one that is not legal.

@@ -21,12 +21,13 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   std::vector<FrameworkHabits> habits = {
       {.name = "megatron",
        .elementwise = 2.6,
-       .layer_host_micros = 1685,
+       .layer_host_micros = 1600,
+       .tensor_host_share = 0.04,
+       .host_exponent = 4,
        .gradient_overlap = 0.9,
        .parameter_overlap = 0.9,
        .message_micros = 50},
       {.name = "nanotron",
-       .kernel_share = 0.91,
        .elementwise = 0.5,
        .layer_host_micros = 2078,
        .message_micros = 1306,
@@ -39,6 +40,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .step_micros = 57000,
        .retry_factor = 3,
        .fuses_weight_gradients = false,
+       .has_hopper_attention = false,
        .interleaves = false,
        .has_context_parallel = false,
        .recomputes = false,
@@ -46,6 +48,12 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .balances_stages = false,
        .memory = TrainingFramework::kNanotron},
   };
+  // NVIDIA's recipes of 2025 and 2026 for Megatron-LM: Megatron-Bridge's and those of MLPerf.
+  FrameworkHabits bridge = habits[0];
+  bridge.name = "megatron-bridge";
+  bridge.grouped_share = 0.57;
+  bridge.tensor_overlap = 0.76;
+  habits.push_back(std::move(bridge));
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,
                           .elementwise = 0.58,
@@ -56,6 +64,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .network_share = 0.33,
                           .step_micros = 64000,
                           .fuses_weight_gradients = false,
+                          .has_hopper_attention = false,
                           .zero = {2, 3},
                           .has_tensor_parallel = false,
                           .has_pipelines = false,
@@ -99,19 +108,67 @@ std::int64_t PipelineStride(const TrainingSetup& setup) {
 }
 
 // The rate of products and attention in a step that runs for long, relative to that of kernels that were measured
-// alone: GPUs lower their clocks when they draw all of their power for long. docs/results/plan.md says on which rows
-// each was fitted.
+// alone: GPUs lower their clocks when they draw all of their power for long. The large products of a GB200, whose
+// curves a GB300 has too, were measured at a lowered clock. docs/results/plan.md says on which rows each was fitted.
 double SustainedShare(std::string_view device) {
   struct Sustained {
     std::string_view device;  // the beginning of a kind's name
     double share;
   };
-  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66}, {"gb200", 0.74}};
+  constexpr Sustained kSustained[] = {{"a100", 0.80},  {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66},
+                                      {"gb200", 0.98}, {"b300", 0.80}, {"gb300", 1.32}};
   constexpr double kOthers = 0.75;
   for (const Sustained& of : kSustained) {
     if (device.starts_with(of.device)) return of.share;
   }
   return kOthers;
+}
+
+// The same of products in fewer bits, relative to products in half precision. Fitted as docs/results/plan.md says.
+double RecipeShare(ProductRecipe recipe) {
+  switch (recipe) {
+    case ProductRecipe::kFp8:
+      return 1.10;
+    case ProductRecipe::kMxfp8:
+      return 1.04;
+    case ProductRecipe::kNvfp4:
+      return 0.60;
+    case ProductRecipe::kWhole:
+      break;
+  }
+  return 1;
+}
+
+// Bytes that the cast of one number of half precision moves, to factors by rows and by columns. A scale of a tensor
+// needs a pass over it first, to find its largest number.
+double CastBytes(ProductRecipe recipe) {
+  switch (recipe) {
+    case ProductRecipe::kFp8:
+      return 2 + 2 + 2 * 1;
+    case ProductRecipe::kMxfp8:
+      return 2 + 2 * (1 + 1.0 / 32);
+    case ProductRecipe::kNvfp4:
+      return 2 + 2 + 2 * (0.5 + 1.0 / 16);
+    case ProductRecipe::kWhole:
+      break;
+  }
+  return 0;
+}
+
+// How much longer FlashAttention-2 takes on a Hopper GPU than the kernels made for it, which the curves describe: up to
+// twice as long, and the less so the shorter the sequence (Shah et al. 2024, FlashAttention-3, section 4.1). Both
+// numbers are fitted on half of llm-foundry's rows, within the range of that paper (docs/results/plan.md).
+double FlashAttention2Factor(std::string_view device, double keys) {
+  if (!device.starts_with("h100") && !device.starts_with("h200")) return 1;
+  constexpr double kLong = 2;
+  constexpr double kHalfOfIt = 4096;  // keys
+  return 1 + (kLong - 1) * keys / (keys + kHalfOfIt);
+}
+
+// How much longer than `device` a pass takes that the host needs `host` to launch. See FrameworkHabits::host_exponent.
+double WaitingFor(double host, double device, double exponent) {
+  if (exponent == 0 || device <= 0) return std::max(0.0, host - device);
+  return device * (std::pow(1 + std::pow(host / device, exponent), 1 / exponent) - 1);
 }
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
@@ -166,20 +223,40 @@ StepTimer::Passes& StepTimer::Passes::operator+=(const Passes& other) {
 struct StepTimer::Piece {
   Piece(const PlanMachine& of_machine, const FrameworkHabits& of_habits, const TrainingSetup& of_setup)
       : machine(of_machine), habits(of_habits), setup(of_setup), network(of_setup.network) {
-    precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
+    const Precision precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
     element = Number(setup.number_bytes);
     rows = Number(setup.micro_batch) * Number(network.sequence) / Number(setup.cp);
     local_rows = setup.sequence_parallel ? rows / Number(setup.tp) : rows;
-    product_share = habits.kernel_share * SustainedShare(machine.device.name);
+    const double share = habits.kernel_share * SustainedShare(machine.device.name);
+    whole = {.precision = precision, .element = element, .share = share};
+    of_weights = {.precision = PrecisionOf(setup),
+                  .element = setup.factor_bytes(),
+                  .cast_bytes = CastBytes(setup.products),
+                  .share = share * RecipeShare(setup.products)};
     tensor_group = machine.GroupOf(setup.tp, 1);
   }
 
-  double Micros(const OpShape& shape, double bytes) const {
+  // How the factors of a product are given.
+  struct Factors {
+    Precision precision = Precision::kBf16;
+    double element = kHalf;  // bytes
+    double cast_bytes = 0;   // moved to make a number of an activation such a factor
+    double share = 1;        // of the measured rate that is sustained
+  };
+
+  double Micros(const OpShape& shape, double bytes) const { return Micros(shape, bytes, whole); }
+  double Micros(const OpShape& shape, double bytes, const Factors& factors) const {
     const bool is_product =
         std::holds_alternative<ProductShape>(shape) || std::holds_alternative<AttentionShape>(shape);
-    const double slower = is_product ? 1 / product_share : 1;
-    if (const auto curved = CurveMicros(machine.device, precision, shape, bytes)) return slower * curved->time.micros;
-    const PrecisionRate rate = RateOf(machine.device, precision);
+    const double slower = is_product ? 1 / factors.share : 1;
+    if (const auto curved = CurveMicros(machine.device, factors.precision, shape, bytes)) {
+      // What was measured may have run at a lower clock than a step does, but never above the peak.
+      const auto* const product = std::get_if<ProductShape>(&shape);
+      const double flop = product != nullptr ? 2 * product->batch * product->m * product->n * product->k : 0;
+      const double least = flop / (RateOf(machine.device, factors.precision).peak.count / 1e6);
+      return std::max(least, slower * curved->time.micros);
+    }
+    const PrecisionRate rate = RateOf(machine.device, factors.precision);
     const auto share = [](const auto& shares, OpClass of, double otherwise) {
       const double value = shares[static_cast<std::size_t>(of)];
       return value > 0 ? value : otherwise;
@@ -192,8 +269,8 @@ struct StepTimer::Piece {
     double micros = 0;
     if (const auto* const product = std::get_if<ProductShape>(&shape)) {
       const double flop = 2 * product->batch * product->m * product->n * product->k;
-      const double moved =
-          element * product->batch * (product->m * product->k + product->k * product->n + product->m * product->n);
+      const double moved = product->batch * (factors.element * (product->m + product->n) * product->k +
+                                             element * product->m * product->n);
       micros = std::max(flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kMatrixProduct, kUsual),
                         streamed(moved, OpClass::kMatrixProduct));
     } else if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
@@ -207,17 +284,33 @@ struct StepTimer::Piece {
     return slower * (machine.device.launch_micros + micros);
   }
 
-  // `parts` products, of `m` rows each, and the two of their backward passes.
-  void Product(double m, double n, double k, double parts = 1) {
-    forward.products += Micros(ProductShape{.batch = parts, .m = m, .n = n, .k = k}, 0);
-    backward.products += Micros(ProductShape{.batch = parts, .m = m, .n = k, .k = n}, 0);
+  // `parts` products with weights, of `m` rows each, and the two of their backward passes.
+  void Product(double m, double n, double k, double parts = 1) { Product(m, n, k, parts, of_weights); }
+  // One that is as precise as everything else, whatever the recipe.
+  void WholeProduct(double m, double n, double k) { Product(m, n, k, 1, whole); }
+  void Product(double m, double n, double k, double parts, const Factors& factors) {
+    const double grouped = parts > 1 && !setup.casts_products() ? 1 / habits.grouped_share : 1;
+    const auto product = [&](double rows_of, double columns, double sums) {
+      ProductShape shape = {.batch = parts, .m = rows_of, .n = columns, .k = sums};
+      if (factors.element != element) {
+        shape.moved_bytes = parts * (factors.element * (rows_of + columns) * sums + element * rows_of * columns);
+      }
+      return grouped * Micros(shape, 0, factors);
+    };
+
+    forward.products += product(m, n, k);
+    backward.products += product(m, k, n);
     const double weights = parts * n * k;
     const double gradient = Number(setup.gradient_bytes);
-    ProductShape of_weights = {.batch = parts, .m = n, .n = k, .k = m};
+    ProductShape of_gradient = {.batch = parts, .m = n, .n = k, .k = m};
     if (habits.fuses_weight_gradients) {
-      of_weights.moved_bytes = element * parts * m * (n + k) + 2 * gradient * weights;
+      of_gradient.moved_bytes = factors.element * parts * m * (n + k) + 2 * gradient * weights;
     }
-    backward.products += Micros(of_weights, 0);
+    backward.products += grouped * Micros(of_gradient, 0, factors);
+    if (factors.cast_bytes > 0) {
+      forward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * k);
+      backward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * n);
+    }
     if (!habits.fuses_weight_gradients) {
       backward.elementwise += Micros(OpShape(), (element + 2 * gradient) * weights);
     }
@@ -282,9 +375,12 @@ struct StepTimer::Piece {
       return;
     }
     // Each rank of context parallelism has as much of the causal mask as the others.
-    const double once = Micros(shape, 0) / Number(setup.cp);
+    const double keys = window > 0 ? std::min(Number(window), shape.keys) : shape.keys;
+    const double share =
+        (habits.has_hopper_attention ? 1 : FlashAttention2Factor(machine.device.name, keys)) / Number(setup.cp);
+    const double once = share * Micros(shape, 0);
     shape.backward = true;
-    const double back = Micros(shape, 0) / Number(setup.cp);
+    const double back = share * Micros(shape, 0);
     forward.products += once;
     backward.products += back;
     if (setup.cp == 1) return;
@@ -398,7 +494,7 @@ struct StepTimer::Piece {
       FeedForward(rows, Number(network.d_shared_expert) / Number(setup.tp));
       LeaveTensorPart();
     }
-    Product(local_rows, Number(network.experts), hidden);
+    WholeProduct(local_rows, Number(network.experts), hidden);
     const double tokens = setup.sequence_parallel || setup.tp == 1 ? local_rows : rows / Number(setup.tp);
     const double copies = tokens * Number(network.top_k);
     const RankGroup group = machine.GroupOf(setup.ep, setup.etp);
@@ -441,15 +537,16 @@ struct StepTimer::Piece {
       } else if (auto* const indexed = std::get_if<IndexedShape>(&shape)) {
         indexed->elements *= grown / parts;
       }
-      precision = kernel.precision;
+      Factors factors = whole;
+      factors.precision = kernel.precision;
       PassTime& pass = kernel.is_backward ? backward : forward;
-      double micros = Micros(shape, bytes);
+      double micros = Micros(shape, bytes, factors);
       const bool is_product =
           std::holds_alternative<ProductShape>(shape) || std::holds_alternative<AttentionShape>(shape);
       if (!is_product && kernel.flop > 0) {  // of ops without curves: recurrences, experts
         constexpr double kUsual = 0.7;
-        micros = std::max(micros,
-                          kernel.flop * grown / parts / kUsual / (RateOf(machine.device, precision).peak.count / 1e6));
+        micros = std::max(
+            micros, kernel.flop * grown / parts / kUsual / (RateOf(machine.device, kernel.precision).peak.count / 1e6));
       }
       (is_product ? pass.products : pass.elementwise) += micros;
     }
@@ -496,9 +593,9 @@ struct StepTimer::Piece {
   const FrameworkHabits& habits;
   const TrainingSetup& setup;
   const NetworkShape& network;
-  Precision precision = Precision::kBf16;
   double element = kHalf;
-  double product_share = 1;
+  Factors whole;          // of attention, the router, the head
+  Factors of_weights;     // of all other products
   double rows = 0;        // tokens of a micro-batch on a rank, within tensor-parallel parts
   double local_rows = 0;  // between them
   RankGroup tensor_group;
@@ -524,7 +621,8 @@ StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const T
           setup.ep,
           setup.etp,
           setup.sequence_parallel ? 1 : 0,
-          PipelineCrosses(setup) ? 1 : 0};
+          PipelineCrosses(setup) ? 1 : 0,
+          static_cast<std::int64_t>(setup.products)};
 }
 
 const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
@@ -586,13 +684,13 @@ const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std:
     if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
     if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
     Passes passes = piece.Finish();
-    double host = habits_.layer_host_micros;
+    double host = habits_.layer_host_micros * (1 + habits_.tensor_host_share * Number(setup.tp - 1));
     if (PipelineCrosses(setup)) {
       const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
       host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
     }
     for (PassTime* pass : {&passes.forward, &passes.backward}) {
-      pass->waiting = std::max(0.0, host - pass->micros());
+      pass->waiting = WaitingFor(host, pass->micros(), habits_.host_exponent);
     }
     return passes;
   });
@@ -623,7 +721,7 @@ StepTimer::Passes StepTimer::LossPasses(const TrainingSetup& setup) const {
   const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
   piece.Norm(piece.local_rows, Number(setup.network.hidden));
   piece.EnterTensorPart();
-  piece.Product(piece.rows, vocabulary, Number(setup.network.hidden));
+  piece.WholeProduct(piece.rows, vocabulary, Number(setup.network.hidden));
   constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
   constexpr double kBackwardPasses = 5;
   piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
@@ -677,8 +775,9 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   }
   const double first =
       micros(Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); }));
-  const double last = micros(Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); }));
-  const auto stages = static_cast<std::size_t>(setup.pp);
+  const double loss = micros(Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); }));
+  const double last = loss + static_cast<double>(setup.network.prediction_layers) * (layers.back() + loss);
+  const auto stages = static_cast<std::size_t>(setup.pp * setup.vpp);
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
@@ -790,6 +889,11 @@ double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
 }
 
 StepTime StepTimer::Time(const TrainingSetup& setup) {
+  const Precision precision = PrecisionOf(setup);
+  if (setup.casts_products() && machine_.device.precisions[static_cast<std::size_t>(precision)].peak.count <= 0) {
+    throw InputError("precision", fmt::format("needs products in {}, for which the data sheet of {} has no rate",
+                                              Name(precision), machine_.device.name));
+  }
   std::vector<Passes> ranks(static_cast<std::size_t>(setup.pp));
   for (std::size_t i = 0; i < setup.stages.size(); ++i) ranks[i % ranks.size()] += StagePasses(setup, i);
   const double micro_batches = Number(setup.micro_batches);
@@ -892,6 +996,19 @@ double FlopWith(const TrainingSetup& setup, double attention) {
 }
 
 }  // namespace
+
+Precision PrecisionOf(const TrainingSetup& setup) {
+  switch (setup.products) {
+    case ProductRecipe::kFp8:
+    case ProductRecipe::kMxfp8:
+      return Precision::kF8;
+    case ProductRecipe::kNvfp4:
+      return Precision::kF4;
+    case ProductRecipe::kWhole:
+      break;
+  }
+  return setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
+}
 
 double ModelFlop(const TrainingSetup& setup) { return FlopWith(setup, 1); }
 double LeastFlop(const TrainingSetup& setup) { return FlopWith(setup, 0.5); }

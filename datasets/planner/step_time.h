@@ -11,6 +11,7 @@
 
 #include "datasets/memory/training_setup.h"
 #include "datasets/planner/plan_machine.h"
+#include "sim/device_catalog.h"
 
 namespace emplace::datasets {
 
@@ -19,8 +20,13 @@ namespace emplace::datasets {
 struct FrameworkHabits {
   std::string_view name;
   double kernel_share = 1;       // rate of products and attention, beside what the device sustains
+  double grouped_share = 1;      // rate of experts' products in half precision, beside that of other products
   double elementwise = 1;        // bytes that ops other than products, attention and norms move, relative to fused ones
   double layer_host_micros = 0;  // host time of a layer's forward pass; its backward pass takes as much
+  double tensor_host_share = 0;  // more of it for each further tensor-parallel rank
+  // A pass takes (host^p + device^p)^(1/p), since the device waits for some kernels though it is behind with others;
+  // with 0 the longer of both times.
+  double host_exponent = 0;
   double tensor_overlap = 0;     // part of tensor-parallel collectives that runs beside products
   double gradient_overlap = 0;   // part of the last backward pass that the exchange of gradients runs beside
   double parameter_overlap = 0;  // the same of the forward pass, and the gathering of weights
@@ -42,6 +48,7 @@ struct FrameworkHabits {
   // holds, and tries again.
   double retry_factor = 1;
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
+  bool has_hopper_attention = true;    // FlashAttention-3 or cuDNN's kernels on H100 and H200; else FlashAttention-2
 
   // Which plans it can run.
   std::vector<std::int64_t> zero = {0, 1};  // ZeRO's stages
@@ -106,7 +113,7 @@ class StepTimer {
   double StageMessageMicros(const TrainingSetup& setup) const;
 
   // How many layers each stage should have so that the slowest one is as fast as can be, the embedding being work of
-  // the first and the loss of the last. Requires: vpp is 1.
+  // the first and the loss, with the modules that predict further tokens, of the last.
   std::vector<std::int64_t> BalancedStages(const TrainingSetup& setup);
 
  private:
@@ -125,7 +132,7 @@ class StepTimer {
   Passes LossPasses(const TrainingSetup& setup) const;
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };
   // All that the passes of a piece depend on, for one network.
-  using Key = std::array<std::int64_t, 13>;
+  using Key = std::array<std::int64_t, 14>;
   Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const;
   const Passes& Cached(const Key& key, auto make);
   Passes StagePasses(const TrainingSetup& setup, std::size_t stage);
@@ -145,6 +152,9 @@ class StepTimer {
   std::map<Key, Passes> known_;
   std::map<Key, Parameters> parameters_;
 };
+
+// In which the device computes products of weights.
+Precision PrecisionOf(const TrainingSetup& setup);
 
 // FLOP of products and attention of one step of all ranks, forward and backward, without recomputation, attention whole
 // also where a causal mask leaves half of it out: what frameworks compute their MFU from.

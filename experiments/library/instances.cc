@@ -19,6 +19,7 @@
 #include "sim/base/check.h"
 #include "sim/base/fingerprint.h"
 #include "sim/base/json_text.h"
+#include "sim/base/suggestion.h"
 #include "sim/base/units.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
@@ -88,7 +89,13 @@ std::size_t MostOps(Tier tier) {
 
 Tier FindTier(std::string_view name) {
   const std::optional<Tier> tier = EnumOfName<Tier>(name);
-  if (!tier) throw InputError("", fmt::format("unknown tier {} ({})", Quoted(name), EnumNames<Tier>::kAllowed));
+  if (!tier) {
+    std::vector<std::string> known;
+    for (const auto& [each, text] : EnumNames<Tier>::kNames) known.emplace_back(text);
+    known.emplace_back(kPlansTier);
+    throw InputError(
+        "", fmt::format("unknown tier {} ({}){}", Quoted(name), fmt::join(known, ", "), DidYouMean(name, known)));
+  }
   return *tier;
 }
 

@@ -42,7 +42,9 @@ namespace experiments {
 
 // The largest number of ops of a tier.
 std::size_t MostOps(Tier tier);
-// Throws InputError that lists the tiers.
+// The tier of cells with measured plans (experiments/library/plans/), which are no placement problems.
+inline constexpr std::string_view kPlansTier = "plans";
+// Throws InputError that lists the tiers, that of plans too.
 Tier FindTier(std::string_view name);
 
 // How the graph of an instance is made: a synthetic graph, a member of a family or a network.

@@ -58,8 +58,8 @@ std::string PlanText(const ParallelPlan& plan) {
                                      {"ep", plan.ep}}) {
     if (degree > 1) text += fmt::format("{} {}, ", name, degree);
   }
-  return text + fmt::format("ZeRO {}, micro-batches of {}, recompute {}", plan.zero, plan.micro_batch,
-                            datasets::RecomputationText(plan));
+  return text +
+         fmt::format("ZeRO {}, micro-batches of {}, recompute {}", plan.zero, plan.micro_batch, plan.recompute_text());
 }
 
 // A line from `from` to `to` pixels that stands for `first` to `last`.
@@ -107,7 +107,7 @@ class PlanPageMaker {
 
   ReportDocument Make() {
     ReportDocument page;
-    page.title = fmt::format("{} on {} x {}: plans", network_, question_.machine.gpus(), question_.machine.device.name);
+    page.title = fmt::format("{} on {} x {}: plans", network_, best_.plan.devices(), question_.machine.device.name);
     page.blocks.push_back(Summary());
     if (!answer_.plans.empty()) {
       page.blocks.push_back(HeadingBlock{.level = 2, .text = "Best plans"});
@@ -136,12 +136,12 @@ class PlanPageMaker {
 
   AnswerBlock Summary() const {
     AnswerBlock block;
-    block.question = fmt::format("How should {} train on {} x {}?", network_, question_.machine.gpus(),
-                                 question_.machine.device.name);
+    block.question =
+        fmt::format("How should {} train on {} x {}?", network_, best_.plan.devices(), question_.machine.device.name);
     if (best_.fits) {
       block.answer =
           fmt::format("With {}: a step takes {}, {:.1f} % MFU.", PlanText(best_.plan),
-                      HumanReadableMicros(best_.time.micros), datasets::MfuPercent(answer_, best_.time.micros));
+                      HumanReadableMicros(best_.time.micros), datasets::MfuPercent(question_, answer_, best_));
     } else {
       block.answer =
           fmt::format("No plan fits. The nearest has {}, and its fullest rank needs {} GiB, of which a device has {}.",
@@ -163,23 +163,29 @@ class PlanPageMaker {
     TableBlock table{
         .caption = fmt::format("The best {} of {} plans", shown, answer_.plans.size()),
         .header = {"plan", "step ms", "tokens/s/GPU", "MFU %", "needs GiB", "dp", "tp", "pp", "vpp", "cp"}};
+    const bool has_sizes = question_.objective != datasets::PlanObjective::kStepTime;
+    if (has_sizes) table.header.insert(table.header.begin() + 1, "GPUs");
+    if (question_.price) table.header.insert(table.header.begin() + 1, "cost of 1e9 tokens");
     if (has_experts) table.header.insert(table.header.end(), {"ep", "etp"});
     table.header.insert(table.header.end(), {"ZeRO", "micro-batch", "accumulation", "recompute"});
     for (std::size_t i = 0; i < shown; ++i) {
       const ScoredPlan& scored = answer_.plans[i];
       const ParallelPlan& plan = scored.plan;
-      const double tokens = datasets::TokensPerSecond(question_, scored.time.micros);
-      std::vector<TextCell> row = {Cell(static_cast<std::int64_t>(i + 1)),
-                                   Cell(fmt::format("{:.1f}", scored.time.micros / 1000)),
-                                   Cell(fmt::format("{:.0f}", tokens / static_cast<double>(question_.machine.gpus()))),
-                                   Cell(fmt::format("{:.1f}", datasets::MfuPercent(answer_, scored.time.micros))),
-                                   Cell(Gib(scored.needed_bytes))};
+      std::vector<TextCell> row = {Cell(static_cast<std::int64_t>(i + 1))};
+      if (question_.price) row.push_back(Cell(fmt::format("{:.2f}", datasets::CostOfBillionTokens(question_, scored))));
+      if (has_sizes) row.push_back(Cell(plan.devices()));
+      for (const std::string& text :
+           {fmt::format("{:.1f}", scored.time.micros / 1000),
+            fmt::format("{:.0f}", datasets::TokensPerSecondOfGpu(question_, scored)),
+            fmt::format("{:.1f}", datasets::MfuPercent(question_, answer_, scored)), Gib(scored.needed_bytes)}) {
+        row.push_back(Cell(text));
+      }
       if (!scored.fits) row.back().tone = CellTone::kWorse;
       for (const std::int64_t degree : {plan.dp, plan.tp, plan.pp, plan.vpp, plan.cp}) row.push_back(Cell(degree));
       if (has_experts) row.insert(row.end(), {Cell(plan.ep), Cell(plan.etp)});
       for (const std::int64_t number : {plan.zero, plan.micro_batch, plan.grad_accumulation})
         row.push_back(Cell(number));
-      row.push_back(Cell(datasets::RecomputationText(plan)));
+      row.push_back(Cell(plan.recompute_text()));
       table.rows.push_back(std::move(row));
     }
     return table;
@@ -257,7 +263,7 @@ class PlanPageMaker {
     const auto micro_batches = static_cast<std::size_t>(std::min(wanted, plan.grad_accumulation));
     const auto ranks = static_cast<std::size_t>(plan.pp);
     const ScheduleName name = ParseScheduleName(plan.schedule_name(), "schedule");
-    datasets::StepTimer timer(question_.machine, *question_.framework);
+    datasets::StepTimer timer(question_.machine.Part(best_.plan.devices()), *question_.framework);
     std::vector<PipelineStage> stages;
     for (const datasets::StageTime& stage : timer.StageTimes(setup_)) {
       stages.push_back(

@@ -162,7 +162,7 @@ class KernelReader {
   Precision Type() const {
     const std::string text = Text(kType);
     const auto precision = PrecisionFromName(text);
-    if (!precision || *precision == Precision::kI8) {
+    if (!precision || *precision > Precision::kF16) {
       throw InputError(PlaceOf(kType), fmt::format("is {} (f32, tf32, bf16 or f16)", Quoted(text)));
     }
     return *precision;

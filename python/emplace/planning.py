@@ -18,7 +18,8 @@ class Plan:
     """A way to divide a network over a cluster, with its predicted step. The fields are those of `emplace.plans`
     (docs/formats.md).
 
-    recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
+    gpus: the number of its accelerators. cost_of_step, cost_of_billion_tokens: in the unit of the price, if there is
+    one. recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
     class. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
     """
     dp: int
@@ -35,7 +36,9 @@ class Plan:
     recompute: str | int
     schedule: str
     step_time_us: float
+    gpus: int
     tokens_per_s: float
+    tokens_per_s_per_gpu: float
     mfu_percent: float
     peak_bytes: int
     peak_reserved_bytes: int
@@ -45,13 +48,15 @@ class Plan:
     memory: dict[str, int]
     time_us: dict[str, float]
     refused: str | None = None
+    cost_of_step: float | None = None
+    cost_of_billion_tokens: float | None = None
     _text: str = field(default="", repr=False, compare=False)  # plan.json
     _graph: Graph | None = field(default=None, repr=False, compare=False)  # that it is a plan of
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as `emplace plan --json` prints it."""
         return {name: copy.copy(value) for name, value in vars(self).items()
-                if name not in ("_text", "_graph") and not (name == "refused" and value is None)}
+                if name not in ("_text", "_graph") and value is not None}
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes a plan.json, as `emplace plan -o` does."""
@@ -70,8 +75,9 @@ class PlanSearch:
 
     plans: the best first. legal: the number of legal plans; checked: of those whose memory was looked at; fitting: of
     those that fit. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
-    nearest: the smallest plan, if none fits. lower_bound_us: no plan takes less. by_modules: why a graph is planned by
-    its modules, and not as a Transformer.
+    nearest: the smallest plan, if none fits; fastest: the fastest that fits, if none is within within_s.
+    lower_bound_us: no plan takes less on all accelerators. by_modules: why a graph is planned by its modules, and not as
+    a Transformer.
     """
     network: str
     cluster: str
@@ -79,6 +85,7 @@ class PlanSearch:
     framework: str
     global_batch: int
     sequence: int
+    objective: str
     legal: int
     checked: int
     fitting: int
@@ -88,6 +95,9 @@ class PlanSearch:
     plans: list[Plan]
     nearest: Plan | None = None
     by_modules: str | None = None
+    fastest: Plan | None = None
+    within_s: float | None = None
+    price: float | None = None
     _json: str = field(default="", repr=False, compare=False)
 
     @property
@@ -117,7 +127,8 @@ class PlanSearch:
 def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
          gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str | None = None,
          set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
-         threads: int = 0, seconds: float = 0) -> PlanSearch:
+         threads: int = 0, seconds: float = 0, objective: str = "step_time", within: float | None = None,
+         price: float | None = None) -> PlanSearch:
     """Which way to train a network on a cluster is fastest and fits, like `emplace plan`.
 
     network: a name, such as "llama-3-8b", the path of a config.json of Hugging Face's, or a PyTorch model: what
@@ -129,8 +140,11 @@ def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str
     networks than Transformers. set: other values of the network's fields. only: parts of plans that stay as they are,
     {"tp": 8, "recompute": "full"}. all: every legal plan, those that do not fit too; otherwise the 20 best that fit.
     threads: one for each core by default; the answer is the same. seconds: stop then, with the best plans so far.
+    objective: what is best: step_time, or, trying fewer accelerators too, tokens_per_s_per_gpu, gpus (the fewest) or
+    cost. within: the most seconds that a step may take, with one of the last three. price: of an accelerator for an
+    hour; plans then have their cost, which the objective cost needs.
 
-    Raises InputError where no plan is legal.
+    Raises InputError where no plan is legal, and where objective, within and price do not go together.
     """
     where = cluster if isinstance(cluster, Cluster) else Cluster(_check.path("cluster", cluster))
     graph = network if isinstance(network, Graph) else None
@@ -143,10 +157,14 @@ def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str
         sequence=None if sequence is None else _check.integer("sequence", sequence, 1, 2**28),
         framework=None if framework is None else _check.text("framework", framework), set=_check.settings("set", set),
         only=_check.settings("only", only), all=_check.flag("all", all),
-        threads=_check.integer("threads", threads, 0, 1024), seconds=_check.number("seconds", seconds, 0, 1e6))
+        threads=_check.integer("threads", threads, 0, 1024), seconds=_check.number("seconds", seconds, 0, 1e6),
+        objective=_check.text("objective", objective),
+        within=None if within is None else _check.number("within", within, 0, 1e9),
+        price=None if price is None else _check.number("price", price, 0, 1e9))
     row = json.loads(text)
     del row["schema"], row["version"]
     plans = [Plan(**each, _text=own, _graph=graph) for each, own in zip(row.pop("plans"), written)]
-    nearest = row.pop("nearest", None)
-    smallest = None if nearest is None else Plan(**nearest, _text=written[-1], _graph=graph)
-    return PlanSearch(**row, plans=plans, nearest=smallest, _json=text)
+    # Of a plan that is no answer there is at most one.
+    others = {name: Plan(**row.pop(name), _text=written[-1], _graph=graph)
+              for name in ("nearest", "fastest") if name in row}
+    return PlanSearch(**row, plans=plans, **others, _json=text)

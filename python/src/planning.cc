@@ -39,12 +39,15 @@ PlanQuestion QuestionOf(const PlacedCluster& cluster, const py::kwargs& given) {
   question.global_batch = given["global_batch"].cast<std::int64_t>();
   question.only = options("only");
   if (given["all"].cast<bool>()) question.best = 0;
+  question.objective = datasets::NamedObjective(given["objective"].cast<std::string>(), "objective");
+  question.within = given["within"].cast<std::optional<double>>();
+  question.price = given["price"].cast<std::optional<double>>();
   question.threads = given["threads"].cast<std::size_t>();
   question.seconds = given["seconds"].cast<double>();
   return question;
 }
 
-// What `plan --json` prints, and a plan.json for each of its plans, the nearest one being the last.
+// What `plan --json` prints, and a plan.json for each of its plans, the nearest or fastest one being the last.
 py::tuple SearchForPlans(const PlacedCluster& cluster, const py::kwargs& given) {
   PlanQuestion question = QuestionOf(cluster, given);
   InterruptCheck interrupt;
@@ -69,6 +72,7 @@ py::tuple SearchForPlans(const PlacedCluster& cluster, const py::kwargs& given) 
   };
   for (const datasets::ScoredPlan& scored : answer.plans) add(scored);
   if (answer.nearest) add(*answer.nearest);
+  if (answer.fastest) add(*answer.fastest);
   return py::make_tuple(std::move(json).str(), plans);
 }
 

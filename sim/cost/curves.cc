@@ -11,6 +11,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/network/collective_times.h"
 #include "sim/ops/aten_work.h"
 #include "sim/ops/op_catalog.h"
 
@@ -40,6 +41,11 @@ std::optional<Rated> RatedFor(const DeviceKind& device, Precision precision) {
   const auto own = [&](Precision of) { return device.precisions[static_cast<std::size_t>(of)].peak.count; };
   const double rate = RateOf(device, precision).peak.count / kMicrosPerSecond;
   if (precision == Precision::kI8 || rate <= 0) return std::nullopt;
+  // No kernels in f8 and f4 are at hand: they are as far below their peaks as those in half precision are.
+  if (precision == Precision::kF8 || precision == Precision::kF4) {
+    return own(precision) > 0 ? std::optional(Rated{"half", rate, precision == Precision::kF8 ? 1 : 0.5})
+                              : std::nullopt;
+  }
   if (precision == Precision::kBf16 || precision == Precision::kF16) {
     return Rated{own(precision) > 0 ? "half" : "f32", rate, 2};
   }
@@ -387,6 +393,7 @@ class CurvesCostModel : public CostModel {
     if (const auto curved = CurveMicros(graph, op, cluster, device_kind, options_)) return curved->time.micros;
     return roofline_->OpMicros(graph, op, cluster, device_kind);
   }
+  bool TimesCollectives() const override { return true; }
   void CheckKind(const Cluster& cluster, std::string_view device_kind) const override {
     roofline_->CheckKind(cluster, device_kind);
   }
@@ -404,8 +411,24 @@ std::unique_ptr<CostModel> MakeCurvesCostModel(const RooflineOptions& options) {
 }
 std::unique_ptr<CostModel> MakeCurvesCostModel() { return MakeCurvesCostModel(RooflineOptions()); }
 
+std::vector<DeviceId> DevicesForCollective(const Cluster& cluster, const Collective& collective) {
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < cluster.num_devices() && devices.size() < collective.members.size(); ++d) {
+    if (!cluster.devices()[d].is_cpu) devices.push_back(MakeId<DeviceId>(d));
+  }
+  return devices;
+}
+
 CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const RooflineOptions& options) {
   CurveCoverage coverage;
+  coverage.collectives = graph.collectives().size();
+  if (coverage.collectives > 0) {
+    const CollectiveTimes times(cluster, /*by_curves=*/true);
+    for (const Collective& collective : graph.collectives()) {
+      const std::vector<DeviceId> devices = DevicesForCollective(cluster, collective);
+      coverage.curved_collectives += times.CurveMicros(collective.kind, collective.size, devices).has_value();
+    }
+  }
   std::set<std::string> kinds;
   for (const Device& device : cluster.devices()) kinds.insert(device.kind);
   const std::unique_ptr<CostModel> roofline = MakeRooflineCostModel(options);
@@ -418,12 +441,13 @@ CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const Rooflin
     std::set<std::string> owners;
     for (std::size_t i = 0; i < graph.num_ops(); ++i) {
       const OpId op = MakeId<OpId>(i);
+      if (graph.CollectiveOf(op)) continue;
       if (const auto curved = CurveMicros(graph, op, cluster, kind, options)) {
         ++coverage.by_form[std::string(curved->form)];
         coverage.extrapolated += curved->time.is_extrapolated;
         if (curved->kind != kind) owners.insert(curved->kind);
       } else if (roofline->OpMicros(graph, op, cluster, kind).value_or(0) > 0) {
-        ++coverage.roofline;
+        ++coverage.roofline[std::string(graph.op(op).kind)];
       }
     }
     if (!owners.empty()) coverage.borrowed[kind] = fmt::format("{}", fmt::join(owners, " and "));
@@ -431,11 +455,33 @@ CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const Rooflin
   return coverage;
 }
 
+namespace {
+
+// How many ops, and the kinds with the most of them: "12 (lstm_cell 8, conv3d 4)".
+std::string RooflineText(const std::map<std::string, std::size_t, std::less<>>& ops_of_kind) {
+  constexpr std::size_t kMostKinds = 4;
+  std::vector<std::pair<std::string, std::size_t>> kinds(ops_of_kind.begin(), ops_of_kind.end());
+  std::ranges::stable_sort(kinds, [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::size_t ops = 0;
+  std::vector<std::string> named;
+  for (const auto& [kind, count] : kinds) {
+    ops += count;
+    if (named.size() < kMostKinds) named.push_back(fmt::format("{} {}", kind, count));
+  }
+  if (kinds.empty()) return "0";
+  return fmt::format("{} ({}{})", ops, fmt::join(named, ", "), kinds.size() > kMostKinds ? ", .." : "");
+}
+
+}  // namespace
+
 std::string CoverageText(const CurveCoverage& coverage) {
   std::vector<std::string> parts;
   for (const auto& [form, ops] : coverage.by_form) parts.push_back(fmt::format("{} {}", ops, form));
   std::string text = parts.empty() ? "no op" : fmt::format("{}", fmt::join(parts, ", "));
-  text += fmt::format("; by roofline {}", coverage.roofline);
+  text += "; by roofline " + RooflineText(coverage.roofline);
+  if (coverage.collectives > 0) {
+    text += fmt::format("; {} of {} collectives", coverage.curved_collectives, coverage.collectives);
+  }
   if (coverage.extrapolated > 0) text += fmt::format("; {} beyond the measured shapes", coverage.extrapolated);
   for (const auto& [kind, owners] : coverage.borrowed) text += fmt::format("; {} takes curves of {}", kind, owners);
   if (!coverage.without.empty()) {

@@ -61,11 +61,11 @@ FlopsPerSecond ReadPeak(const JsonFields& fields) {
 
 // The efficiencies of a precision are those of the kind, but for those that it gives.
 void ReadPrecisions(const JsonNode& node, DeviceKind* kind) {
-  constexpr std::string_view kAllowed = "an object: f32, tf32, bf16, f16 or i8, each with its peak_tflop_per_s";
+  constexpr std::string_view kAllowed = "an object: f32, tf32, bf16, f16, i8, f8 or f4, each with its peak_tflop_per_s";
   for (const JsonMember& member : node.Object(kAllowed)) {
     const auto precision = PrecisionFromName(member.key);
     if (!precision) {
-      throw InputError(PlaceOfKey(node.Place(), member.key), "unknown precision (f32, tf32, bf16, f16 or i8)");
+      throw InputError(PlaceOfKey(node.Place(), member.key), "unknown precision (f32, tf32, bf16, f16, i8, f8 or f4)");
     }
     const JsonNode value(node, member.key, member.value);
     const JsonFields fields(value, {"peak_tflop_per_s", "compute_efficiency"});

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "tests/e2e/samples.h"
 
@@ -51,6 +52,34 @@ TEST_F(PlanTest, JsonHasTheFieldsOfPlans) {
     fits.insert(plan.at("fits").get<bool>());
   }
   EXPECT_EQ(fits, (std::set<bool>{false, true}));
+}
+
+TEST_F(PlanTest, ObjectivesOverAcceleratorsShowTheirNumberAndTheCost) {
+  const std::string question = "plan llama-3-8b --cluster dgx-h100 --global-batch 32 --only cp=1,micro_batch=1 ";
+  const Ran fewest = Emplace(question + "--objective gpus --price 2");
+  ASSERT_EQ(fewest.status, 0) << fewest.err;
+  EXPECT_THAT(fewest.out, HasSubstr("llama-3-8b on at most 8 x h100"));
+  EXPECT_THAT(fewest.out, HasSubstr("as megatron runs it: fewest GPUs"));
+  EXPECT_THAT(fewest.out, HasSubstr("cost of step  of 1e9 tokens"));
+  const auto json = nlohmann::json::parse(Emplace(question + "--objective cost --price 2 --json").out);
+  EXPECT_EQ(json.at("objective"), "cost");
+  EXPECT_EQ(json.at("price"), 2);
+  const auto& best = json.at("plans")[0];
+  const double gpus = best.at("gpus").get<double>();
+  EXPECT_EQ(gpus, best.at("dp").get<double>() * best.at("tp").get<double>() * best.at("pp").get<double>());
+  EXPECT_NEAR(best.at("cost_of_step").get<double>(), 2 * gpus * best.at("step_time_us").get<double>() / 3.6e9, 1e-9);
+  const Ran late = Emplace(question + "--objective gpus --within 0.1");
+  EXPECT_EQ(late.status, 1);
+  EXPECT_THAT(late.out, HasSubstr("No plan that fits has a step of 0.1 s or less. The fastest, "));
+  for (const auto& [options, told] : {std::pair<std::string, std::string>{"--within 1", "--within: needs another"},
+                                      {"--objective cost", "--price: is missing"},
+                                      {"--objective time", "--objective: is \"time\""},
+                                      {"--objective cost --price x", "--price"}}) {
+    const Ran ran = Emplace(question + options);
+    EXPECT_EQ(ran.status, 2) << options;
+    EXPECT_THAT(ran.err, HasSubstr(told));
+  }
+  EXPECT_EQ(Emplace("plan --check x.json --objective gpus --cluster dgx-h100").status, 2);
 }
 
 TEST_F(PlanTest, ThePlanIsWrittenForOthersToRead) {

@@ -74,6 +74,19 @@ class PackedTest(ScratchFolderTest):
             self.assertEqual({**record_again, "checksum": record["checksum"]}, record)
             self.assertEqual({**times_again, "checksum": times["checksum"]}, times)
 
+    def test_figures_that_follow_from_the_rest_are_not_stored(self):
+        path = self.folder / "a.trials.json.xz"
+        for start, best, improvement in ((3, 2, (3 - 2) / 3 * 100), (3, None, None), (3, 2, 33.3)):
+            one = trial(1, start_step_time_us=start, best_step_time_us=best, improvement_percent=improvement)
+            times = timing(policy_seconds=1.5, policy_seconds_per_episode=0.5, episodes=3)
+            write_packed(path, {}, [({**one, "best_placement_fingerprint": "ab"}, times)])
+            [(found, found_times)] = read_packed(path)[1]
+            self.assertEqual({**found, "checksum": one["checksum"]}, one)
+            self.assertEqual({**found_times, "checksum": times["checksum"]}, times)
+            stored = json.loads(lzma.decompress(path.read_bytes()))["trials"][0]
+            self.assertEqual(stored["trial"]["graphs"][0]["improvement_percent"], improvement if improvement == 33.3 else "")
+            self.assertEqual(stored["timing"]["policy_seconds_per_episode"], "")
+
     def test_unpacked_files_have_their_names_and_checksums(self):
         write_packed(self.folder / "a.trials.json.xz", {"name": "a"}, [(trial(1, episodes=[episode(0)]), timing())])
         folder = unpack(self.folder / "a.trials.json.xz", self.folder / "runs") / trial(1)["trial"]
@@ -96,8 +109,8 @@ class PackedTest(ScratchFolderTest):
             (b"no xz", "LZMAError"),
             (lzma.compress(b"{}"), "KeyError"),
             (lzma.compress(b"[]"), "TypeError"),
-            (lzma.compress(b'{"schema": "emplace.packed_trials", "version": 1}'), "is not emplace.packed_trials of"),
-            (lzma.compress(b'{"schema": "emplace.packed_trials", "version": 2, "trials": [{}]}'), "KeyError"),
+            (lzma.compress(b'{"schema": "emplace.packed_trials", "version": 2}'), "is not emplace.packed_trials of"),
+            (lzma.compress(b'{"schema": "emplace.packed_trials", "version": 3, "trials": [{}]}'), "KeyError"),
         ):
             path.write_bytes(content)
             with self.assertRaisesRegex(BadInput, "a.trials.json.xz: is not an archive of runs .*" + reason):

@@ -62,6 +62,20 @@ class PlanTest(Case):
         self.assertIn("--tensor-model-parallel-size", answer.nearest.export("megatron"))
         self.assert_refused("plan: none fits", answer.write, "plan.json")
 
+    def test_objectives_over_accelerators(self):
+        question = {"only": {"cp": 1, "micro_batch": 1}, "price": 2}
+        fewest = found(objective="gpus", **question)
+        self.assertEqual({plan.gpus for plan in fewest.plans}, {fewest.best.gpus})
+        cheapest = found(objective="cost", **question)
+        costs = [plan.cost_of_billion_tokens for plan in cheapest.plans]
+        self.assertEqual(costs, sorted(costs))
+        self.assertEqual((cheapest.objective, cheapest.price, cheapest.within_s), ("cost", 2, None))
+        self.assertIsNone(found(only=question["only"]).best.cost_of_step)
+        late = found(objective="gpus", within=0.1, only=question["only"])
+        self.assertEqual((late.plans, late.nearest, late.within_s), ([], None, 0.1))
+        self.assertEqual(late.fastest.to_dict(), late.to_dict()["fastest"])
+        self.assertTrue(late.fastest.fits)
+
     def test_a_config_of_ones_own(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
@@ -106,3 +120,7 @@ class PlanTest(Case):
         refused("set: layers: ", set={"layers": "x"})
         refused("cluster: is 3", "llama-3-8b", 3)
         refused("threads: is -1", threads=-1)
+        refused("within: needs another objective than step_time", within=1)
+        refused("price: is missing", objective="cost")
+        refused("objective: is \"time\"", objective="time")
+        refused("price: is 'much'", price="much")

@@ -14,10 +14,11 @@ using ::testing::ElementsAre;
 TEST(DeviceCatalogTest, HoldsTheKindsOfTheContract) {
   std::vector<std::string> names;
   for (const DeviceKind& kind : AllDeviceKinds()) names.push_back(kind.name);
-  EXPECT_THAT(names, ElementsAre("k40", "k80", "p100", "p4", "v100", "v100-pcie", "t4", "rtx-2080-ti", "a100",
-                                 "a100-40", "a100-pcie", "a100-pcie-40", "a10", "l4", "l40s", "rtx-4090", "h100",
-                                 "h100-pcie", "h200", "b200", "gb200", "rtx-pro-6000", "mi100", "mi210", "mi250",
-                                 "mi300x", "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
+  EXPECT_THAT(names,
+              ElementsAre("k40", "k80", "p100", "p4", "v100", "v100-pcie", "t4", "rtx-2080-ti", "a100", "a100-40",
+                          "a100-pcie", "a100-pcie-40", "a10", "l4", "l40s", "rtx-4090", "h100", "h100-pcie", "h200",
+                          "b200", "gb200", "b300", "gb300", "rtx-pro-6000", "mi100", "mi210", "mi250", "mi300x",
+                          "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
 }
 
 TEST(DeviceCatalogTest, EveryKindIsCompleteAndStatesItsSource) {
@@ -77,6 +78,14 @@ TEST(DeviceCatalogTest, ProductsHaveARateInEachPrecision) {
   EXPECT_DOUBLE_EQ(PeakOf("a100", Precision::kI8), 624);
   EXPECT_DOUBLE_EQ(PeakOf("v100", Precision::kI8), 125) << "as f16";
   EXPECT_DOUBLE_EQ(PeakOf("k80", Precision::kI8), 4.37) << "as f16, which it computes as f32";
+  // A B300 has half more for f4 than a B200, and next to nothing for integers.
+  EXPECT_DOUBLE_EQ(PeakOf("h100", Precision::kF8), 1979);
+  EXPECT_DOUBLE_EQ(PeakOf("b200", Precision::kF8), 4500);
+  EXPECT_DOUBLE_EQ(PeakOf("b200", Precision::kF4), 9000);
+  EXPECT_DOUBLE_EQ(PeakOf("b300", Precision::kF4), 13500);
+  EXPECT_DOUBLE_EQ(PeakOf("b300", Precision::kI8), 156);
+  EXPECT_DOUBLE_EQ(PeakOf("h100", Precision::kF4), 1979) << "as f8";
+  EXPECT_DOUBLE_EQ(PeakOf("a100", Precision::kF8), 312) << "as f16";
   for (const DeviceKind& kind : AllDeviceKinds()) {
     for (std::size_t i = 0; i < kNumPrecisions; ++i) {
       const PrecisionRate rate = RateOf(kind, static_cast<Precision>(i));

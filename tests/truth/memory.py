@@ -7,9 +7,7 @@ FOLDER is the reference data (EMPLACE_REFERENCE_DATA). --page writes the page; -
 and fails where they differ. It runs a sample of nanotron's settings, whose figures stand on the page too. Exit status:
 0 done, 1 the page differs, 77 the data is not there.
 """
-import argparse
 import concurrent.futures
-import csv
 import itertools
 import json
 import re
@@ -19,10 +17,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-csv.field_size_limit(1 << 30)
+sys.dont_write_bytecode = True
+
+from plans.nanotron import is_consistent  # noqa: E402
+from plans.simumax import number_in, read_cases  # noqa: E402
+from report import (GIB, area_under_curve, has_data, parser_of, percent, quantile, read_csv, signed, table,  # noqa: E402
+                    write_or_check)
+
 MIB = 1 << 20
 LEAST_PERCENT = 6.0  # a case is listed from this error on
-NANOTRON_BYTES = 66 << 30  # what a rank may allocate on an H100, as `emplace memory --framework nanotron` has it
+NANOTRON_BYTES = 66 * GIB  # what a rank may allocate on an H100, as `emplace memory --framework nanotron` has it
 
 # Why a case is worse: the first pattern that its name matches.
 REASONS = [
@@ -58,9 +62,8 @@ def gpu_of(used):
 
 def megatron_cases(folder):
     groups = {}
-    with open(folder / "NVIDIA+Megatron-LM" / "golden.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            groups.setdefault((row["model"], row["case"]), []).append(row)
+    for row in read_csv(folder / "NVIDIA+Megatron-LM" / "golden.csv"):
+        groups.setdefault((row["model"], row["case"]), []).append(row)
     cases = []
     for (model, name), rows in groups.items():
         peak, used = median_peak(rows)
@@ -94,19 +97,11 @@ SIMUMAX_NETWORKS = {
 
 def simumax_cases(folder):
     """SimuMax's runs of Megatron-LM on 8 B200. Those that differ in the number of micro-batches alone have one peak."""
-    with open(folder / "MooreThreads+SimuMax" / "b200_release_v1.2_summary.json", encoding="utf-8") as file:
-        rows = json.load(file)["rows"]
     cases = {}
-    for row in rows:
+    for row in read_cases(folder):
         name = row["case"]
-
-        def number(key, otherwise):
-            found = re.search(rf"_{key}(\d+)", name)
-            return int(found[1]) if found else otherwise
-
-        layers, batches = number("l", 0), number("mbc", 4)
-        sequence = number("seq", 4096)
-        degrees = {key: number(key, 1) for key in ("tp", "pp", "cp", "dp", "ep")}
+        layers, batches, sequence = number_in(name, "l", 0), number_in(name, "mbc", 4), number_in(name, "seq", 4096)
+        degrees = {key: number_in(name, key, 1) for key in ("tp", "pp", "cp", "dp", "ep")}
         network = next(value for key, value in SIMUMAX_NETWORKS.items() if name.startswith(key))
         arguments = {
             **network, "model": "gpt", "num-layers": layers, "seq-length": sequence, "max-position-embeddings": sequence,
@@ -135,56 +130,52 @@ def nanotron_settings(folder):
     """The settings of the Ultra-Scale Playbook, each with what its rows say. Rows whose labels contradict each other
     are left out."""
     settings = {}
-    with open(folder / "huggingface+ultrascale-playbook" / "runs.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            dp, tp, pp, gpus, batch, steps = (int(row[key]) for key in ("dp", "tp", "pp", "gpus", "mbs", "grad_acc"))
-            if dp * tp * pp != gpus or batch * steps * dp != 256:
-                continue
-            setting = settings.setdefault(tuple(row[key] for key in NANOTRON_KEYS),
-                                          {"row": row, "measured": [], "failed": 0})
-            if row["ran"] == "1":
-                setting["measured"].append(float(row["gpu_memory_gb"]) * 1024 * MIB)
-            else:
-                setting["failed"] += 1
+    for row in read_csv(folder / "huggingface+ultrascale-playbook" / "runs.csv"):
+        if not is_consistent(row):
+            continue
+        setting = settings.setdefault(tuple(row[key] for key in NANOTRON_KEYS), {"row": row, "measured": [], "failed": 0})
+        if row["ran"] == "1":
+            setting["measured"].append(float(row["gpu_memory_gb"]) * GIB)
+        else:
+            setting["failed"] += 1
     return [dict(setting, index=index) for index, setting in enumerate(settings.values())]
 
 
 def torchtitan_cases(folder):
     """The rows of torchtitan's tables that have memory: network, plan, tokens of a sequence, GiB."""
     cases = []
-    with open(folder / "pytorch+torchtitan" / "tables.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if "Memory" not in row["columns"]:
-                continue
-            cells = row["values"].split(" | ")
-            caption, gib = row["caption"], float(cells[-1])
-            found = re.search(r"FSDP (\d+), CP (\d+)", cells[0])
-            plan = {"zero": 3, "micro_batch": 2, "recompute": "selective"}
-            name, network, sequence = cells[0], "llama-3.1-8b", 8192
-            if "70B" in caption:
-                network = "llama-3.1-70b"
-                plan |= {"dp": 32, "tp": 8, "sequence_parallel": "true", "micro_batch": 16, "recompute": "full"}
-            elif "405B" in caption:
-                network = "llama-3.1-405b"
-                plan |= {"dp": 8, "tp": 8, "pp": 8, "zero": 2, "sequence_parallel": "true", "micro_batch": 4, "recompute": "full",
-                         "grad_accumulation": 8}
-                if "Interleaved" in cells[0]:
-                    plan |= {"vpp": 2, "schedule": "interleaved"}
-                if found:
-                    plan |= {"micro_batch": 1}
-            elif found:
-                plan |= {"micro_batch": 1, "recompute": "full"}
-            elif "NUM_NODES" in row["columns"]:
-                plan |= {"dp": 8 * int(cells[0])}
-                name = f"{cells[0]} nodes of H200"
-            else:
-                plan |= {"dp": int(re.search(r"(\d+) GPUs", caption)[1])}
+    for row in read_csv(folder / "pytorch+torchtitan" / "tables.csv"):
+        if "Memory" not in row["columns"]:
+            continue
+        cells = row["values"].split(" | ")
+        caption, gib = row["caption"], float(cells[-1])
+        found = re.search(r"FSDP (\d+), CP (\d+)", cells[0])
+        plan = {"zero": 3, "micro_batch": 2, "recompute": "selective"}
+        name, network, sequence = cells[0], "llama-3.1-8b", 8192
+        if "70B" in caption:
+            network = "llama-3.1-70b"
+            plan |= {"dp": 32, "tp": 8, "sequence_parallel": "true", "micro_batch": 16, "recompute": "full"}
+        elif "405B" in caption:
+            network = "llama-3.1-405b"
+            plan |= {"dp": 8, "tp": 8, "pp": 8, "zero": 2, "sequence_parallel": "true", "micro_batch": 4, "recompute": "full",
+                     "grad_accumulation": 8}
+            if "Interleaved" in cells[0]:
+                plan |= {"vpp": 2, "schedule": "interleaved"}
             if found:
-                plan |= {"dp": int(found[1]), "cp": int(found[2])}
-                sequence = int(cells[1])
-                name += f", {sequence} tokens"
-            cases.append({"name": f"{network}, {name}", "network": network, "plan": plan, "sequence": sequence,
-                          "measured": gib * 1024 * MIB})
+                plan |= {"micro_batch": 1}
+        elif found:
+            plan |= {"micro_batch": 1, "recompute": "full"}
+        elif "NUM_NODES" in row["columns"]:
+            plan |= {"dp": 8 * int(cells[0])}
+            name = f"{cells[0]} nodes of H200"
+        else:
+            plan |= {"dp": int(re.search(r"(\d+) GPUs", caption)[1])}
+        if found:
+            plan |= {"dp": int(found[1]), "cp": int(found[2])}
+            sequence = int(cells[1])
+            name += f", {sequence} tokens"
+        cases.append({"name": f"{network}, {name}", "network": network, "plan": plan, "sequence": sequence,
+                      "measured": gib * GIB})
     return cases
 
 
@@ -214,7 +205,6 @@ class Program:
         if done.returncode != 0:
             raise SystemExit(f"{case['name']}: {done.stderr}")
         return [rank["peak_allocated_bytes"] for rank in json.loads(done.stdout)["ranks"]]
-
 
     def torchtitan_peak(self, case):
         """The most that a rank has reserved."""
@@ -246,42 +236,13 @@ class Program:
         return [peaks[rank] for rank in sorted(peaks)]
 
 
-def quantile(values, part):
-    """Linear between neighbours."""
-    values = sorted(values)
-    place = part * (len(values) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (place - low)
-
-
 def figures(errors):
     sizes = [abs(error) for error in errors]
-    return [f"{100 * statistics.median(sizes):.2f} %", f"{100 * quantile(sizes, 0.95):.1f} %", f"{100 * max(sizes):.1f} %"]
-
-
-def table(header, rows):
-    numbers = " | ".join("---:" if re.match(r"[+-]?[0-9]", rows[0][i]) else "---" for i in range(len(header)))
-    return "\n".join(["| " + " | ".join(header) + " |", f"| {numbers} |",
-                      *("| " + " | ".join(row) + " |" for row in rows)])
+    return [percent(statistics.median(sizes), 2), percent(quantile(sizes, 0.95)), percent(max(sizes))]
 
 
 def reason_of(name):
     return next((reason for pattern, reason in REASONS if re.search(pattern, name)), "not explained")
-
-
-def area_under_curve(settings):
-    """The probability that of a setting that ran and one that did not, the second is said to need more."""
-    ordered = sorted(settings, key=lambda setting: setting["need"])
-    rank_sum, i = 0.0, 0
-    while i < len(ordered):
-        end = i
-        while end < len(ordered) and ordered[end]["need"] == ordered[i]["need"]:
-            end += 1
-        rank_sum += (i + end + 1) / 2 * sum(not setting["measured"] for setting in ordered[i:end])
-        i = end
-    failed = sum(not setting["measured"] for setting in ordered)
-    return (rank_sum - failed * (failed + 1) / 2) / (failed * (len(ordered) - failed))
 
 
 def nanotron_errors(settings):
@@ -312,11 +273,13 @@ def write_nanotron(settings):
     for key, name in (("model", "{}"), ("nodes", "{} nodes"), ("tp", "tp {}"), ("pp", "pp {}"), ("zero", "zero {}")):
         values = sorted({setting["row"][key] for setting in settings}, key=lambda value: (len(value), value))
         slices += [(name.format(value), lambda row, index, key=key, value=value: row[key] == value) for value in values]
+    area = area_under_curve([setting["need"] for setting in clear if setting["measured"]],
+                            [setting["need"] for setting in clear if not setting["measured"]])
     rows = []
     for name, chooses in slices:
         chosen = [setting for setting in settings if chooses(setting["row"], setting["index"])]
         rows.append([name, *nanotron_figures(chosen)])
-    small = [setting for setting in clear if not setting["measured"] and setting["need"] < 45 << 30]
+    small = [setting for setting in clear if not setting["measured"] and setting["need"] < 45 * GIB]
     tied = [setting for setting in small if setting["row"]["model"] == "1B" and setting["row"]["zero"] == "0"
             and setting["row"]["pp"] != "1" and setting["row"]["dp"] != "1"]
     refused = [setting for setting in clear if not setting["peaks"]]
@@ -325,17 +288,17 @@ def write_nanotron(settings):
                     for setting in settings if setting["peaks"] for measured in setting["measured"]),
                    key=lambda row: -abs(row[0]))[:8]
     worst_rows = [[f"{model}, {nodes} nodes, dp {dp}, tp {tp}, pp {pp}, zero {zero}, micro-batch {batch}",
-                   f"{measured / 1024 / MIB:.1f}", f"{100 * error:+.0f} %"]
+                   f"{measured / GIB:.1f}", f"{100 * error:+.0f} %"]
                   for error, measured, (model, nodes, dp, tp, pp, zero, batch, _) in worst]
     return f"""## nanotron's runs
 
 The Ultra-Scale Playbook of Hugging Face lists {len(settings)} settings of four Llamas on 8 to 512 H100s (`emplace memory --framework
 nanotron`): which of them ran, and how much memory. Its memory is what PyTorch's allocator of rank 0 had reserved after the
 fourth step, rounded to 0.1 GiB. A setting is said to run where nanotron takes it and no rank allocates more than
-{NANOTRON_BYTES >> 30} GiB, one threshold for all. {both} settings both ran and did not; they are left out where the question is whether a
+{NANOTRON_BYTES // GIB} GiB, one threshold for all. {both} settings both ran and did not; they are left out where the question is whether a
 setting runs.
 
-Right answers: {nanotron_figures(settings)[1]}. Area under the curve: {area_under_curve(clear):.3f}. {nanotron_sample(settings)}
+Right answers: {nanotron_figures(settings)[1]}. Area under the curve: {area:.3f}. {nanotron_sample(settings)}
 
 | settings | | right | runs | median | 95th percentile |
 | --- | ---: | ---: | ---: | ---: | ---: |
@@ -361,7 +324,7 @@ follows from the source of nanotron and PyTorch.
 def write_torchtitan(cases):
     errors = [case["error"] for case in cases]
     old = [case["error"] for case in cases if "H200" not in case["name"]]
-    rows = [[case["name"], f"{case['measured'] / 1024 / MIB:.1f}", f"{100 * case['error']:+.1f} %"] for case in cases]
+    rows = [[case["name"], f"{case['measured'] / GIB:.1f}", signed(case['error'])] for case in cases]
     return f"""## torchtitan's tables
 
 {len(cases)} rows of torchtitan's tables have memory (`emplace memory --framework torchtitan`): what the allocator of the fullest rank had
@@ -410,7 +373,7 @@ The number of ranks is the table's; where it has none, the program chooses it.
 
 Cases that are wrong by {LEAST_PERCENT:.0f} % or more:
 
-{table(["case", "error", "reason"], [[case["name"], f"{100 * case['error']:+.1f} %", reason_of(case["name"])] for case in worst])}
+{table(["case", "error", "reason"], [[case["name"], signed(case['error']), reason_of(case["name"])] for case in worst])}
 
 Four numbers are fitted on these cases: experts of the fullest rank take 1.15 times their share of tokens in the
 worst micro-batch; a run whose length is counted in samples has 64 ranks where nothing says how many, or 128 with 1,024 sequences a
@@ -429,14 +392,8 @@ Nothing is fitted on these {len(simumax)} runs of Megatron-LM on 8 B200 (`max_me
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--emplace", required=True)
-    parser.add_argument("--data", required=True, type=Path)
-    parser.add_argument("--page", type=Path)
-    parser.add_argument("--check", type=Path)
-    options = parser.parse_args()
-    if not (options.data / "NVIDIA+Megatron-LM" / "golden.csv").exists():
-        print(f"{options.data}: has no NVIDIA+Megatron-LM/golden.csv", file=sys.stderr)
+    options = parser_of(__doc__).parse_args()
+    if not has_data(options.data, "NVIDIA+Megatron-LM/golden.csv"):
         return 77
     cases, simumax = megatron_cases(options.data), simumax_cases(options.data)
     settings, torchtitan = nanotron_settings(options.data), torchtitan_cases(options.data)
@@ -471,18 +428,7 @@ def main():
         nanotron = nanotron[1] + re.sub(r"Of each \d+th setting .*", nanotron_sample(settings), nanotron[2])
     else:
         nanotron = write_nanotron(settings)
-    page = write_page(cases, simumax, write_torchtitan(torchtitan), nanotron)
-    if options.page:
-        options.page.write_text(page, encoding="utf-8")
-    elif options.check:
-        if options.check.read_text(encoding="utf-8") != page:
-            print(page)
-            print(f"{options.check} is not what comes out: look whether errors grew, then run {sys.argv[0]} --page",
-                  file=sys.stderr)
-            return 1
-    else:
-        print(page)
-    return 0
+    return write_or_check(write_page(cases, simumax, write_torchtitan(torchtitan), nanotron), options)
 
 
 if __name__ == "__main__":

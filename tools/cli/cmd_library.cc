@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <limits>
@@ -8,11 +9,13 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "experiments/library/instances.h"
 #include "experiments/library/known_results.h"
+#include "experiments/library/plans/plan_cells.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
@@ -25,6 +28,7 @@
 #include "sim/formats/graph_json.h"
 #include "sim/placement.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/library_plans.h"
 #include "tools/cli/library_score.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
@@ -80,6 +84,7 @@ void AddKnown(const KnownResult* known, Json* row) {
 
 struct ListOptions {
   std::string tier;
+  std::string data;
   bool json = false;
 };
 
@@ -103,6 +108,8 @@ void PrintSummary(const std::vector<LibraryInstance>& instances) {
 }
 
 int RunList(const ListOptions& options) {
+  if (options.tier == experiments::kPlansTier) return ListPlanCells(options.data, options.json);
+  if (!options.data.empty()) throw InputError("--data", "is of --tier plans");
   std::optional<Tier> only;
   if (!options.tier.empty()) only = WithLocation("--tier", [&] { return experiments::FindTier(options.tier); });
   Json rows = Json::array();
@@ -142,10 +149,28 @@ struct ShowInstanceOptions {
   std::string graph_output;
   std::string cluster_output;
   std::string planted_output;
+  std::string data;
   bool json = false;
 };
 
+// Whether the name is that of a cell of the tier plans: a table's name is in front of it.
+bool IsPlanCell(std::string_view name) {
+  return std::ranges::any_of(experiments::PlanTables(), [name](const experiments::PlanTable& table) {
+    return name.starts_with(std::string(table.name) + "-");
+  });
+}
+
 int RunShow(const ShowInstanceOptions& options) {
+  if (IsPlanCell(options.name)) {
+    for (const auto& [option, file] :
+         {std::pair("--graph-out", options.graph_output), std::pair("--cluster-out", options.cluster_output),
+          std::pair("--planted-out", options.planted_output)}) {
+      if (!file.empty())
+        throw InputError(option, fmt::format("is of a graph, and {} is a cell of plans", options.name));
+    }
+    return ShowPlanCell(options.data, options.name, options.json);
+  }
+  if (!options.data.empty()) throw InputError("--data", "is of --tier plans");
   const BusyLine busy("library show");
   CheckFiles({}, {options.graph_output, options.cluster_output, options.planted_output});
   const LibraryInstance& instance = experiments::FindInstance(options.name);
@@ -277,18 +302,77 @@ int RunCheck(const CheckOptions& options) {
   return status;
 }
 
-void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
-  score.add_option("agent", options->agent, "Agent of `emplace list agents`")->required()->type_name("AGENT");
+constexpr const char* kDataHelp = "Folder with the measured tables of the tier plans (default: EMPLACE_REFERENCE_DATA)";
+
+// What `library score` is given: an agent's options, or a planner's.
+struct ScoreChoice {
+  std::vector<std::string> names;
+  ScoreOptions agent;
+  PlanTierOptions plans;
+  std::optional<std::uint64_t> queries;
+  std::optional<double> timeout;
+};
+
+int RunScoreChoice(const ScoreChoice& choice) {
+  const ScoreOptions& agent = choice.agent;
+  const std::vector<std::string>& tiers = agent.tiers;
+  if (std::ranges::find(tiers, experiments::kPlansTier) == tiers.end()) {
+    for (const auto& [option, is_given] :
+         {std::pair("--data", !choice.plans.data.empty()), std::pair("--queries", choice.queries.has_value()),
+          std::pair("--timeout", choice.timeout.has_value()), std::pair("--json", choice.plans.json)}) {
+      if (is_given) throw InputError(option, "is of planners (--tier plans)");
+    }
+    if (choice.names.size() != 1) {
+      throw InputError("AGENT", fmt::format("has {} names (one; several with --tier plans)", choice.names.size()));
+    }
+    if (agent.output.empty()) throw InputError("--output", "is missing (a folder for the scores)");
+    ScoreOptions options = agent;
+    options.agent = choice.names[0];
+    return RunScore(options);
+  }
+  if (tiers.size() > 1) throw InputError("--tier", "has plans beside others (plans alone: it is of planners)");
+  const ScoreOptions usual;
+  for (const auto& [option, is_given] :
+       {std::pair("--set", !agent.settings.empty()), std::pair("--label", !agent.label.empty()),
+        std::pair("--budgets", agent.budgets != usual.budgets), std::pair("--seconds", agent.seconds > 0),
+        std::pair("--jobs", agent.jobs > 0)}) {
+    if (is_given) throw InputError(option, "is of agents (--tier plans is of planners)");
+  }
+  PlanTierOptions options = choice.plans;
+  options.planners = choice.names;
+  options.cells = agent.instances;
+  options.queries = choice.queries.value_or(options.queries);
+  options.timeout = choice.timeout.value_or(options.timeout);
+  options.seed = agent.seed;
+  options.output = agent.output;
+  return ScorePlanners(options);
+}
+
+void AddScoreOptions(CLI::App& score, ScoreChoice* choice) {
+  ScoreOptions* const options = &choice->agent;
+  score
+      .add_option("agent", choice->names,
+                  "Agent of `emplace list agents`; with --tier plans, planners of `emplace list planners`, "
+                  "MODULE:FUNCTION of Python, or paths of programs")
+      ->required()
+      ->type_name("AGENT");
   AddSetOption(score, &options->settings);
   score.add_option("--label", options->label, "Name in tables (default: the agent and its options)")->type_name("TEXT");
-  score.add_option("--tier", options->tiers, "Only these tiers (default: all)")->delimiter(',')->type_name("TIER,TIER");
-  score.add_option("--instances", options->instances, "Only these instances (default: all)")
+  score
+      .add_option("--tier", options->tiers,
+                  "Only these tiers (default: all); or plans, which scores planners instead of an agent")
       ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("TIER,TIER");
+  score.add_option("--instances", options->instances, "Only these instances, or cells of plans (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("NAME,NAME");
   score
       .add_option("--budgets", options->budgets,
                   "Numbers of evaluations, with a separate search for each (default: 10,100,1000)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("N,N")
       ->transform(IntegerFrom(1, std::uint64_t{1} << 40U));
   score
@@ -302,32 +386,51 @@ void AddScoreOptions(CLI::App& score, ScoreOptions* options) {
                   "Number of instances to run at once, which does not affect scores (default: one for each core)")
       ->type_name("N")
       ->transform(IntegerFrom(1, 1024));
+  score.add_option("--data", choice->plans.data, kDataHelp)->type_name("DIR");
+  score
+      .add_option("--queries", choice->queries,
+                  "With --tier plans: measurements that a planner may ask for in a cell (default: 10)")
+      ->type_name("N")
+      ->transform(IntegerFrom(0, 1000));
+  score
+      .add_option("--timeout", choice->timeout,
+                  "With --tier plans: seconds that a planner may take for a proposal (default: 60)")
+      ->type_name("S")
+      ->transform(NumberFrom(0.001, 1000000));
+  score.add_flag("--json", choice->plans.json, "With --tier plans: print as JSON (emplace.plan_scores)");
   score
       .add_option("-o,--output", options->output,
                   "Folder to write, created if it does not exist: AGENT/scores.json, AGENT/times.json, and index.html "
-                  "with all searchers in the folder")
-      ->required()
+                  "with all searchers in the folder; needed but with --tier plans, which writes PLANNER/scores.json")
       ->type_name("DIR");
 }
 
 }  // namespace
 
 Command AddLibrary(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand("library", "Frozen placement problems with their best known results");
+  CLI::App* const command = app.add_subcommand(
+      "library", "Frozen placement problems with their best known results, and cells with measured plans");
   command->require_subcommand(1);
   CLI::App* const list = command->add_subcommand("list", "Show all instances");
   auto list_options = std::make_shared<ListOptions>();
-  list->add_option("--tier", list_options->tier, "Only this tier (default: all)")->type_name("TIER");
-  list->add_flag("--json", list_options->json, "Print as JSON (emplace.library_list)");
+  list->add_option("--tier", list_options->tier, "Only this tier (default: all but plans, whose cells are no graphs)")
+      ->type_name("TIER");
+  list->add_option("--data", list_options->data, kDataHelp)->type_name("DIR");
+  list->add_flag("--json", list_options->json,
+                 "Print as JSON (emplace.library_list; with --tier plans, emplace.plan_cells)");
   CLI::App* const show = command->add_subcommand("show", "Show one instance, and write its graph and cluster");
   auto show_options = std::make_shared<ShowInstanceOptions>();
-  show->add_option("name", show_options->name, "Instance of `emplace library list`")->required()->type_name("NAME");
+  show->add_option("name", show_options->name, "Instance of `emplace library list`, or cell of its tier plans")
+      ->required()
+      ->type_name("NAME");
   show->add_option("--graph-out", show_options->graph_output, "graph.json to write")->type_name("FILE");
   show->add_option("--cluster-out", show_options->cluster_output, "cluster.yaml to write")->type_name("FILE");
   show->add_option("--planted-out", show_options->planted_output,
                    "placement.json to write: the optimal placement of a planted graph")
       ->type_name("FILE");
-  show->add_flag("--json", show_options->json, "Print as JSON (emplace.library_instance)");
+  show->add_option("--data", show_options->data, kDataHelp)->type_name("DIR");
+  show->add_flag("--json", show_options->json,
+                 "Print as JSON (emplace.library_instance; of a cell, emplace.plan_cell)");
   CLI::App* const check = command->add_subcommand("check", "Simulate a placement, and report whether it is a record");
   auto check_options = std::make_shared<CheckOptions>();
   check->add_option("placement", check_options->placement, "placement.json")->required()->type_name("FILE");
@@ -340,11 +443,11 @@ Command AddLibrary(CLI::App& app) {
       ->type_name("NS")
       ->transform(IntegerFrom(0));
   check->add_flag("--json", check_options->json, "Print as JSON (emplace.library_check)");
-  CLI::App* const score = command->add_subcommand("score", "Run an agent on instances, and compare it with others");
-  auto score_options = std::make_shared<ScoreOptions>();
+  CLI::App* const score = command->add_subcommand("score", "Run an agent or planners on instances, and compare them");
+  auto score_options = std::make_shared<ScoreChoice>();
   AddScoreOptions(*score, score_options.get());
   return {command, [=] {
-            if (score->parsed()) return RunScore(*score_options);
+            if (score->parsed()) return RunScoreChoice(*score_options);
             if (check->parsed()) return RunCheck(*check_options);
             return list->parsed() ? RunList(*list_options) : RunShow(*show_options);
           }};

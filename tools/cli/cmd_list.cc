@@ -16,6 +16,7 @@
 #include "datasets/importers/registry.h"
 #include "datasets/models/registry.h"
 #include "datasets/shipped_clusters.h"
+#include "experiments/library/plans/planners.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/registry.h"
 #include "sim/base/table.h"
@@ -135,6 +136,7 @@ constexpr Topic kTopics[] = {
     {"rewards", ListRewards},
     {"groupers", [] { return FromRegistry(AllGroupers()); }},
     {"cost-models", [] { return FromRegistry(AllCostModels()); }},
+    {"planners", [] { return FromRegistry(experiments::AllPlanners()); }},
     {"importers", [] { return FromRegistry(datasets::AllImporters()); }},
 };
 

@@ -50,6 +50,9 @@ struct PlanOptions {
   std::int64_t sequence = 0;
   std::string only;
   std::string framework;  // "": that of `to`, else megatron
+  std::string objective = "step_time";
+  std::optional<double> within;  // seconds
+  std::optional<double> price;   // of an accelerator for an hour
   double seconds = 0;
   std::size_t threads = 0;
   bool all = false;
@@ -83,16 +86,21 @@ std::string Gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_
 
 void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
   const bool has_experts = question.network.experts.count > 0;
-  std::vector<std::string> header = {"", "dp", "tp", "pp", "vpp", "cp"};
+  const bool has_sizes = question.objective != datasets::PlanObjective::kStepTime;
+  std::vector<std::string> header = {""};
+  if (has_sizes) header.emplace_back("GPUs");
+  header.insert(header.end(), {"dp", "tp", "pp", "vpp", "cp"});
   if (has_experts) header.insert(header.end(), {"ep", "etp"});
   header.insert(header.end(), {"zero", "micro-batch", "x", "recompute", "step ms",
                                HasModules(question) ? "samples/s/GPU" : "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
+  if (question.price) header.insert(header.end(), {"cost of step", "of 1e9 tokens"});
   Table table(header);
   const std::size_t shown = question.best == 0 ? answer.plans.size() : std::min(kShownPlans, answer.plans.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const datasets::ScoredPlan& scored = answer.plans[i];
     const datasets::ParallelPlan& plan = scored.plan;
     std::vector<std::string> row = {fmt::format("{}", i + 1)};
+    if (has_sizes) row.push_back(fmt::format("{}", plan.devices()));
     for (const std::int64_t degree : {plan.dp, plan.tp, plan.pp, plan.vpp, plan.cp}) {
       row.push_back(fmt::format("{}", degree));
     }
@@ -100,14 +108,17 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     row.push_back(fmt::format("{}", plan.zero));
     row.push_back(fmt::format("{}", plan.micro_batch));
     row.push_back(fmt::format("{}", plan.grad_accumulation));
-    row.push_back(datasets::RecomputationText(plan));
+    row.push_back(plan.recompute_text());
     row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
-    const double per_gpu =
-        datasets::TokensPerSecond(question, scored.time.micros) / static_cast<double>(question.machine.gpus());
+    const double per_gpu = datasets::TokensPerSecondOfGpu(question, scored);
     row.push_back(HasModules(question) ? fmt::format("{:.1f}", per_gpu) : fmt::format("{:.0f}", per_gpu));
-    row.push_back(fmt::format("{:.1f}", datasets::MfuPercent(answer, scored.time.micros)));
+    row.push_back(fmt::format("{:.1f}", datasets::MfuPercent(question, answer, scored)));
     row.push_back(Gibibytes(scored.peak.allocated_bytes));
     row.emplace_back(scored.fits ? "yes" : "no");
+    if (question.price) {
+      row.push_back(fmt::format("{:.4g}", datasets::CostOfStep(question, scored)));
+      row.push_back(fmt::format("{:.2f}", datasets::CostOfBillionTokens(question, scored)));
+    }
     table.Add(std::move(row));
   }
   table.PrintText(std::cout);
@@ -134,17 +145,20 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
         {std::string(datasets::Name(static_cast<datasets::MemoryClass>(i))), Gibibytes(scored.peak.classes[i])});
   }
   classes.PrintText(std::cout);
+  const std::int64_t gpus = scored.plan.devices();
+  const double larger = static_cast<double>(question.machine.gpus()) / static_cast<double>(gpus);
   std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP under its mask at the peak of {} x {}.\n",
-                           HumanReadableMicros(answer.bound_micros), question.machine.gpus(),
-                           question.machine.device.name);
+                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.device.name);
 }
 
-// What the runner-up spends more time on than the plan that is shown first, or, if it is as fast, what it lacks.
+// What the runner-up spends more time on than the plan that is shown first, or, if it is as fast, what it lacks. On
+// other numbers of accelerators, times are those of all of them together.
 void PrintWhyRunnerUpLoses(const datasets::PlanAnswer& answer) {
   if (answer.plans.size() < 2) return;
   const datasets::ScoredPlan& best = answer.plans[0];
   const datasets::ScoredPlan& second = answer.plans[1];
-  const double difference = second.time.micros - best.time.micros;
+  const double more = static_cast<double>(second.plan.devices()) / static_cast<double>(best.plan.devices());
+  const double difference = more * second.time.micros - best.time.micros;
   if (difference <= 0) {
     std::cout << fmt::format(
         "Plan 2 is {:.1f} % faster, less than predictions can tell, and leaves {} GiB less of the memory free.\n",
@@ -154,12 +168,39 @@ void PrintWhyRunnerUpLoses(const datasets::PlanAnswer& answer) {
   const std::vector<datasets::TimePart> parts = datasets::TimePartsOf(best.time);
   const std::vector<datasets::TimePart> others = datasets::TimePartsOf(second.time);
   std::size_t largest = 0;
+  const auto longer = [&](std::size_t i) { return more * others[i].micros - parts[i].micros; };
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (others[i].micros - parts[i].micros > others[largest].micros - parts[largest].micros) largest = i;
+    if (longer(i) > longer(largest)) largest = i;
+  }
+  if (more != 1) {
+    std::cout << fmt::format(
+        "Plan 2, on {} accelerators, takes {:.1f} % more of their time for a token, most of all for {}.\n",
+        second.plan.devices(), 100 * difference / best.time.micros, parts[largest].name);
+    return;
   }
   std::cout << fmt::format("Plan 2 takes {} longer, {:.1f} %: it spends {} more on {}.\n",
                            HumanReadableMicros(difference), 100 * difference / best.time.micros,
-                           HumanReadableMicros(others[largest].micros - parts[largest].micros), parts[largest].name);
+                           HumanReadableMicros(longer(largest)), parts[largest].name);
+}
+
+// What the best plan has most or least of, for a heading.
+std::string GoalText(const datasets::PlanQuestion& question) {
+  std::string text;
+  switch (question.objective) {
+    case datasets::PlanObjective::kStepTime:
+      return text;
+    case datasets::PlanObjective::kTokensPerGpu:
+      text = ": most tokens/s/GPU";
+      break;
+    case datasets::PlanObjective::kGpus:
+      text = ": fewest GPUs";
+      break;
+    case datasets::PlanObjective::kCost:
+      text = fmt::format(": lowest cost at {:g} for a GPU-hour", *question.price);
+      break;
+  }
+  if (question.within) text += fmt::format(", a step within {:g} s", *question.within);
+  return text;
 }
 
 void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
@@ -182,13 +223,22 @@ void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAns
   if (!answer.is_complete) std::cout << "The search was stopped before all plans were looked at.\n";
 }
 
+void PrintFastest(const datasets::PlanQuestion& question, const datasets::ScoredPlan& fastest) {
+  const datasets::ParallelPlan& plan = fastest.plan;
+  std::cout << fmt::format(
+      "No plan that fits has a step of {:g} s or less. The fastest, dp {} tp {} pp {} cp {} zero {} micro-batch {} "
+      "recompute {} on {} accelerators, takes {}.\n",
+      *question.within, plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, plan.recompute_text(),
+      plan.devices(), HumanReadableMicros(fastest.time.micros));
+}
+
 void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
   const datasets::ScoredPlan& nearest = *answer.nearest;
   const datasets::ParallelPlan& plan = nearest.plan;
   std::cout << fmt::format(
       "No plan fits. The smallest, dp {} tp {} pp {} cp {} zero {} micro-batch {} recompute {}, needs {} GiB on its "
       "fullest rank, {} GiB too much.\n",
-      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, datasets::RecomputationText(plan),
+      plan.dp, plan.tp, plan.pp, plan.cp, plan.zero, plan.micro_batch, plan.recompute_text(),
       Gibibytes(nearest.needed_bytes), Gibibytes(nearest.needed_bytes - answer.usable_bytes));
   const auto change = datasets::FindFittingChange(datasets::SetupOf(question, plan), answer.usable_bytes);
   std::cout << (change ? fmt::format("It fits with {}.\n", change->text)
@@ -321,7 +371,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
     const datasets::ScoredPlan& checked = *check.checked;
     std::cout << fmt::format("{}: a step of {}, {:.1f} % MFU, {} GiB needed by its fullest rank",
                              Printable(options.check), HumanReadableMicros(checked.time.micros),
-                             datasets::MfuPercent(answer, checked.time.micros), Gibibytes(checked.needed_bytes));
+                             datasets::MfuPercent(question, answer, checked), Gibibytes(checked.needed_bytes));
     if (!checked.refused.empty()) {
       std::cout << fmt::format(": {}", checked.refused);
     } else if (answer.usable_bytes > 0) {
@@ -349,9 +399,10 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
 
 int RunCheck(const PlanOptions& options) {
   if (options.all || !options.to.empty() || !options.out.empty() || !options.only.empty() || options.explain > 1 ||
-      options.seconds > 0 || !options.report.empty()) {
-    throw InputError(
-        "--check", "does not go with --all, --explain, --only, --report, --seconds, --to and -o (it checks one plan)");
+      options.seconds > 0 || !options.report.empty() || options.objective != "step_time" || options.within) {
+    throw InputError("--check",
+                     "does not go with --all, --explain, --objective, --only, --report, --seconds, --to, --within and "
+                     "-o (it checks one plan)");
   }
   datasets::PlanQuestion question;
   question.prefix = "--";
@@ -375,6 +426,7 @@ int RunCheck(const PlanOptions& options) {
                      fmt::format("is {} ({} has {})", options.global_batch, options.check, question.global_batch));
   }
   question.best = kBestPlans;
+  question.price = options.price;
   question.threads = options.threads;
   const BusyLine busy("plan");
   const datasets::PlanCheck check =
@@ -425,6 +477,9 @@ int RunPlan(const PlanOptions& options) {
                                                  "--framework");
   question.global_batch = options.global_batch;
   question.only = ParseOnly(options.only);
+  question.objective = datasets::NamedObjective(options.objective, "--objective");
+  question.within = options.within;
+  question.price = options.price;
   question.best = options.all ? 0 : kBestPlans;
   question.seconds = options.seconds;
   question.threads = options.threads;
@@ -448,15 +503,18 @@ int RunPlan(const PlanOptions& options) {
   if (options.json) {
     datasets::WritePlans(std::cout, question, answer);
   } else {
+    const bool has_sizes = question.objective != datasets::PlanObjective::kStepTime;
     const std::string batch = HasModules(question)
                                   ? fmt::format("{} samples", question.global_batch)
                                   : fmt::format("{} sequences of {} tokens", question.global_batch, question.sequence);
-    std::cout << fmt::format("{} on {} x {}, {} a step, as {} runs it\n\n", Printable(options.network),
-                             question.machine.gpus(), question.machine.device.name, batch, question.framework->name);
+    std::cout << fmt::format("{} on {}{} x {}, {} a step, as {} runs it{}\n\n", Printable(options.network),
+                             has_sizes ? "at most " : "", question.machine.gpus(), question.machine.device.name, batch,
+                             question.framework->name, GoalText(question));
     if (HasModules(question)) {
       std::cout << fmt::format("Planned by its modules: {}.\n\n", Printable(question.graph->why_modules));
     }
     if (answer.plans.empty()) {
+      if (answer.fastest) PrintFastest(question, *answer.fastest);
       if (answer.nearest) PrintNearest(question, answer);
     } else {
       PrintPlans(question, answer);
@@ -499,13 +557,28 @@ Command AddPlan(CLI::App& app) {
           "--only", options->only,
           "Keep these parts of plans as they are: dp, tp, pp, vpp, cp, ep, etp, zero, micro_batch, "
           "grad_accumulation, recompute, sequence_parallel, schedule, attention (fused, or unfused with dropout), "
-          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp)")
+          "stages (even or balanced), rank_order (tp-cp-dp-pp or tp-cp-pp-dp), precision of the products of weights "
+          "(bf16, fp8, mxfp8 or nvfp4; bf16 if it is not given)")
       ->type_name("KEY=VALUE,...");
   command
       ->add_option("--framework", options->framework,
                    fmt::format("Whose habits and constants: {} (default: that of --to or of --check, else megatron)",
                                fmt::join(datasets::FrameworkNames(), ", ")))
       ->type_name("NAME");
+  command
+      ->add_option("--objective", options->objective,
+                   fmt::format("What is best: {}; all but the first try fewer accelerators too",
+                               fmt::join(datasets::ObjectiveNames(), ", ")))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--within", options->within, "With another objective: the most seconds that a step may take")
+      ->type_name("SECONDS")
+      ->transform(NumberFrom(0, 1e9));
+  command
+      ->add_option("--price", options->price,
+                   "Price of an accelerator for an hour, in any unit: shows what a step and tokens cost")
+      ->type_name("NUMBER")
+      ->transform(NumberFrom(0, 1e9));
   command->add_option("--seconds", options->seconds, "Stop after so many seconds, with the best plans so far")
       ->type_name("S")
       ->transform(NumberFrom(0, 1e6));

@@ -95,14 +95,6 @@ std::string LabelOf(const ScoreOptions& options) {
   return label;
 }
 
-// A folder's name: letters, digits and a few others.
-std::string FolderName(std::string label) {
-  std::replace_if(
-      label.begin(), label.end(),
-      [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-' && c != '=' && c != '_'; }, '_');
-  return label.front() == '.' ? "_" + label : label;
-}
-
 std::string ProgramText() { return fmt::format("{} ({})", experiments::Version(), experiments::Revision()); }
 
 std::string KeyOf(const ScoreOptions& options, const LibraryInstance& instance) {
@@ -397,6 +389,13 @@ void PrintScores(const ScoreOptions& options, const LibraryScores& own, const st
 
 }  // namespace
 
+std::string ScoreFolder(std::string label) {
+  std::replace_if(
+      label.begin(), label.end(),
+      [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-' && c != '=' && c != '_'; }, '_');
+  return label.front() == '.' ? "_" + label : label;
+}
+
 int RunScore(const ScoreOptions& given) {
   ScoreOptions options = given;
   std::sort(options.budgets.begin(), options.budgets.end());
@@ -405,7 +404,7 @@ int RunScore(const ScoreOptions& given) {
   agents::MakeAgent(options.agent, ParseSettings(options.settings), {.evaluations = 1});  // refuses wrong settings now
   const std::vector<const LibraryInstance*> instances = ChosenInstances(options);
   const std::string label = LabelOf(options);
-  const std::string name = FolderName(label);
+  const std::string name = ScoreFolder(label);
   const fs::path folder = fs::path(options.output) / name;
   std::error_code error;
   fs::create_directories(folder / "instances", error);

@@ -21,6 +21,9 @@ struct ScoreOptions {
   std::string output;    // a folder
 };
 
+// A folder's name for a searcher: letters, digits and a few others.
+std::string ScoreFolder(std::string label);
+
 // Runs the agent on each instance, in a process of its own. The folder gets a page that shows all searchers in it, and
 // a folder of the searcher: scores.json, times.json, and what each instance gave, which is not run again. Returns the
 // exit status; throws InputError.

@@ -1,6 +1,7 @@
 """NAME.trials.json.xz: an experiment with the results of its finished trials, in less than a tenth of their files.
 
-Checksums and IDs are left out, as they follow from the rest, and lists of records are stored as columns."""
+Left out are checksums, IDs and figures that follow from the rest, and the fingerprints of placements, which are not in
+the archive. Lists of records are stored as columns."""
 from __future__ import annotations
 
 import functools
@@ -18,14 +19,28 @@ from shared.plan import fingerprint as fingerprint_of_bytes
 Record = dict[str, Any]
 
 SUFFIX = ".trials.json.xz"
-SCHEMA = {"schema": "emplace.packed_trials", "version": 2}
+SCHEMA = {"schema": "emplace.packed_trials", "version": 3}
 FAULTS = (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, IndexError, TypeError, AttributeError)
 TABLES = ("episodes", "checks")  # lists of records
 COUNTS = ("episode", "evaluations", "evaluation")  # columns that ascend: stored as differences
 ABSENT = ""  # in a column: the record lacks the value
+FOLLOWS = ""  # in place of a figure of DERIVED that its function returns
+LEFT_OUT = ("checksum", "trial", "best_placement_fingerprint")  # members of trial.json and timing.json
 # In JSON without blanks: a text, or a number that is no integer.
 TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)')
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0, "dict_size": 1 << 26}]
+
+
+def _improvement_percent(graph: Record) -> float | None:
+    start, best = graph["start_step_time_us"], graph["best_step_time_us"]
+    return None if best is None or start <= 0 else (start - best) / start * 100
+
+
+def _policy_seconds_per_episode(timing: Record) -> float | None:
+    return timing["policy_seconds"] / timing["episodes"] if timing["episodes"] > 0 else None
+
+
+DERIVED = {"improvement_percent": _improvement_percent, "policy_seconds_per_episode": _policy_seconds_per_episode}
 
 
 def write_packed(path: Path, experiment: Record, trials: Iterable[tuple[Record, Record]]) -> None:
@@ -42,7 +57,7 @@ def write_packed(path: Path, experiment: Record, trials: Iterable[tuple[Record, 
 def read_packed(path: Path) -> tuple[Record, list[tuple[Record, Record]]]:
     """The experiment, and trial.json and timing.json of each trial, without checksums, by their IDs. Raises one of
     FAULTS for what write_packed did not write."""
-    content = json.loads(lzma.decompress(path.read_bytes()), object_hook=_with_records)
+    content = json.loads(lzma.decompress(path.read_bytes()), object_hook=_unpacked)
     if {key: content[key] for key in SCHEMA} != SCHEMA:
         raise ValueError(f"is not {SCHEMA['schema']} of version {SCHEMA['version']}")
     trials = [(line["trial"], line["timing"]) for line in content["trials"]]
@@ -99,21 +114,28 @@ def _checked(content: Record) -> str:
 
 
 def _essence(content: Record) -> Record:
-    return {key: _packed(value, key) for key, value in content.items() if key not in ("checksum", "trial")}
+    return _packed({key: value for key, value in content.items() if key not in LEFT_OUT}, "")
 
 
 def _packed(value: Any, key: str) -> Any:
     if isinstance(value, dict):
-        return {key: _packed(item, key) for key, item in value.items()}
+        return {key: FOLLOWS if _follows(key, value) else _packed(item, key) for key, item in value.items()}
     if isinstance(value, list):
         return _as_columns(value) if key in TABLES else [_packed(item, "") for item in value]
     return value
 
 
-def _with_records(content: Record) -> Record:
+def _follows(key: str, content: Record) -> bool:
+    return key in DERIVED and content[key] == DERIVED[key](content)
+
+
+def _unpacked(content: Record) -> Record:
     for key in TABLES:
         if isinstance(content.get(key), dict):
             content[key] = _as_records(content[key])
+    for key, value_of in DERIVED.items():
+        if content.get(key) == FOLLOWS:
+            content[key] = value_of(content)
     return content
 
 

@@ -230,6 +230,26 @@ TEST(FrameworkPlansTest, MegatronsLayoutsMayRepeatGroups) {
   EXPECT_EQ(JsonText(plan.stages[1][0]), "3");
 }
 
+TEST(FrameworkPlansTest, MegatronSaysThePrecisionOfProductsAndOthersDoNot) {
+  for (const auto& [precision, flags] :
+       std::map<std::string, std::string>{{"fp8", "--fp8-format hybrid\n--fp8-recipe tensorwise\n"},
+                                          {"mxfp8", "--fp8-format e4m3\n--fp8-recipe mxfp8\n"},
+                                          {"nvfp4", "--fp4-format e2m1\n--fp4-recipe nvfp4\n"}}) {
+    ParallelPlan plan;
+    plan.dp = 4;
+    plan.precision = precision;
+    const std::string text = FindFrameworkTarget("megatron").write({.plan = &plan});
+    EXPECT_THAT(text, HasSubstr(flags));
+    EXPECT_EQ(ReadFrameworkPlan("megatron", text, "file", 4).precision, precision);
+    for (const char* const target : {"deepspeed", "torchtitan", "fsdp"}) {
+      EXPECT_THROW(FindFrameworkTarget(target).write({.plan = &plan}), InputError) << target;
+    }
+  }
+  const std::string flags = "--global-batch-size 8 --fp8-format hybrid";
+  EXPECT_EQ(ReadFrameworkPlan("megatron", flags, "file", 8).precision, "fp8");
+  EXPECT_THROW(ReadFrameworkPlan("megatron", flags + " --fp8-recipe custom", "file", 8), InputError);
+}
+
 TEST(FrameworkPlansTest, WhatIsNotKnownIsRefusedWithItsPlace) {
   const auto error = [](std::string_view target, const std::string& text) {
     return ErrorOf([&] { ReadFrameworkPlan(target, text, "file", 2); });

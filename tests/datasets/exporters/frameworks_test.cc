@@ -247,6 +247,10 @@ TEST(ParallelPlanTest, APlanIsReadAndWrittenWhole) {
   EXPECT_EQ(again.pp, 2);
   EXPECT_EQ(JsonText(again.recompute), "1");
   EXPECT_EQ(PlanOf(R"("pp": 2, "vpp": 3, "schedule": "interleaved")").schedule_name(), "interleaved:3");
+  EXPECT_THAT(text.str(), ::testing::Not(HasSubstr("precision")));
+  std::stringstream in_eight_bits;
+  datasets::WritePlan(in_eight_bits, PlanOf(R"("precision": "mxfp8")"));
+  EXPECT_EQ(datasets::ReadPlan(in_eight_bits, "again.json").precision, "mxfp8");
 }
 
 TEST(ParallelPlanTest, WrongPlansAreRefusedWithTheField) {
@@ -263,6 +267,7 @@ TEST(ParallelPlanTest, WrongPlansAreRefusedWithTheField) {
   }
   EXPECT_EQ(error(R"("dp": 4, "dp_replicate": 0)"), "plan.json: dp_replicate: is 0 (an integer from 1)");
   EXPECT_THAT(error(R"("recompute": "some")"), HasSubstr("recompute"));
+  EXPECT_EQ(error(R"("precision": "int8")"), R"(plan.json: precision: is "int8" (bf16, fp8, mxfp8, nvfp4))");
   EXPECT_THAT(error(R"("schedule": "2f2b")"), HasSubstr("schedule"));
   EXPECT_THAT(error(R"("pp": 2, "stages": [["a"]])"), HasSubstr("stages: has 1 lists"));
   EXPECT_THAT(error(R"("pp": 2, "stages": [["a"], []])"), HasSubstr("stages[1]: is empty"));

@@ -113,5 +113,28 @@ TEST(PlanOfTest, MegatronsArgumentsAreAPlanOfTheirNetwork) {
   EXPECT_EQ(again.micro_batches, setup.micro_batches);
 }
 
+TEST(PlanOfTest, MegatronsRecipesArePrecisionsOfProducts) {
+  const auto precision = [](const std::string& arguments) {
+    std::istringstream in(R"({"model": "gpt", "num-layers": 2, "hidden-size": 256, "num-attention-heads": 4,
+        "seq-length": 128, "max-position-embeddings": 128, "micro-batch-size": 1, "global-batch-size": 8, "bf16": true)" +
+                          arguments + "}");
+    return PlanOf(ReadMegatronArguments(ParseJson(in), 8).setup).precision;
+  };
+  EXPECT_EQ(precision(""), "bf16");
+  EXPECT_EQ(precision(R"(, "fp8-format": "hybrid")"), "fp8");
+  EXPECT_EQ(precision(R"(, "fp8-format": "hybrid", "fp8-recipe": "tensorwise")"), "fp8");
+  EXPECT_EQ(precision(R"(, "fp8-format": "e4m3", "fp8-recipe": "mxfp8")"), "mxfp8");
+  EXPECT_EQ(precision(R"(, "fp4-format": "e2m1")"), "nvfp4");
+  EXPECT_THROW(precision(R"(, "fp8-format": "hybrid", "fp8-recipe": "fast")"), InputError);
+}
+
+TEST(CheckPlanTest, PlansBesideItHaveItsPrecision) {
+  const ParallelPlan plan = PlanWith(R"("dp": 8, "zero": 1, "grad_accumulation": 4, "precision": "fp8")");
+  const PlanCheck check = CheckPlan(QuestionOf(plan), plan);
+  ASSERT_TRUE(check.checked);
+  ASSERT_FALSE(check.answer.plans.empty());
+  for (const ScoredPlan& beside : check.answer.plans) EXPECT_EQ(beside.plan.precision, "fp8");
+}
+
 }  // namespace
 }  // namespace emplace::datasets

@@ -40,16 +40,43 @@ TEST(PlanJsonTest, PlansAreWrittenWithTheirFigures) {
   const auto& first = json.at("plans")[0];
   EXPECT_EQ(first.at("step_time_us"), best.time.micros);
   EXPECT_EQ(first.at("tokens_per_s"), TokensPerSecond(question, best.time.micros));
-  EXPECT_EQ(first.at("mfu_percent"), MfuPercent(answer, best.time.micros));
+  EXPECT_EQ(first.at("mfu_percent"), MfuPercent(question, answer, best));
   double micros = 0;
   for (const TimePart& part : TimePartsOf(best.time)) {
     EXPECT_EQ(first.at("time_us").at(std::string(part.key)), part.micros);
     micros += part.micros;
   }
   EXPECT_NEAR(micros, best.time.micros, 1e-6 * micros);
-  EXPECT_EQ(MfuPercent(answer, answer.ideal_micros), 100);
+  ScoredPlan ideal = best;
+  ideal.time.micros = answer.ideal_micros;
+  EXPECT_EQ(MfuPercent(question, answer, ideal), 100);
   EXPECT_LT(answer.bound_micros, answer.ideal_micros);
   EXPECT_EQ(TokensPerSecond(question, 1e6), 32 * 4096);
+}
+
+TEST(PlanJsonTest, APriceGivesCosts) {
+  PlanQuestion question = Question();
+  question.only = {{"tp", "2"}, {"micro_batch", "1"}};
+  question.objective = PlanObjective::kCost;
+  question.price = 3.6;
+  const PlanAnswer answer = SearchPlans(question);
+  ScoredPlan scored = answer.plans[0];
+  scored.plan = ParallelPlan();
+  scored.plan.dp = 2;
+  scored.time.micros = 1e6;
+  EXPECT_DOUBLE_EQ(CostOfStep(question, scored), 0.002);
+  EXPECT_DOUBLE_EQ(CostOfBillionTokens(question, scored), 0.002 * 1e9 / (32 * 4096));
+  EXPECT_DOUBLE_EQ(TokensPerSecondOfGpu(question, scored), 32 * 4096 / 2);
+  std::ostringstream text;
+  WritePlans(text, question, answer);
+  const auto json = nlohmann::json::parse(text.str());
+  EXPECT_EQ(json.at("objective"), "cost");
+  EXPECT_EQ(json.at("price"), 3.6);
+  EXPECT_FALSE(json.contains("within_s"));
+  const auto& first = json.at("plans")[0];
+  EXPECT_EQ(first.at("gpus"), answer.plans[0].plan.devices());
+  EXPECT_EQ(first.at("cost_of_step"), CostOfStep(question, answer.plans[0]));
+  EXPECT_EQ(first.at("cost_of_billion_tokens"), CostOfBillionTokens(question, answer.plans[0]));
 }
 
 TEST(PlanJsonTest, AWrittenPlanNamesItsNetworkAndItsStages) {
@@ -59,7 +86,7 @@ TEST(PlanJsonTest, AWrittenPlanNamesItsNetworkAndItsStages) {
   plan.pp = 2;
   plan.grad_accumulation = 8;
   plan.recompute = ToJson(std::int64_t{3});
-  EXPECT_EQ(RecomputationText(plan), "3");
+  EXPECT_EQ(plan.recompute_text(), "3");
   const ParallelPlan whole = WithNetwork(question, plan, "llama-3-8b", {{"layers", "8"}});
   EXPECT_EQ(whole.network, "llama-3-8b");
   EXPECT_EQ(whole.set.at("layers"), "8");

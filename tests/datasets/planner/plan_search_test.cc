@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -98,6 +101,7 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
                                                       {{"zero", "4"}},
                                                       {{"sequence_parallel", "maybe"}},
                                                       {{"schedule", "zb-h1"}},
+                                                      {{"precision", "int8"}},
                                                       {{"ep", "2"}}}) {  // a network without experts
     question.only = only;
     EXPECT_THROW(SearchPlans(question), InputError) << only.begin()->first;
@@ -177,6 +181,87 @@ TEST(SearchPlansTest, SomeLayersAreRecomputedWhereThatIsEnough) {
     largest = std::max(largest, peak.reserved_bytes);
   }
   EXPECT_GT(largest, answer.usable_bytes);
+}
+
+TEST(SearchPlansTest, ObjectivesOverAcceleratorsLookAtFewerOfThem) {
+  PlanQuestion question = Question("llama-3-8b");
+  question.only = {{"cp", "1"}, {"micro_batch", "1"}};
+  const std::vector<std::int64_t> sizes = question.machine.PartSizes();
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{1, 2, 4, 8}));
+  std::map<std::int64_t, double> fastest;  // of each number of accelerators that has a plan which fits
+  for (const std::int64_t size : sizes) {
+    PlanQuestion part = question;
+    part.machine = question.machine.Part(size);
+    EXPECT_EQ(part.machine.gpus(), size);
+    for (const ScoredPlan& scored : SearchPlans(part).plans) {
+      double& known = fastest.emplace(size, scored.time.micros).first->second;
+      known = std::min(known, scored.time.micros);
+    }
+  }
+  ASSERT_GE(fastest.size(), 2U);
+  ASSERT_LT(fastest.begin()->first, 8);
+  question.objective = PlanObjective::kGpus;
+  const PlanAnswer fewest = SearchPlans(question);
+  for (const ScoredPlan& scored : fewest.plans) EXPECT_EQ(scored.plan.devices(), fastest.begin()->first);
+  // Within a time that only a larger number reaches.
+  question.within = 0.99 * fastest.begin()->second / 1e6;
+  const PlanAnswer within = SearchPlans(question);
+  ASSERT_FALSE(within.plans.empty());
+  EXPECT_EQ(within.plans[0].plan.devices(), std::next(fastest.begin())->first);
+  for (const ScoredPlan& scored : within.plans) EXPECT_LE(scored.time.micros, *question.within * 1e6);
+  // Within a time that none reaches.
+  question.within = 0.99 * fastest.at(8) / 1e6;
+  const PlanAnswer none = SearchPlans(question);
+  EXPECT_TRUE(none.plans.empty());
+  EXPECT_EQ(none.fitting, 0U);
+  ASSERT_TRUE(none.fastest.has_value());
+  EXPECT_EQ(none.fastest->time.micros, fastest.at(8));
+  EXPECT_FALSE(none.nearest.has_value());
+  question.within.reset();
+
+  double cheapest = std::numeric_limits<double>::infinity();
+  for (const auto& [size, micros] : fastest) cheapest = std::min(cheapest, static_cast<double>(size) * micros);
+  for (const PlanObjective objective : {PlanObjective::kTokensPerGpu, PlanObjective::kCost}) {
+    question.objective = objective;
+    question.price = 2.5;
+    const PlanAnswer answer = SearchPlans(question);
+    ASSERT_EQ(answer.plans.size(), 20U);
+    double last = 0;
+    std::set<std::int64_t> seen;
+    for (const ScoredPlan& scored : answer.plans) {
+      const double micros = static_cast<double>(scored.plan.devices()) * scored.time.micros;
+      EXPECT_GE(micros, last) << Name(objective);
+      last = micros;
+      seen.insert(scored.plan.devices());
+    }
+    EXPECT_EQ(static_cast<double>(answer.plans[0].plan.devices()) * answer.plans[0].time.micros, cheapest);
+    EXPECT_GE(seen.size(), 2U);
+  }
+}
+
+TEST(SearchPlansTest, ObjectivesThatDoNotGoWithOtherOptionsAreRefused) {
+  const auto told = [](const PlanQuestion& question) {
+    try {
+      SearchPlans(question);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  PlanQuestion question = Question("llama-3-8b");
+  question.prefix = "--";
+  question.within = 1;
+  EXPECT_THAT(told(question), HasSubstr("--within: needs another --objective than step_time"));
+  question.objective = PlanObjective::kCost;
+  EXPECT_THAT(told(question), HasSubstr("--price: is missing"));
+  EXPECT_EQ(NamedObjective("gpus", ""), PlanObjective::kGpus);
+  EXPECT_THAT(ObjectiveNames(), ::testing::ElementsAre("step_time", "tokens_per_s_per_gpu", "gpus", "cost"));
+  try {
+    NamedObjective("gpu", "--objective");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean gpus?"));
+  }
 }
 
 TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {

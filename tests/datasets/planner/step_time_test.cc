@@ -83,7 +83,7 @@ TEST(StepTimerTest, PartsAddUpAndNoStepIsBelowThePeak) {
                 1e-6 * step.micros);
     const double peak = RateOf(machine.device, Precision::kBf16).peak.count / 1e6 * 16;
     EXPECT_GT(step.micros, ModelFlop(setup) / peak);
-    EXPECT_LT(step.micros, 5 * ModelFlop(setup) / peak);
+    EXPECT_LT(step.micros, 6 * ModelFlop(setup) / peak);
   }
 }
 
@@ -166,6 +166,29 @@ TEST(StepTimerTest, AHostThatIsSlowMakesTheDeviceWait) {
   EXPECT_GT(timer.Time(setup).micros, 64 * 1e5);
 }
 
+TEST(StepTimerTest, AHostThatIsAsSlowAsTheDeviceMakesItWaitNowAndThen) {
+  const TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("dp": 8)");
+  const PassTime alone = StepTimer(MachineOf("dgx-h100"), Ideal()).Time(setup).passes;
+  FrameworkHabits habits = Ideal();
+  habits.layer_host_micros = alone.micros() / 64;
+  const double sharp = StepTimer(MachineOf("dgx-h100"), habits).Time(setup).passes.waiting;
+  habits.host_exponent = 4;
+  const double smooth = StepTimer(MachineOf("dgx-h100"), habits).Time(setup).passes.waiting;
+  EXPECT_GT(smooth, 1.05 * sharp);
+  habits.host_exponent = 1e3;
+  EXPECT_NEAR(StepTimer(MachineOf("dgx-h100"), habits).Time(setup).passes.waiting, sharp, 0.01 * sharp);
+}
+
+TEST(StepTimerTest, EachTensorRankCostsTheHostMore) {
+  FrameworkHabits habits = Ideal();
+  habits.layer_host_micros = 1e5;
+  const TrainingSetup setup = SetupOfPlan("llama-3-8b", R"("tp": 8)");
+  const StepTime same = StepTimer(MachineOf("dgx-h100"), habits).Time(setup);
+  habits.tensor_host_share = 0.04;
+  const StepTime more = StepTimer(MachineOf("dgx-h100"), habits).Time(setup);
+  EXPECT_NEAR(more.micros - same.micros, 64 * 1e5 * 7 * 0.04, 1);
+}
+
 TEST(StepTimerTest, UnfusedAttentionTakesLonger) {
   StepTimer fused(MachineOf("dgx-a100"), Ideal());
   StepTimer unfused(MachineOf("dgx-a100"), Ideal());
@@ -173,6 +196,24 @@ TEST(StepTimerTest, UnfusedAttentionTakesLonger) {
   const double with = fused.Time(setup).micros;
   setup.attention = AttentionKernel::kUnfused;
   EXPECT_GT(unfused.Time(setup).micros, 1.04 * with);
+}
+
+TEST(StepTimerTest, HopperGpusNeedKernelsOfTheirOwn) {
+  FrameworkHabits older = Ideal();
+  older.has_hopper_attention = false;
+  const auto products = [](const char* cluster, const FrameworkHabits& habits, std::int64_t sequence) {
+    return StepTimer(MachineOf(cluster), habits)
+        .Time(SetupOfPlan("llama-3-8b", R"("dp": 8)", sequence))
+        .passes.products;
+  };
+  EXPECT_DOUBLE_EQ(products("dgx-a100", older, 4096), products("dgx-a100", Ideal(), 4096));
+  const double at_4k = products("dgx-h100", older, 4096) / products("dgx-h100", Ideal(), 4096);
+  const double at_64k = products("dgx-h100", older, 65536) / products("dgx-h100", Ideal(), 65536);
+  EXPECT_GT(at_4k, 1);
+  EXPECT_LT(at_4k, 1.15);  // attention takes 1.5 times as long, but is a small part
+  // It is most of the products there, and takes 1.94 times as long.
+  EXPECT_GT(at_64k, 1.5);
+  EXPECT_LT(at_64k, 1.94);
 }
 
 TEST(StepTimerTest, MixturesOfExpertsExchangeTheirTokens) {
@@ -185,8 +226,62 @@ TEST(StepTimerTest, MixturesOfExpertsExchangeTheirTokens) {
   EXPECT_LT(apart.gradients, together.gradients);
 }
 
+TEST(StepTimerTest, ProductsInFewerBitsAreFasterAndCostCasts) {
+  const PlanMachine machine = MachineOf("dgx-b200");
+  StepTimer timer(machine, Ideal());
+  const auto step = [&](const std::string& precision) {
+    const TrainingSetup setup =
+        SetupOfPlan("llama-3-8b", R"("dp": 8, "grad_accumulation": 4, "precision": ")" + precision + "\"");
+    const StepTime time = timer.Time(setup);
+    const double peak = RateOf(machine.device, PrecisionOf(setup)).peak.count / 1e6 * 8;
+    EXPECT_GT(time.micros, LeastFlop(setup) / peak);
+    return time;
+  };
+  const StepTime whole = step("bf16");
+  const StepTime eight = step("fp8");
+  const StepTime blocks = step("mxfp8");
+  const StepTime four = step("nvfp4");
+  // NVIDIA's own steps of Llama 3 70B are 1.2 to 1.5 times as fast in FP4 as in FP8 (Megatron-Bridge).
+  EXPECT_GT(whole.micros / eight.micros, 1.3);
+  EXPECT_LT(whole.micros / eight.micros, 2);
+  EXPECT_GT(blocks.micros / four.micros, 1.05);
+  EXPECT_LT(blocks.micros / four.micros, 1.6);
+  // A scale of a tensor needs a pass to find it, one of a block does not.
+  EXPECT_GT(eight.passes.elementwise, blocks.passes.elementwise);
+  EXPECT_GT(blocks.passes.elementwise, whole.passes.elementwise);
+  // The optimizer and what ranks exchange are as before.
+  EXPECT_EQ(eight.optimizer, whole.optimizer);
+  EXPECT_EQ(eight.passes.tensor, whole.passes.tensor);
+}
+
+TEST(StepTimerTest, EightBitsAreFasterOnHopperAndUnknownToAmpere) {
+  // The products of a step of Llama 3 8B come to 1.5 to 2 times the rate, as their kernels do.
+  StepTimer h100(MachineOf("dgx-h100"), Ideal());
+  const std::string plan = R"("dp": 8, "grad_accumulation": 4)";
+  const double whole = h100.Time(SetupOfPlan("llama-3-8b", plan)).passes.products;
+  const double eight = h100.Time(SetupOfPlan("llama-3-8b", plan + R"(, "precision": "fp8")")).passes.products;
+  EXPECT_GT(whole / eight, 1.4);
+  EXPECT_LT(whole / eight, 2);
+  StepTimer a100(MachineOf("dgx-a100"), Ideal());
+  EXPECT_THROW(a100.Time(SetupOfPlan("llama-3-8b", plan + R"(, "precision": "fp8")")), InputError);
+}
+
+TEST(StepTimerTest, StagesMayHaveTheEmbeddingAndTheLossAlone) {
+  const TrainingSetup setup =
+      SetupOfPlan("llama-3.1-405b", R"("pp": 16, "vpp": 8, "schedule": "interleaved", "grad_accumulation": 16)");
+  ASSERT_EQ(setup.stages.size(), 128U);
+  EXPECT_TRUE(setup.stages.front().layers.empty());
+  EXPECT_TRUE(setup.stages.back().layers.empty());
+  ParallelPlan plan;
+  for (const StageShape& stage : setup.stages) plan.AddStage(stage.layers);
+  EXPECT_EQ(*plan.stages.front()[0].As<std::string>(), "embedding");
+  EXPECT_EQ(*plan.stages[1][0].As<std::int64_t>(), 0);
+  EXPECT_EQ(*plan.stages.back()[0].As<std::string>(), "output");
+}
+
 TEST(StepTimerTest, FrameworksHaveNames) {
-  EXPECT_THAT(FrameworkNames(), ::testing::ElementsAre("megatron", "nanotron", "fsdp", "deepspeed", "torchtitan"));
+  EXPECT_THAT(FrameworkNames(),
+              ::testing::ElementsAre("megatron", "nanotron", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"));
   EXPECT_EQ(FindFrameworkHabits("jax"), nullptr);
 }
 

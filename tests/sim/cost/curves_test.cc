@@ -174,6 +174,16 @@ TEST(ShippedCurvesTest, EveryFileIsOfADeviceKindAndItsNeighboursExist) {
   EXPECT_EQ(FindDeviceCurves("k40"), nullptr);
 }
 
+TEST(ShippedCurvesTest, TheKindsOfDataCentresHaveRatesAndCurves) {
+  for (const char* const kind : {"l4", "l40s", "h100-pcie", "h200", "b200", "gb200", "mi100", "mi210", "mi250",
+                                 "mi300x", "p4", "t4", "p100", "rtx-pro-6000"}) {
+    const DeviceKind* const device = FindDeviceKind(kind);
+    ASSERT_NE(device, nullptr) << kind;
+    EXPECT_GT(device->memory_bandwidth.count, 0) << kind;
+    EXPECT_NE(FindDeviceCurves(kind), nullptr) << kind;
+  }
+}
+
 TEST(ShippedCurvesTest, AKindWithoutItsOwnCurveTakesThatOfTheKindItIsLike) {
   const ProductShape shape = {.m = 4096, .n = 4096, .k = 4096};
   const auto h100 = CurveMicros(*FindDeviceKind("h100"), Precision::kBf16, shape);
@@ -199,6 +209,29 @@ TEST(ShippedCurvesTest, LargeProductsReachMostOfThePeak) {
     EXPECT_LE(share, 1) << kind;
     EXPECT_EQ(found->time.limit, CurveLimit::kCompute) << kind;
   }
+}
+
+TEST(ShippedCurvesTest, ProductsInFewerBitsAreNoFasterThanTheirPeaks) {
+  const ProductShape shape = {.m = 8192, .n = 8192, .k = 8192};
+  const double flop = 2 * shape.m * shape.n * shape.k;
+  for (const char* const name : {"h100", "h200", "b200", "gb200", "b300", "gb300"}) {
+    const DeviceKind& kind = *FindDeviceKind(name);
+    const double half = CurveMicros(kind, Precision::kBf16, shape)->time.micros;
+    double last = half;
+    for (const Precision precision : {Precision::kF8, Precision::kF4}) {
+      if (kind.precisions[static_cast<std::size_t>(precision)].peak.count <= 0) continue;
+      const double micros = CurveMicros(kind, precision, shape)->time.micros;
+      EXPECT_GE(micros, flop / (RateOf(kind, precision).peak.count / 1e6)) << name;
+      EXPECT_LT(micros, last / 1.4) << name;
+      last = micros;
+    }
+    // A small product is launched, whatever it is made of.
+    const ProductShape small = {.m = 16, .n = 128, .k = 128};
+    EXPECT_GT(CurveMicros(kind, Precision::kF8, small)->time.micros,
+              0.6 * CurveMicros(kind, Precision::kBf16, small)->time.micros)
+        << name;
+  }
+  EXPECT_EQ(CurveMicros(*FindDeviceKind("a100"), Precision::kF8, shape), std::nullopt);
 }
 
 // ---- Shapes of ops
@@ -362,10 +395,19 @@ TEST(CurvesCostModelTest, OpsWithoutACurveTakeTheRoofline) {
   EXPECT_EQ(curved->form, "product");
   const Cluster k40 = OneDevice("k40");
   EXPECT_EQ(curves->OpMicros(matmul, op, k40, "k40"), MakeRooflineCostModel()->OpMicros(matmul, op, k40, "k40"));
+  EXPECT_TRUE(curves->TimesCollectives());
+  EXPECT_TRUE(CostTable(matmul, h100, *curves).times_collectives());
+  EXPECT_FALSE(CostTable(matmul, h100, *MakeRooflineCostModel()).times_collectives());
   const CurveCoverage coverage = CoverOps(matmul, h100, {});
   EXPECT_EQ(CoverageText(coverage), "1 product; by roofline 0");
   EXPECT_THAT(CoverageText(CoverOps(matmul, k40, {})), HasSubstr("no curves, so roofline, on k40"));
   EXPECT_THAT(CoverageText(CoverOps(matmul, OneDevice("h100-pcie"), {})), HasSubstr("h100-pcie takes curves of h100"));
+  const Graph bytes =
+      testing::GraphOf({"matmul",
+                        {{.dtype = DType::kI8, .shape = {64, 64}}, {.dtype = DType::kI8, .shape = {64, 64}}},
+                        {F32({64, 64})},
+                        ""});
+  EXPECT_EQ(CoverageText(CoverOps(bytes, h100, {})), "no op; by roofline 1 (matmul 1)");
 }
 
 TEST(CurvesCostModelTest, Tf32ProductsTakeTheirOwnRate) {

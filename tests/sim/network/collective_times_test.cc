@@ -50,9 +50,7 @@ TEST(CollectiveTimesTest, InANodeOfMeasuredDevicesACurveAnswersIfAsked) {
     std::vector<Device> devices = RowOfDevices(8);
     for (Device& device : devices) device.kind = kind;
     const Link link{.bandwidth_gb_per_s = gb_per_s, .latency_micros = 1};
-    CollectiveCosts costs;
-    costs.curves = curves;
-    return CollectiveTimes(Cluster::Uniform("node", devices, link).WithCollectiveCosts(costs));
+    return CollectiveTimes(Cluster::Uniform("node", devices, link), curves);
   };
   const auto of = [&](const CollectiveTimes& node, CollectiveKind kind) {
     return MicrosFromDuration(node.Of(kind, Bytes{kMiB}, Devices(0, 8)).duration);

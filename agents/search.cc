@@ -103,6 +103,7 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
   Fingerprint fingerprint;
   AddOps(problem.graph, problem.costs, problem.cluster.num_devices(), grouping, &fingerprint);
   AddDevices(problem.cluster, &fingerprint);
+  if (problem.costs.times_collectives()) fingerprint.Add("collectives by curves");
   if (spec.engine == "flow") AddTopology(problem.cluster.topology(), &fingerprint);
   std::string options;
   for (const auto& [key, value] : spec.agent_options) options += fmt::format(" {}={}", key, value);

@@ -64,7 +64,6 @@ enum class Channels { kPerDevice, kPerPair };
 struct CollectiveCosts {
   double launch_micros = 24;    // launch time of each collective
   double local_gb_per_s = 600;  // rate at which a device processes its own part of the message
-  bool curves = false;          // in a node whose devices have measured collectives, their curves (sim/cost/curves.h)
   bool operator==(const CollectiveCosts&) const = default;
 };
 

@@ -97,7 +97,8 @@ void CheckTotalTime(const Graph& graph, const Cluster& cluster, const CostTable&
 }  // namespace
 
 CostTable::CostTable(const Graph& graph, const Cluster& cluster, const CostModel& model, const CostModel* fallback)
-    : num_ops_(graph.num_ops()) {
+    : num_ops_(graph.num_ops()),
+      times_collectives_(model.TimesCollectives() || (fallback != nullptr && fallback->TimesCollectives())) {
   std::vector<std::size_t> kind_of_device;
   const std::vector<std::string_view> kinds = DistinctKinds(cluster, &kind_of_device);
   num_kinds_ = kinds.size();

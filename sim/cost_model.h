@@ -35,6 +35,9 @@ class CostModel {
   // How many times as long an op takes on a device of this kind if it starts while another of the kind is busy; >= 1.
   virtual double Contention(const Graph&, OpId, std::string_view) const { return 1; }
 
+  // Whether collectives take the times of curves in a node whose devices have them (sim/cost/curves.h).
+  virtual bool TimesCollectives() const { return false; }
+
   // Throws InputError if this model has no time for any op on devices of this kind.
   virtual void CheckKind(const Cluster&, std::string_view /*device_kind*/) const {}
 
@@ -73,6 +76,8 @@ class CostTable {
   // On the slowest kind, beside a busy neighbour. In µs.
   double LongestMicros(OpId op) const;
   std::size_t fallback_ops() const { return fallback_ops_; }
+  // CostModel::TimesCollectives, of the model or its fallback.
+  bool times_collectives() const { return times_collectives_; }
   // A copy in which the ops with a mark, [num_ops], have no time on these devices. An op may then have none at all.
   CostTable Without(const std::vector<DeviceId>& devices, const std::vector<bool>& ops) const;
 
@@ -84,6 +89,7 @@ class CostTable {
   std::size_t num_ops_ = 0;
   std::size_t num_kinds_ = 0;
   std::size_t fallback_ops_ = 0;
+  bool times_collectives_ = false;
   std::shared_ptr<const std::vector<std::size_t>> kind_of_device_;
   std::shared_ptr<const std::vector<double>> micros_;       // [num_kinds][num_ops]
   std::shared_ptr<const std::vector<double>> contention_;   // [num_kinds][num_ops]; null: 1 everywhere

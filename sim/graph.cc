@@ -10,9 +10,10 @@
 namespace emplace {
 namespace {
 
-constexpr std::array<std::string_view, 11> kDTypeNames = {"",     "bool", "i8",  "u8",  "i16", "f16",
-                                                          "bf16", "i32",  "f32", "i64", "f64"};
-constexpr std::array<std::int64_t, 11> kDTypeBytes = {0, 1, 1, 1, 2, 2, 2, 4, 4, 8, 8};
+constexpr std::array<std::string_view, 15> kDTypeNames = {
+    "", "bool", "i8", "u8", "i16", "f16", "bf16", "i32", "f32", "i64", "f64", "f8e4m3", "f8e5m2", "u4", "i4"};
+constexpr std::array<std::int64_t, 15> kDTypeBits = {0, 8, 8, 8, 16, 16, 16, 32, 32, 64, 64, 8, 8, 4, 4};
+constexpr std::int64_t kBitsOfAByte = 8;
 constexpr std::array<std::string_view, 4> kPassNames = {"", "forward", "backward", "update"};
 
 }  // namespace
@@ -32,10 +33,14 @@ std::optional<Pass> PassFromName(std::string_view name) {
   return static_cast<Pass>(found - kPassNames.begin());
 }
 
-std::int64_t ElementBytes(DType dtype) { return kDTypeBytes[static_cast<std::size_t>(dtype)]; }
+std::int64_t ElementBits(DType dtype) { return kDTypeBits[static_cast<std::size_t>(dtype)]; }
+
+std::int64_t ElementBytes(DType dtype) { return (ElementBits(dtype) + kBitsOfAByte - 1) / kBitsOfAByte; }
 
 Bytes TensorBytes(DType dtype, std::span<const std::int64_t> shape, const std::string& place) {
-  std::int64_t bytes = ElementBytes(dtype);
+  const std::int64_t bits = ElementBits(dtype);
+  const bool is_packed = bits > 0 && bits < kBitsOfAByte;
+  std::int64_t bytes = is_packed ? 1 : ElementBytes(dtype);  // elements, where several share a byte
   bool empty = false;
   for (const std::int64_t dim : shape) {
     if (dim < 0) throw InputError(place, "dimension " + std::to_string(dim) + " is negative (integers >= 0)");
@@ -45,7 +50,10 @@ Bytes TensorBytes(DType dtype, std::span<const std::int64_t> shape, const std::s
       throw InputError(place, "the tensor is larger than 2^62 bytes");
     }
   }
-  return {empty ? 0 : bytes};
+  if (empty) return {0};
+  if (!is_packed) return {bytes};
+  const std::int64_t in_a_byte = kBitsOfAByte / bits;
+  return {bytes / in_a_byte + (bytes % in_a_byte != 0 ? 1 : 0)};
 }
 
 namespace {

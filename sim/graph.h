@@ -15,7 +15,23 @@
 
 namespace emplace {
 
-enum class DType : std::uint8_t { kNone, kBool, kI8, kU8, kI16, kF16, kBf16, kI32, kF32, kI64, kF64 };
+enum class DType : std::uint8_t {
+  kNone,
+  kBool,
+  kI8,
+  kU8,
+  kI16,
+  kF16,
+  kBf16,
+  kI32,
+  kF32,
+  kI64,
+  kF64,
+  kF8E4M3,
+  kF8E5M2,
+  kU4,
+  kI4
+};
 enum class Pass : std::uint8_t { kNone, kForward, kBackward, kUpdate };
 
 // The name in graph.json ("f32", "forward"; "" for kNone) and back (nullopt for an unknown word).
@@ -23,9 +39,12 @@ std::string_view Name(DType dtype);
 std::string_view Name(Pass pass);
 std::optional<DType> DTypeFromName(std::string_view name);
 std::optional<Pass> PassFromName(std::string_view name);
-// Bytes of one element; 0 for kNone.
+// Bits of one element; 0 for kNone.
+std::int64_t ElementBits(DType dtype);
+// Bytes of one element that is alone: 1 of a type of 4 bits; 0 for kNone.
 std::int64_t ElementBytes(DType dtype);
-// Bytes of a whole tensor. Throws InputError(place) where the product does not fit in 62 bits.
+// Bytes of a whole tensor; two elements of 4 bits share a byte. Throws InputError(place) where the product does not fit
+// in 62 bits.
 Bytes TensorBytes(DType dtype, std::span<const std::int64_t> shape, const std::string& place);
 
 // A tensor: one output of one op. Lives as long as its graph.

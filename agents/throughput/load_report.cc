@@ -82,6 +82,7 @@ void WriteLoadResult(std::ostream& out, const StepReport& report) {
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {},)",
              JsonString(report.graph), JsonString(report.cluster));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
+  if (!report.costs_detail.empty()) fmt::print(out, R"( "costs_detail": {},)", JsonString(report.costs_detail));
   fmt::print(out, "\n \"objective\": \"throughput\", \"max_load_us\": {}, \"fits_memory\": {},\n",
              report.step_time_micros, report.fits_memory);
   if (report.one_device_micros) {

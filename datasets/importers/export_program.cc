@@ -41,17 +41,17 @@ std::string_view NameIn(const JsonNode& node) {
   return name.Text("a name");
 }
 
-// Numbers of schema class ScalarType. Complex ones are pairs, eight-bit floats are as large as u8.
+// Numbers of schema class ScalarType. Complex ones are pairs.
 struct ScalarType {
   std::int64_t number;
   DType dtype;
   bool is_pair = false;
 };
 constexpr ScalarType kScalarTypes[] = {
-    {1, DType::kU8},         {2, DType::kI8},    {3, DType::kI16},   {4, DType::kI32},       {5, DType::kI64},
-    {6, DType::kF16},        {7, DType::kF32},   {8, DType::kF64},   {9, DType::kF16, true}, {10, DType::kF32, true},
-    {11, DType::kF64, true}, {12, DType::kBool}, {13, DType::kBf16}, {28, DType::kI16},      {29, DType::kU8},
-    {30, DType::kU8},        {31, DType::kU8},   {32, DType::kU8}};
+    {1, DType::kU8},         {2, DType::kI8},      {3, DType::kI16},    {4, DType::kI32},       {5, DType::kI64},
+    {6, DType::kF16},        {7, DType::kF32},     {8, DType::kF64},    {9, DType::kF16, true}, {10, DType::kF32, true},
+    {11, DType::kF64, true}, {12, DType::kBool},   {13, DType::kBf16},  {28, DType::kI16},      {29, DType::kF8E4M3},
+    {30, DType::kF8E5M2},    {31, DType::kF8E4M3}, {32, DType::kF8E5M2}};
 
 // A size in the file before symbols have values.
 struct RawSize {

@@ -36,8 +36,8 @@ const OnnxExports& OnnxPart() {
   return *part;
 }
 
-// Element types of ONNX in the terms of graph.json: unsigned integers as signed ones of the same width, and types
-// smaller than a byte, or of a byte but not integers, as integers of 8 bits. 0 bits: the size is not fixed.
+// Element types of ONNX in the terms of graph.json: wide unsigned integers as signed ones of the same width, and types
+// that graph.json cannot name as integers of 8 bits. 0 bits: the size is not fixed.
 struct OnnxElement {
   DType dtype = DType::kNone;
   int bits = 0;
@@ -61,12 +61,12 @@ OnnxElement ElementOf(std::int32_t element) {
       {DType::kNone, 64},  // uint64, complex64
       {DType::kNone, 128},
       {DType::kBf16, 16},  // complex128, bfloat16
-      {DType::kI8, 8},
-      {DType::kI8, 8},  // float8e4m3fn, float8e4m3fnuz
-      {DType::kI8, 8},
-      {DType::kI8, 8},  // float8e5m2, float8e5m2fnuz
-      {DType::kU8, 4},
-      {DType::kI8, 4},  // uint4, int4
+      {DType::kF8E4M3, 8},
+      {DType::kF8E4M3, 8},  // float8e4m3fn, float8e4m3fnuz
+      {DType::kF8E5M2, 8},
+      {DType::kF8E5M2, 8},  // float8e5m2, float8e5m2fnuz
+      {DType::kU4, 4},
+      {DType::kI4, 4},  // uint4, int4
       {DType::kI8, 4},
       {DType::kI8, 8},  // float4e2m1, float8e8m0
       {DType::kU8, 2},
@@ -85,7 +85,8 @@ OutputSpec OutputOf(const OnnxType& type, const std::string& place) {
   if (element.dtype != DType::kNone) {
     const std::int64_t bytes = TensorBytes(element.dtype, *type.dims, place).count;
     constexpr int kByte = 8;
-    if (element.bits >= kByte) return {.size = std::nullopt, .dtype = element.dtype, .shape = *type.dims};
+    if (element.bits == ElementBits(element.dtype))
+      return {.size = std::nullopt, .dtype = element.dtype, .shape = *type.dims};
     const std::int64_t in_a_byte = kByte / element.bits;
     return {.size = Bytes{bytes / in_a_byte + (bytes % in_a_byte != 0 ? 1 : 0)},
             .dtype = element.dtype,

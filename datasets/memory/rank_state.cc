@@ -176,10 +176,20 @@ void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParamet
 
 std::vector<std::size_t> StagesOf(const TrainingSetup& setup, std::size_t pipeline_rank) {
   std::vector<std::size_t> stages;
+  if (setup.order == PipelineOrder::kZbV || setup.order == PipelineOrder::kDualPipe) {
+    const std::size_t back = setup.stages.size() - 1 - pipeline_rank;
+    return {std::min(pipeline_rank, back), std::max(pipeline_rank, back)};
+  }
   for (std::size_t stage = pipeline_rank; stage < setup.stages.size(); stage += static_cast<std::size_t>(setup.pp)) {
     stages.push_back(stage);
   }
   return stages;
+}
+
+std::size_t PipelineRankOf(const TrainingSetup& setup, std::size_t stage) {
+  const auto ranks = static_cast<std::size_t>(setup.pp);
+  const bool is_back = setup.order == PipelineOrder::kZbV && stage >= ranks;
+  return is_back ? 2 * ranks - 1 - stage : stage % ranks;
 }
 
 std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t pipeline_rank) {

@@ -78,6 +78,10 @@ struct StageShape {
 enum class AttentionKernel : std::uint8_t { kAutomatic, kUnfused, kFused, kFlash };
 enum class CrossEntropyKind : std::uint8_t { kVocabularyParallel, kFusedByCompiler, kKernel };
 enum class ExpertDispatcher : std::uint8_t { kAllGather, kAllToAll, kFlex };
+// The order of a pipeline's passes: one forward and one backward in turn, interleaved where a rank has several stages;
+// all forward passes first; with weight gradients in idle times, in one stage a rank or in two, there and back; and
+// from both ends at once, with each stage on two ranks.
+enum class PipelineOrder : std::uint8_t { kOneForwardOneBackward, kGpipe, kZbH1, kZbV, kDualPipe };
 enum class RecomputeKind : std::uint8_t { kNone, kSelective, kFull };
 
 struct Recompute {
@@ -128,6 +132,7 @@ struct TrainingSetup {
   std::int64_t micro_batch = 1;
   std::int64_t micro_batches = 1;
   bool sequence_parallel = false;
+  PipelineOrder order = PipelineOrder::kOneForwardOneBackward;
   std::int64_t schedule_group = 0;    // micro-batches that an interleaved schedule runs in each stage in turn; 0: pp
   bool pipeline_before_data = false;  // ranks of one pipeline are nearer to each other than those of data parallelism
 

@@ -36,7 +36,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .retry_factor = 3,
        .fuses_weight_gradients = false,
        .has_hopper_attention = false,
-       .interleaves = false,
+       .schedules = {"1f1b"},
        .has_context_parallel = false,
        .recomputes = false,
        .orders_ranks = false,
@@ -63,14 +63,15 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .zero = {2, 3},
                           .has_tensor_parallel = false,
                           .has_pipelines = false,
-                          .interleaves = false,
+                          .schedules = {"1f1b"},
                           .has_context_parallel = false,
                           .orders_ranks = false};
   FrameworkHabits torchtitan = fsdp;
   torchtitan.name = "torchtitan";
   torchtitan.zero = {3};
   torchtitan.has_tensor_parallel = torchtitan.has_pipelines = torchtitan.shards_in_pipelines = true;
-  torchtitan.interleaves = torchtitan.has_context_parallel = true;
+  torchtitan.schedules = {"1f1b", "interleaved", "gpipe", "zb-v"};
+  torchtitan.has_context_parallel = true;
   torchtitan.recomputes_layers = false;
   torchtitan.memory = TrainingFramework::kTorchtitan;
   FrameworkHabits deepspeed = fsdp;  // nothing measured is at hand

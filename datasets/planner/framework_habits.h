@@ -50,7 +50,8 @@ struct FrameworkHabits {
   bool has_tensor_parallel = true;
   bool has_pipelines = true;
   bool shards_in_pipelines = false;  // ZeRO 2 and 3 with several stages
-  bool interleaves = true;
+  // Names of plans' schedules that it has. All but gpipe are tried, which takes as long as 1f1b and needs more memory.
+  std::vector<std::string_view> schedules = {"1f1b", "interleaved"};
   bool has_context_parallel = true;
   bool recomputes = true;
   bool recomputes_layers = true;                            // some of a stage

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string_view>
 #include <variant>
 
@@ -159,7 +160,6 @@ struct Piece {
       }
       return grouped * Micros(shape, 0, factors);
     };
-
     forward.products += product(m, n, k);
     backward.products += product(m, k, n);
     const double weights = parts * n * k;
@@ -168,13 +168,17 @@ struct Piece {
     if (habits.fuses_weight_gradients) {
       of_gradient.moved_bytes = factors.element * parts * m * (n + k) + 2 * gradient * weights;
     }
-    backward.products += grouped * Micros(of_gradient, 0, factors);
+    const double for_weights = grouped * Micros(of_gradient, 0, factors);
+    weight_gradients += for_weights;
+    backward.products += for_weights;
     if (factors.cast_bytes > 0) {
       forward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * k);
       backward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * n);
     }
     if (!habits.fuses_weight_gradients) {
-      backward.elementwise += Micros(OpShape(), (element + 2 * gradient) * weights);
+      const double added = Micros(OpShape(), (element + 2 * gradient) * weights);
+      backward.elementwise += added;
+      weight_gradients += added;
     }
   }
 
@@ -258,6 +262,12 @@ struct Piece {
     backward.tensor += std::max(0.0, 2 * ring - back);
   }
 
+  void CoreAttention(double heads, double key_heads, double head_dim, double key_width, std::int64_t window) {
+    core_attention += forward * -1;
+    Attention(heads, key_heads, head_dim, key_width, window);
+    core_attention += forward;
+  }
+
   // Scores are a tensor, whole under a causal mask too, and so are their softmax and what dropout leaves of it.
   void UnfusedAttention(const AttentionShape& shape) {
     const double heads = shape.batch * shape.heads;
@@ -291,7 +301,7 @@ struct Piece {
       Norm(rows * key_heads, Number(network.head_dim));
     }
     if (network.has_rope) Elementwise(2 * rows * (queries + keys), 2 * rows * (queries + keys));
-    Attention(heads, key_heads, Number(network.head_dim), 2 * keys, window);
+    CoreAttention(heads, key_heads, Number(network.head_dim), 2 * keys, window);
     Product(rows, hidden, queries);
     LeaveTensorPart();
     Residual();
@@ -316,7 +326,7 @@ struct Piece {
     EnterTensorPart();
     Product(rows, heads * (Number(network.nope_dim) + value), Number(network.key_rank));
     Elementwise(4 * rows * heads * query, 4 * rows * heads * query);
-    Attention(heads, heads, (query + value) / 2, heads * (query + value), 0);
+    CoreAttention(heads, heads, (query + value) / 2, heads * (query + value), 0);
     Product(rows, hidden, heads * value);
     LeaveTensorPart();
     Residual();
@@ -383,7 +393,10 @@ struct Piece {
 
   // What is hidden is hidden, and the device waits for the host where that is slower.
   Passes Finish() const {
-    Passes passes = {forward, backward};
+    Passes passes = {.forward = forward,
+                     .backward = backward,
+                     .weight_gradients = weight_gradients,
+                     .core_attention = core_attention};
     passes.backward.tensor += std::max(0.0, hidden_gathers - backward.products / 2);
     for (PassTime* pass : {&passes.forward, &passes.backward}) {
       pass->tensor -= std::min(pass->tensor, pass->products) * habits.tensor_overlap;
@@ -403,6 +416,8 @@ struct Piece {
   RankGroup tensor_group;
   PassTime forward;
   PassTime backward;
+  double weight_gradients = 0;
+  PassTime core_attention;
   double hidden_gathers = 0;  // beside the products of the backward pass
 };
 
@@ -437,7 +452,16 @@ PassTime PassTime::operator*(double factor) const {
 Passes& Passes::operator+=(const Passes& other) {
   forward += other.forward;
   backward += other.backward;
+  weight_gradients += other.weight_gradients;
+  core_attention += other.core_attention;
   return *this;
+}
+
+Passes Passes::operator*(double factor) const {
+  return {.forward = forward * factor,
+          .backward = backward * factor,
+          .weight_gradients = factor * weight_gradients,
+          .core_attention = core_attention * factor};
 }
 
 Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,

@@ -25,7 +25,12 @@ struct PassTime {
 struct Passes {
   PassTime forward;
   PassTime backward;
+  double weight_gradients = 0;  // part of `backward` that no other stage waits for
+  PassTime core_attention;      // part of `forward`: scores, softmax and context
   double micros() const { return forward.micros() + backward.micros(); }
+  // The part of the backward pass that the stage before waits for.
+  double input_gradients() const { return backward.micros() - weight_gradients; }
+  Passes operator*(double factor) const;
   Passes& operator+=(const Passes& other);
 };
 

@@ -31,6 +31,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
   json["precision"] = plan.precision;
   json["schedule"] = plan.schedule;
   json["step_time_us"] = scored.time.micros;
+  if (scored.estimated_micros) json["estimated_us"] = *scored.estimated_micros;
   json["gpus"] = plan.devices();
   json["tokens_per_s"] = TokensPerSecond(question, scored.time.micros);
   json["tokens_per_s_per_gpu"] = TokensPerSecondOfGpu(question, scored);
@@ -69,6 +70,7 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"lower_bound_us", answer.bound_micros}};
   if (question.within) json["within_s"] = *question.within;
   if (question.price) json["price"] = *question.price;
+  json["notes"] = answer.notes;
   json["refused"] = nlohmann::ordered_json::object();
   for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
   json["plans"] = nlohmann::ordered_json::array();

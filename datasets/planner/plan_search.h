@@ -45,9 +45,11 @@ struct PlanQuestion {
   std::optional<double> within;  // seconds that a step may take; not with kStepTime
   std::optional<double> price;   // of an accelerator for an hour
   std::string prefix;            // of the fields in errors, such as "--"
-  std::size_t best = 20;         // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
-  double seconds = 0;            // 0: no limit
-  std::size_t threads = 0;       // 0: as many as there are cores; the answer is the same with any number
+  std::size_t simulated =
+      50;  // how many of those that fit are simulated, if not all are wanted, the fastest by their closed form
+  std::size_t best = 20;    // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
+  double seconds = 0;       // 0: no limit
+  std::size_t threads = 0;  // 0: as many as there are cores; the answer is the same with any number
   std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
   std::function<bool()> is_stopped = nullptr;  // asked by all threads
 };
@@ -55,7 +57,8 @@ struct PlanQuestion {
 struct ScoredPlan {
   ParallelPlan plan;
   StepTime time;
-  RankPeak peak;  // of the fullest rank
+  std::optional<double> estimated_micros;  // the closed form's step, if `time` is simulated
+  RankPeak peak;                           // of the fullest rank
   std::size_t fullest_rank = 0;
   std::int64_t needed_bytes = 0;  // by the fullest rank, of its device
   std::string refused;            // why the framework does not start with it (WhyRefused)
@@ -80,15 +83,21 @@ struct PlanAnswer {
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit
   double ideal_micros = 0;                     // ModelFlop at the peak of all devices: a step with an MFU of 100 %
   double bound_micros = 0;                     // no plan takes less: LeastFlop at that peak
+  std::vector<std::string> notes;              // PlanNotes
   std::vector<PlanPoint> points;               // but for plans whose state alone is too large
   bool is_complete = true;                     // false: stopped before all plans were looked at
 };
 
 // Looks at every plan that divides the accelerators of the machine into dp, tp, pp and cp, with each micro-batch,
-// stages per rank, ZeRO stage and recomputation that the network and the framework allow: the times of all, then the
-// memory of the fastest until enough fit. Throws InputError where no plan is legal, with the reason of most, on unknown
-// fields of `only`, and where the objective, `within` and `price` do not go together.
+// schedule, ZeRO stage and recomputation that the network and the framework allow: the times of all by closed form,
+// then the memory of the fastest until enough fit, then their simulated steps. Throws InputError where no plan is
+// legal, with the reason of most, on unknown fields of `only`, and where the objective, `within` and `price` do not go
+// together.
 PlanAnswer SearchPlans(const PlanQuestion& question);
+
+// What the user has to know of all plans: whose memory is shown, if it is another framework's, and that the framework
+// does not have this schedule ("": none is asked for).
+std::vector<std::string> PlanNotes(const PlanQuestion& question, const std::string& schedule);
 
 // The step and the peak of one plan. Throws InputError on one that is not legal.
 ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan);

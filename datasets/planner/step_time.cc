@@ -3,21 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
+#include <numeric>
 #include <utility>
-#include <variant>
 
 #include "datasets/memory/rank_state.h"
 #include "sim/base/check.h"
-#include "sim/base/json_text.h"
-#include "sim/base/suggestion.h"
-#include "sim/cost/curves.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_simulator.h"
 
 namespace emplace::datasets {
 namespace {
 
 double Number(std::int64_t value) { return static_cast<double>(value); }
+
+// Whether passes of other micro-batches run while a rank sends.
+bool SendsBeside(const TrainingSetup& setup) {
+  return setup.vpp > 1 || setup.order == PipelineOrder::kZbV || setup.order == PipelineOrder::kDualPipe;
+}
 
 constexpr double kHalf = 2;    // bytes of a number in half precision
 constexpr double kSingle = 4;  // in f32
@@ -26,9 +28,24 @@ constexpr double kSingle = 4;  // in f32
 
 StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) : machine_(machine), habits_(habits) {
   machine_.between.bandwidth_gb_per_s *= habits.network_share;
+  for (std::size_t kind = 0; kind < std::max<std::size_t>(1, machine_.kinds.size()); ++kind) {
+    machines_.push_back(machine_.AllOfKind(kind));
+  }
 }
 
-StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const {
+std::size_t StepTimer::KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const {
+  const std::int64_t group = setup.tp * setup.cp;
+  const auto rank = static_cast<std::int64_t>(pipeline_rank);
+  if (!setup.pipeline_before_data) return machine_.SlowestKind(rank * group * setup.dp, group * setup.dp);
+  std::size_t slowest = machines_.size();
+  for (std::int64_t replica = 0; replica < setup.dp; ++replica) {
+    slowest = std::min(slowest, machine_.SlowestKind((replica * setup.pp + rank) * group, group));
+  }
+  return slowest;
+}
+
+StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup,
+                                std::size_t kind) const {
   return {static_cast<std::int64_t>(piece),
           static_cast<std::int64_t>(layer.mixer),
           static_cast<std::int64_t>(layer.feed_forward),
@@ -42,7 +59,8 @@ StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const T
           setup.etp,
           setup.sequence_parallel ? 1 : 0,
           PipelineCrosses(machine_, setup) ? 1 : 0,
-          static_cast<std::int64_t>(setup.products)};
+          static_cast<std::int64_t>(setup.products),
+          static_cast<std::int64_t>(kind)};
 }
 
 const Passes& StepTimer::Cached(const Key& key, auto make) {
@@ -54,7 +72,7 @@ const Passes& StepTimer::Cached(const Key& key, auto make) {
 // The parameters of one layer, or of what the flags of a stage without layers say.
 StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
   const LayerKind layer = stage.layers.empty() ? LayerKind() : setup.network.layers[stage.layers[0]];
-  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup);
+  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup, 0);
   key[5] = (stage.has_embedding ? 1 : 0) + (stage.has_loss ? 2 : 0) + (stage.has_prediction ? 4 : 0);
   const auto found = parameters_.find(key);
   if (found != parameters_.end()) return found->second;
@@ -87,34 +105,56 @@ StepTimer::Parameters StepTimer::ParametersOfRank(const TrainingSetup& setup, st
   return sum;
 }
 
-const Passes& StepTimer::OfLayer(const TrainingSetup& setup, std::size_t layer) {
-  const LayerKind& kind = setup.network.layers[layer];
-  return Cached(KeyOf(PieceKind::kLayer, kind, setup), [&] { return LayerPasses(machine_, habits_, setup, kind); });
+const Passes& StepTimer::OfLayer(const TrainingSetup& setup, std::size_t layer, std::size_t kind) {
+  const LayerKind& made = setup.network.layers[layer];
+  return Cached(KeyOf(PieceKind::kLayer, made, setup, kind),
+                [&] { return LayerPasses(machines_[kind], habits_, setup, made); });
 }
 
-const Passes& StepTimer::OfEmbedding(const TrainingSetup& setup) {
-  return Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup),
-                [&] { return EmbeddingPasses(machine_, habits_, setup); });
+const Passes& StepTimer::OfEmbedding(const TrainingSetup& setup, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup, kind),
+                [&] { return EmbeddingPasses(machines_[kind], habits_, setup); });
 }
 
-const Passes& StepTimer::OfLoss(const TrainingSetup& setup) {
-  return Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(machine_, habits_, setup); });
+const Passes& StepTimer::OfLoss(const TrainingSetup& setup, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup, kind),
+                [&] { return LossPasses(machines_[kind], habits_, setup); });
+}
+
+PassTime StepTimer::AgainOf(const TrainingSetup& setup, const Passes& layer, std::size_t position) const {
+  const Recompute& recompute = setup.recompute;
+  switch (recompute.kind) {
+    case RecomputeKind::kNone:
+      break;
+    case RecomputeKind::kFull:
+      if (recompute.is_uniform || position < static_cast<std::size_t>(recompute.layers)) return layer.forward;
+      break;
+    case RecomputeKind::kSelective: {
+      if (habits_.memory != TrainingFramework::kTorchtitan) {
+        return recompute.core_attention ? layer.core_attention : PassTime();
+      }
+      // torchtitan keeps what attention returns, every second product, and what is scattered.
+      PassTime again;
+      again.products = (layer.forward.products - layer.core_attention.products) / 2;
+      again.elementwise = layer.forward.elementwise;
+      again.tensor = layer.forward.tensor / 2;
+      return again;
+    }
+  }
+  return {};
 }
 
 Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_number) {
   Passes passes;
   const StageShape& stage = setup.stages[stage_number];
-  const Recompute& recompute = setup.recompute;
+  const std::size_t kind = KindOfRank(setup, PipelineRankOf(setup, stage_number));
   const bool gathers = setup.shards_weights;
   const std::int64_t shards = setup.dp * setup.cp / setup.optimizer_instances;
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
-  const double layer_bytes =
-      Number(GatheredUnitsOf(setup, stage_number % static_cast<std::size_t>(setup.pp)).layer_bytes);
+  const double layer_bytes = Number(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-    Passes layer = OfLayer(setup, stage.layers[i]);
-    const bool is_recomputed = recompute.kind == RecomputeKind::kFull &&
-                               (recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers));
-    if (is_recomputed) layer.backward += layer.forward;
+    Passes layer = OfLayer(setup, stage.layers[i], kind);
+    layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
       const double gather =
           CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group, layer_bytes, habits_.network_step_micros);
@@ -126,46 +166,58 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
     }
     passes += layer;
   }
-  if (stage.has_embedding) passes += OfEmbedding(setup);
-  if (stage.has_loss) passes += OfLoss(setup);
+  if (stage.has_embedding) passes += OfEmbedding(setup, kind);
+  if (stage.has_loss) passes += OfLoss(setup, kind);
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
-      passes += OfLayer(setup, setup.network.layers.size() - 1);
-      passes += OfLoss(setup);
+      passes += OfLayer(setup, setup.network.layers.size() - 1, kind);
+      passes += OfLoss(setup, kind);
     }
   }
   return passes;
 }
 
 std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) {
-  std::vector<double> layers;
-  for (std::size_t i = 0; i < setup.network.layers.size(); ++i) {
-    Passes layer = OfLayer(setup, i);
-    if (setup.recompute.kind == RecomputeKind::kFull) layer.backward += layer.forward;
-    layers.push_back(layer.micros());
-  }
-  const double first = OfEmbedding(setup).micros();
-  const double loss = OfLoss(setup).micros();
-  const double last = loss + static_cast<double>(setup.network.prediction_layers) * (layers.back() + loss);
   const auto stages = static_cast<std::size_t>(setup.pp * setup.vpp);
+  std::vector<std::size_t> kinds;  // of the stages
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    kinds.push_back(KindOfRank(setup, PipelineRankOf(setup, stage)));
+  }
+  const auto layer_micros = [&](std::size_t i, std::size_t kind) {
+    Passes layer = OfLayer(setup, i, kind);
+    layer.backward += AgainOf(setup, layer, 0);
+    return layer.micros();
+  };
+  const std::size_t layers = setup.network.layers.size();
+  std::vector<std::vector<double>> micros(machines_.size(), std::vector<double>(layers));  // by kind and layer
+  for (const std::size_t kind : kinds) {
+    if (micros[kind][0] > 0) continue;
+    for (std::size_t i = 0; i < layers; ++i) micros[kind][i] = layer_micros(i, kind);
+  }
+  const double first = OfEmbedding(setup, kinds.front()).micros();
+  const double loss = OfLoss(setup, kinds.back()).micros();
+  const double last =
+      loss + Number(static_cast<std::int64_t>(setup.network.prediction_layers)) * (micros[kinds.back()].back() + loss);
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
     std::size_t next = 0;
     for (std::size_t stage = 0; stage < stages; ++stage) {
+      const std::vector<double>& own = micros[kinds[stage]];
       double sum = (stage == 0 ? first : 0) + (stage + 1 == stages ? last : 0);
-      while (next < layers.size() && layers.size() - next >= stages - stage &&
-             (counts[stage] == 0 || sum + layers[next] <= limit)) {
-        sum += layers[next++];
+      while (next < layers && layers - next >= stages - stage && (counts[stage] == 0 || sum + own[next] <= limit)) {
+        sum += own[next++];
         ++counts[stage];
       }
       if (sum > limit) return std::vector<std::int64_t>();
     }
-    return next == layers.size() ? counts : std::vector<std::int64_t>();
+    return next == layers ? counts : std::vector<std::int64_t>();
   };
   double low = 0;
   double high = first + last;
-  for (const double layer : layers) high += layer;
+  for (std::size_t i = 0; i < layers; ++i) {
+    high += std::ranges::max(micros, {}, [&](const std::vector<double>& of) { return of[i]; })[i];
+  }
   std::vector<std::int64_t> best = fill(high);
   constexpr int kSteps = 20;
   for (int i = 0; i < kSteps; ++i) {
@@ -181,20 +233,16 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   return best;
 }
 
-// The exchange of gradients and the optimizer, of the pipeline rank with the most parameters.
-void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) {
-  Parameters most;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(setup.pp); ++i) {
-    const Parameters own = ParametersOfRank(setup, i);
-    if (own.sum() > most.sum()) most = own;
-  }
+StepTimer::Exchange StepTimer::ExchangeOf(const TrainingSetup& setup, std::size_t pipeline_rank,
+                                          const Parameters& parameters, const Passes& last) const {
+  Exchange result;
   const std::int64_t replicas = setup.dp * setup.cp;
   const std::int64_t expert_replicas = std::max<std::int64_t>(1, replicas * setup.tp / (setup.ep * setup.etp));
   const auto exchange = [&](CollectiveKind kind, double bytes) {
-    return CollectiveMicros(machine_, kind, machine_.GroupOf(replicas, setup.tp), bytes * most.shared,
+    return CollectiveMicros(machine_, kind, machine_.GroupOf(replicas, setup.tp), bytes * parameters.shared,
                             habits_.network_step_micros) +
            CollectiveMicros(machine_, kind, machine_.GroupOf(expert_replicas, setup.ep * setup.etp),
-                            bytes * most.of_experts, habits_.network_step_micros);
+                            bytes * parameters.of_experts, habits_.network_step_micros);
   };
   const auto exposed = [](double micros, double share, const PassTime& beside) {
     return std::max(0.0, micros - share * beside.micros());
@@ -210,27 +258,31 @@ void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, Step
   } else if (setup.distributed_optimizer) {
     const double layers = Number(static_cast<std::int64_t>(setup.network.layers.size())) / Number(setup.pp);
     const double latencies =
-        layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, most.shared));
-    step->gradients =
-        exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap, last.backward) +
-        exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies, habits_.parameter_overlap,
-                last.forward);
+        layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, parameters.shared));
+    result.gradients =
+        exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap, last.backward);
+    result.weights = exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies,
+                             habits_.parameter_overlap, last.forward);
   } else {
-    step->gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
+    result.gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
   }
   // Adam reads gradients, weights in f32 and both moments, and writes all but the gradients, and weights in half
   // precision. The norm of the gradients reads them before it, and they are set to zero behind it.
   constexpr double kBytesOfAdam = 7 * kSingle + kHalf;
-  const double state = most.shared / divided + most.of_experts / expert_divided;
-  const double gradients = setup.shards_gradients || setup.shards_weights ? state : most.sum();
-  step->optimizer = StreamMicros(machine_, setup, kBytesOfAdam * state + gradient * (state + gradients));
+  const PlanMachine& machine = machines_[KindOfRank(setup, pipeline_rank)];
+  const double state = parameters.shared / divided + parameters.of_experts / expert_divided;
+  const double gradients = setup.shards_gradients || setup.shards_weights ? state : parameters.sum();
+  result.optimizer = StreamMicros(machine, setup, kBytesOfAdam * state + gradient * (state + gradients));
+  return result;
 }
 
 std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
   std::vector<StageTime> times;
   for (std::size_t i = 0; i < setup.stages.size(); ++i) {
     const Passes passes = StagePasses(setup, i);
-    times.push_back({.forward = passes.forward.micros(), .backward = passes.backward.micros()});
+    times.push_back({.forward = passes.forward.micros(),
+                     .backward = passes.backward.micros(),
+                     .weight_gradients = passes.weight_gradients});
   }
   return times;
 }
@@ -249,29 +301,60 @@ double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   return habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
 }
 
-StepTime StepTimer::Time(const TrainingSetup& setup) {
+std::vector<Passes> StepTimer::RankPasses(const TrainingSetup& setup) {
   std::vector<Passes> ranks(static_cast<std::size_t>(setup.pp));
-  for (std::size_t i = 0; i < setup.stages.size(); ++i) ranks[i % ranks.size()] += StagePasses(setup, i);
-  const double micro_batches = Number(setup.micro_batches);
-  std::size_t slowest = 0;
-  double sum = 0;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    sum += ranks[i].micros();
-    if (ranks[i].micros() > ranks[slowest].micros()) slowest = i;
+  for (std::size_t i = 0; i < setup.stages.size(); ++i) {
+    const Passes stage = StagePasses(setup, i);
+    if (setup.order != PipelineOrder::kDualPipe) {
+      ranks[PipelineRankOf(setup, i)] += stage;
+      continue;
+    }
+    // Each of the two ranks of a stage runs half of the micro-batches.
+    for (const std::size_t rank : {i, ranks.size() - 1 - i}) ranks[rank] += stage * 0.5;
   }
-  StepTime step;
-  PassTime both = ranks[slowest].forward;
-  both += ranks[slowest].backward;
-  step.passes = both * micro_batches;
-  // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
-  step.bubble = (sum - both.micros()) / Number(setup.vpp);
-  if (setup.pp > 1) {
-    const double message = StageMessageMicros(setup);
-    // Interleaved schedules send while other stages of the rank run.
-    step.messages = 2 * message * ((setup.vpp > 1 ? 0 : micro_batches) + Number(setup.pp) - 1);
+  // DualPipe exchanges the tokens of one micro-batch beside the products of another one.
+  for (Passes& passes : ranks) {
+    if (setup.order != PipelineOrder::kDualPipe) break;
+    for (PassTime* pass : {&passes.forward, &passes.backward}) pass->experts -= std::min(pass->experts, pass->products);
   }
-  AddExchange(setup, ranks[slowest], &step);
-  step.other = habits_.step_micros;
+  return ranks;
+}
+
+namespace {
+
+// What one more rank makes a pipeline wait: `forward`, `input` and `weight` are its passes of one micro-batch.
+double RankBubble(const TrainingSetup& setup, double forward, double input, double weight) {
+  switch (setup.order) {
+    case PipelineOrder::kOneForwardOneBackward:
+      // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
+      return (forward + input + weight) / Number(setup.vpp);
+    case PipelineOrder::kGpipe:
+      return forward + input + weight;
+    case PipelineOrder::kZbH1:
+      // Qi et al. 2024 (ICLR), table 1, where no weight gradient takes longer than the forward pass.
+      return input + std::max(0.0, forward - weight);
+    case PipelineOrder::kZbV: {
+      // Passes of one of the two stages; with fewer micro-batches than fill the pipeline, of both.
+      const double full = std::max({forward, input, 2 * (input - weight)}) / 2;
+      const double missing =
+          Number(2 * setup.pp - 1 - setup.micro_batches) / Number(std::max<std::int64_t>(1, setup.pp - 1));
+      return full + std::clamp(missing, 0.0, 1.0) * (std::max(forward, input) - full);
+    }
+    case PipelineOrder::kDualPipe: {
+      // DeepSeek-AI 2024, table 2, of all ranks: (pp / 2 - 1) (F&B + B - 3 W). A forward and a backward pass side by
+      // side, F&B, are taken for as long as one after the other.
+      const double of_one = std::max(0.0, forward + 2 * input - weight);
+      return of_one * (Number(setup.pp) / 2 - 1) / Number(setup.pp - 1);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+// What is added to each step, and to each micro-batch of large jobs.
+double StepTimer::FixedMicros(const TrainingSetup& setup) const {
+  double micros = habits_.step_micros;
   constexpr std::int64_t kFewMicroBatches = 8;
   constexpr std::int64_t kLargeJob = 512;
   const bool is_large = machine_.gpus() >= kLargeJob;
@@ -279,11 +362,151 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   const bool is_delayed =
       is_large || (replicas_cross && !setup.distributed_optimizer && setup.micro_batches > kFewMicroBatches);
   if (PipelineCrosses(machine_, setup) && is_delayed) {
-    step.other +=
-        habits_.pipeline_delay_micros * micro_batches * static_cast<double>(std::min<std::int64_t>(setup.pp - 1, 2));
+    micros += habits_.pipeline_delay_micros * Number(setup.micro_batches) *
+              static_cast<double>(std::min<std::int64_t>(setup.pp - 1, 2));
   }
-  if (is_large && replicas_cross) step.other += habits_.large_job_micros;
+  if (is_large && replicas_cross) micros += habits_.large_job_micros;
+  return micros;
+}
+
+StepTime StepTimer::Time(const TrainingSetup& setup) {
+  const std::vector<Passes> ranks = RankPasses(setup);
+  const double micro_batches = Number(setup.micro_batches);
+  std::size_t slowest = 0;
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    if (ranks[i].micros() > ranks[slowest].micros()) slowest = i;
+  }
+  StepTime step;
+  PassTime both = ranks[slowest].forward;
+  both += ranks[slowest].backward;
+  step.passes = both * micro_batches;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == slowest) continue;
+    step.bubble += RankBubble(setup, ranks[i].forward.micros(), ranks[i].input_gradients(), ranks[i].weight_gradients);
+  }
+  if (setup.pp > 1) {
+    const double message = StageMessageMicros(setup);
+    step.messages = 2 * message * ((SendsBeside(setup) ? 0 : micro_batches) + Number(setup.pp) - 1);
+  }
+  // Of the rank with the most parameters.
+  Parameters most;
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Parameters own = ParametersOfRank(setup, i);
+    if (own.sum() <= most.sum()) continue;
+    most = own;
+    largest = i;
+  }
+  const Exchange exchange = ExchangeOf(setup, largest, most, ranks[slowest]);
+  step.gradients = exchange.gradients + exchange.weights;
+  step.optimizer = exchange.optimizer;
+  step.other = FixedMicros(setup);
   step.micros = step.passes.micros() + step.bubble + step.messages + step.gradients + step.optimizer + step.other;
+  return step;
+}
+
+namespace {
+
+std::string_view ScheduleOf(PipelineOrder order) {
+  switch (order) {
+    case PipelineOrder::kGpipe:
+      return "gpipe";
+    case PipelineOrder::kZbH1:
+      return "zb-h1";
+    case PipelineOrder::kZbV:
+      return "zb-v";
+    case PipelineOrder::kOneForwardOneBackward:
+    case PipelineOrder::kDualPipe:
+      break;
+  }
+  return "1f1b";
+}
+
+// What a simulated step is made of, in us.
+struct PipelineStep {
+  double all = 0;
+  double communication = 0;  // that nothing hides, gradients included
+  double gradients = 0;
+  // After `repeats` more of what made `this` longer than `shorter`.
+  PipelineStep Extend(const PipelineStep& shorter, double repeats) const {
+    const auto extend = [&](double PipelineStep::*part) {
+      return this->*part + repeats * (this->*part - shorter.*part);
+    };
+    return {.all = extend(&PipelineStep::all),
+            .communication = extend(&PipelineStep::communication),
+            .gradients = gradients};
+  }
+};
+
+PipelineStep RunPipeline(const ScheduleName& name, std::size_t ranks, std::int64_t micro_batches,
+                         const PipelineModel& model) {
+  const auto micros = [](Duration time) { return static_cast<double>(time.count()) / 1000; };
+  const ScheduleResult result =
+      SimulateSchedule(MakeSchedule(name, ranks, static_cast<std::size_t>(micro_batches)), model);
+  Duration end{};  // of the last pass
+  for (const ScheduleResult::RankResult& rank : result.ranks) end = std::max(end, rank.end);
+  // The optimizers start together, and each gathers weights behind its own.
+  Duration optimizer{};
+  for (std::size_t i = ranks; i < 2 * ranks; ++i) optimizer = std::max(optimizer, model.final_ops[i].time);
+  return {.all = micros(result.step_time),
+          .communication = micros(result.exposed_communication),
+          .gradients = micros(result.step_time - end - optimizer)};
+}
+
+}  // namespace
+
+StepTime StepTimer::Simulate(const TrainingSetup& setup) {
+  if (setup.pp == 1 || setup.order == PipelineOrder::kDualPipe) return Time(setup);
+  const auto ranks = static_cast<std::size_t>(setup.pp);
+  const ScheduleName name = setup.vpp > 1 && setup.order == PipelineOrder::kOneForwardOneBackward
+                                ? ParseScheduleName(fmt::format("interleaved:{}", setup.vpp), "schedule")
+                                : ParseScheduleName(ScheduleOf(setup.order), "schedule");
+  std::vector<PipelineStage> stages;
+  for (const StageTime& stage : StageTimes(setup)) {
+    stages.push_back({.forward = DurationFromMicros(stage.forward),
+                      .backward_input = DurationFromMicros(stage.backward - stage.weight_gradients),
+                      .backward_weight = DurationFromMicros(stage.weight_gradients)});
+  }
+  const Duration message = DurationFromMicros(StageMessageMicros(setup));
+  PipelineModel model = ChainModel(RankOfStage(name, ranks), stages, {.forward = message, .backward = message});
+  // Messages in both directions share the link of their sender, which waits for them unless it sends beside its passes.
+  model.num_channels = ranks;
+  for (PipelineMessage& sent : model.messages) sent.route.channel = sent.route.from;
+  for (PipelineModel::Rank& rank : model.ranks) rank.copy_engine = SendsBeside(setup);
+  // Gradients of a rank are exchanged when its passes are over. The optimizers wait for the norm of all gradients.
+  const std::vector<Passes> passes = RankPasses(setup);
+  std::vector<Exchange> exchanges;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    exchanges.push_back(ExchangeOf(setup, i, ParametersOfRank(setup, i), passes[i]));
+  }
+  std::vector<std::size_t> all_gradients(ranks);
+  std::iota(all_gradients.begin(), all_gradients.end(), std::size_t{0});
+  const auto collective = [&](std::size_t rank, double micros, std::vector<std::size_t> reads) {
+    model.final_ops.push_back({.rank = rank, .reads = std::move(reads), .collective = model.final_collectives.size()});
+    model.final_collectives.push_back({.num_members = 1, .time = DurationFromMicros(micros)});
+  };
+  for (std::size_t i = 0; i < ranks; ++i) collective(i, exchanges[i].gradients, {});
+  for (std::size_t i = 0; i < ranks; ++i) {
+    model.final_ops.push_back({.rank = i, .time = DurationFromMicros(exchanges[i].optimizer), .reads = all_gradients});
+  }
+  for (std::size_t i = 0; i < ranks; ++i) collective(i, exchanges[i].weights, {ranks + i});
+
+  // Schedules repeat themselves every `pp` micro-batches once they have run full.
+  constexpr std::int64_t kFullRounds = 6;
+  const std::int64_t few = kFullRounds * setup.pp + setup.micro_batches % setup.pp;
+  PipelineStep run = RunPipeline(name, ranks, std::min(setup.micro_batches, few + setup.pp), model);
+  if (setup.micro_batches > few + setup.pp) {
+    const double repeats = Number(setup.micro_batches - few - setup.pp) / Number(setup.pp);
+    run = run.Extend(RunPipeline(name, ranks, few, model), repeats);
+  }
+
+  StepTime step = Time(setup);
+  step.optimizer = 0;
+  for (const Exchange& exchange : exchanges) step.optimizer = std::max(step.optimizer, exchange.optimizer);
+  step.gradients = std::min(run.gradients, run.communication);
+  step.messages = run.communication - step.gradients;
+  step.bubble = run.all - run.communication - step.optimizer - step.passes.micros();
+  step.micros = run.all + step.other;
   return step;
 }
 

@@ -29,6 +29,7 @@ struct StepTime {
 struct StageTime {
   double forward = 0;
   double backward = 0;
+  double weight_gradients = 0;  // part of `backward`
 };
 
 // Predicts steps of one network on one machine as one framework runs them. Keeps the times of layers that it has seen,
@@ -37,29 +38,45 @@ class StepTimer {
  public:
   StepTimer(const PlanMachine& machine, const FrameworkHabits& habits);
 
-  // Throws InputError on a network with layers that are not timed (Mamba).
+  // From the schedule's closed form. Throws InputError on a network with layers that are not timed (Mamba).
   StepTime Time(const TrainingSetup& setup);
+
+  // Runs the schedule of one pipeline: each pass of each stage, messages that share their sender's link, then the
+  // exchange of each rank and the optimizer. Replicas do the same at the same time, and have their parts of the
+  // network. DualPipe's step is that of the closed form.
+  StepTime Simulate(const TrainingSetup& setup);
 
   // The passes of each stage, in the order of the network, and a message from one stage to the next; 0 without others.
   std::vector<StageTime> StageTimes(const TrainingSetup& setup);
   double StageMessageMicros(const TrainingSetup& setup) const;
 
-  // How many layers each stage should have so that the slowest one is as fast as can be, the embedding being work of
-  // the first and the loss, with the modules that predict further tokens, of the last.
+  // How many layers each stage should have so that the slowest one is as fast as can be on its devices, the embedding
+  // being work of the first and the loss, with the modules that predict further tokens, of the last.
   std::vector<std::int64_t> BalancedStages(const TrainingSetup& setup);
 
  private:
+  // The kind of the slowest node that the pipeline rank has devices on: its place in `machines_`.
+  std::size_t KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const;
+  const Passes& OfLayer(const TrainingSetup& setup, std::size_t layer, std::size_t kind);
+  const Passes& OfEmbedding(const TrainingSetup& setup, std::size_t kind);
+  const Passes& OfLoss(const TrainingSetup& setup, std::size_t kind);
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };
   // All that the passes of a piece depend on, for one network.
-  using Key = std::array<std::int64_t, 14>;
-  Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const;
+  using Key = std::array<std::int64_t, 15>;
+  Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup, std::size_t kind) const;
   const Passes& Cached(const Key& key, auto make);
-  const Passes& OfLayer(const TrainingSetup& setup, std::size_t layer);
-  const Passes& OfEmbedding(const TrainingSetup& setup);
-  const Passes& OfLoss(const TrainingSetup& setup);
   Passes StagePasses(const TrainingSetup& setup, std::size_t stage);
+  // What a layer's backward pass computes again of its forward pass.
+  PassTime AgainOf(const TrainingSetup& setup, const Passes& layer, std::size_t position) const;
 
-  void AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step);
+  // Of one micro-batch through all stages of each pipeline rank.
+  std::vector<Passes> RankPasses(const TrainingSetup& setup);
+  // What follows the passes of a rank.
+  struct Exchange {
+    double gradients = 0;  // exchange of gradients that the last backward pass does not hide
+    double weights = 0;    // gathering of weights that the first forward pass does not hide
+    double optimizer = 0;
+  };
   // How many a rank holds, of those that all ranks of tensor parallelism share out and of experts.
   struct Parameters {
     double shared = 0;
@@ -68,8 +85,12 @@ class StepTimer {
   };
   Parameters CountParameters(const TrainingSetup& setup, const StageShape& stage);
   Parameters ParametersOfRank(const TrainingSetup& setup, std::size_t rank);
+  Exchange ExchangeOf(const TrainingSetup& setup, std::size_t pipeline_rank, const Parameters& parameters,
+                      const Passes& last) const;
+  double FixedMicros(const TrainingSetup& setup) const;
 
   PlanMachine machine_;
+  std::vector<PlanMachine> machines_;  // with one kind of node each, the slowest first
   FrameworkHabits habits_;
   std::map<Key, Passes> known_;
   std::map<Key, Parameters> parameters_;

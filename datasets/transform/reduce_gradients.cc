@@ -44,7 +44,7 @@ OutputSpec Flat(const OutputSpec& whole, std::int64_t elements) {
 }
 
 std::int64_t BytesOf(const OutputSpec& output) {
-  return output.size ? output.size->count : ElementsOf(output) * ElementBytes(output.dtype);
+  return output.size ? output.size->count : TensorBytes(output.dtype, output.shape, "").count;
 }
 
 class Reducer {

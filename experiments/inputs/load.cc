@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
 #include "datasets/families/families.h"
@@ -21,6 +22,7 @@
 #include "sim/cost_model.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
+#include "sim/network/collective_times.h"
 #include "sim/op_kinds.h"
 #include "sim/profile.h"
 
@@ -129,6 +131,30 @@ bool RooflineTimesAll(const Graph& graph, const Cluster& cluster, std::size_t op
   }
 }
 
+// The kinds of accelerators of the cluster that have no curves.
+std::set<std::string> KindsWithoutCurves(const Cluster& cluster) {
+  std::set<std::string> without;
+  for (const Device& device : cluster.devices()) {
+    if (!device.is_cpu && FindDeviceCurves(device.kind) == nullptr) without.insert(device.kind);
+  }
+  return without;
+}
+
+// How many collectives have curves, if each member is on an accelerator of its own; "" if there are none.
+std::string CollectivesText(const Graph& graph, const Cluster& cluster) {
+  if (graph.collectives().empty()) return "";
+  const CollectiveTimes times(cluster, /*by_curves=*/true);
+  const auto curved = std::ranges::count_if(graph.collectives(), [&](const Collective& each) {
+    return times.CurveMicros(each.kind, each.size, FirstDevicesFor(each, cluster)).has_value();
+  });
+  return fmt::format("; {} of {} collectives", curved, graph.collectives().size());
+}
+
+bool HasCurves(const Cluster& cluster) {
+  const bool has_accelerators = !std::ranges::all_of(cluster.devices(), &Device::is_cpu);
+  return has_accelerators && KindsWithoutCurves(cluster).empty();
+}
+
 }  // namespace
 
 CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster) {
@@ -138,7 +164,7 @@ CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster&
   const std::size_t measured = CountTimed(*MakeCostModel("measured"), graph, cluster);
   const bool is_measured =
       choice.tf32.empty() && (measured == ops || (measured > 0 && !RooflineTimesAll(graph, cluster, ops)));
-  choice.model = is_measured ? "measured" : "roofline";
+  choice.model = is_measured ? "measured" : HasCurves(cluster) ? "curves" : "roofline";
   return choice;
 }
 
@@ -180,9 +206,21 @@ RooflineOptions LoadCostOptions(const CostsChoice& choice) {
   return options;
 }
 
-std::string CoverageOfCosts(const CostsChoice& choice, const Graph& graph, const Cluster& cluster) {
-  if (!choice.has_curves()) return "";
-  return fmt::format("costs {}: {}", choice.model, CoverageText(CoverOps(graph, cluster, LoadCostOptions(choice))));
+std::string CostsDetail(const CostsChoice& asked, const CostsChoice& used, const Graph& graph, const Cluster& cluster) {
+  if (used.has_curves()) {
+    const RooflineOptions options = LoadCostOptions(used);
+    std::string text = CoverageText(CoverOps(graph, cluster, options)) + CollectivesText(graph, cluster);
+    if (options.own == nullptr) return text;
+    for (const auto& [kind, curves] : *options.own) {
+      const bool is_here =
+          std::ranges::any_of(cluster.devices(), [&](const Device& each) { return each.kind == kind; });
+      if (!is_here) text += fmt::format("; no device is of kind {}, whose curves {} has", kind, used.model);
+    }
+    return text;
+  }
+  if (!asked.model.empty() || used.model != "roofline") return "";
+  const std::set<std::string> without = KindsWithoutCurves(cluster);
+  return without.empty() ? "" : fmt::format("no curves of {}", fmt::join(without, ", "));
 }
 
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {

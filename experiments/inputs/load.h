@@ -32,15 +32,16 @@ struct CostModels {
   std::unique_ptr<CostModel> fallback;  // null if there is none
 };
 // Names the model where neither a model nor a profile is given: measured if every op has a time on a device of the
-// cluster, else roofline. (Where some ops have times and roofline does not know the others, it is measured, whose error
-// says what is missing.)
+// cluster, else curves if every kind of accelerator of the cluster has them and there is one, else roofline. (Where
+// some ops have times and roofline does not know the others, it is measured, whose error says what is missing.)
 CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster& cluster);
 // The source of op times in words, for results: "roofline", "profile p.json", "profile p.json, else roofline".
 std::string CostsText(const CostsChoice& choice);
 // What the cost models roofline and curves are made with: the choice's TF32, and the curves of its files.
 RooflineOptions LoadCostOptions(const CostsChoice& choice);
-// With curves: which ops have their times from which curves, in a line; "" with others.
-std::string CoverageOfCosts(const CostsChoice& choice, const Graph& graph, const Cluster& cluster);
+// What the name of the costs does not say, in a line: with curves, which ops have their times from which curves; with
+// roofline that ResolvedCosts chose in place of `asked`, the kinds that have no curves; else "".
+std::string CostsDetail(const CostsChoice& asked, const CostsChoice& used, const Graph& graph, const Cluster& cluster);
 // The default is `measured`. `place` is the place of the error on an unknown model.
 CostModels LoadCostModels(const CostsChoice& choice, const std::string& place = "");
 // Without a fallback, every device kind must be one that the model knows (CostModel::CheckKind).

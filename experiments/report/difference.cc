@@ -52,6 +52,7 @@ void WriteDifference(std::ostream& out, const Difference& difference, const Grap
   OrderedJson json = {{"schema", "emplace.diff"}, {"version", 1},
                       {"graph", report.graph},    {"cluster", report.cluster},
                       {"engine", report.engine},  {"costs", report.costs}};
+  if (!report.costs_detail.empty()) json["costs_detail"] = report.costs_detail;
   json["a"] = PlacementJson(name_a, difference.report_a, difference.step_a);
   json["b"] = PlacementJson(name_b, difference.report_b, difference.step_b);
   json["gain_us"] = before - difference.report_b.step_time_micros;

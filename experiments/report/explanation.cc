@@ -132,6 +132,7 @@ void WriteExplanation(std::ostream& out, const Explanation& explanation, const G
   Json json = {{"schema", "emplace.explanation"}, {"version", 1},
                {"graph", report.graph},           {"cluster", report.cluster},
                {"engine", report.engine},         {"costs", report.costs}};
+  if (!report.costs_detail.empty()) json["costs_detail"] = report.costs_detail;
   json["step_time_us"] = report.step_time_micros;
   json["fits_memory"] = report.fits_memory;
   json["lower_bound_us"] = report.lower_bound_micros;

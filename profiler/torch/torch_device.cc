@@ -65,6 +65,11 @@ c10::ScalarType TypeOf(const TensorSpec& spec) {
       return c10::kLong;
     case DType::kF64:
       return c10::kDouble;
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kU4:
+    case DType::kI4:
+      throw InputError("a tensor", "is of f8e4m3, f8e5m2, u4 or i4, which cannot be run");
     case DType::kNone:
       break;
   }

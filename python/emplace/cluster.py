@@ -94,7 +94,8 @@ class Costs:
     def __init__(self, graph: Graph, cluster: Cluster, model: str = "", *, profile: str | os.PathLike[str] = "",
                  tf32: str = "") -> None:
         """model: measured (the graph's own times), roofline, curves, or a device.yaml of `emplace calibrate`; with a profile,
-        for the ops that it lacks. "": measured if every op has a time, else roofline; none beside a profile.
+        for the ops that it lacks. "": measured if every op has a time, else curves if all accelerators have them, else
+        roofline; none beside a profile.
 
         profile: a profile.json. tf32: of roofline and curves, which f32 products devices compute in TF32: none, convolutions or
         all. Raises InputError if an op has no time.
@@ -116,6 +117,11 @@ class Costs:
     def text(self) -> str:
         """The source of the times, as in results."""
         return self._costs.text
+
+    @property
+    def detail(self) -> str:
+        """With curves, how many ops each curve timed, and which took roofline; "" where `text` says all."""
+        return self._costs.detail
 
     @property
     def fallback_ops(self) -> int:

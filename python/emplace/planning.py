@@ -19,7 +19,7 @@ class Plan:
 
     gpus: the number of its accelerators. cost_of_step, cost_of_billion_tokens: in the unit of the price, if there is
     one. recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
-    class. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
+    class. estimated_us: the step by the schedule's closed form, where step_time_us is simulated. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
     """
     dp: int
     tp: int
@@ -47,6 +47,7 @@ class Plan:
     memory: dict[str, int]
     time_us: dict[str, float]
     refused: str | None = None
+    estimated_us: float | None = None
     cost_of_step: float | None = None
     cost_of_billion_tokens: float | None = None
     _text: str = field(default="", repr=False, compare=False)  # plan.json
@@ -70,7 +71,7 @@ class PlanSearch:
     """The answer of emplace.plan.
 
     plans: the best first. legal: the number of legal plans; checked: of those whose memory was looked at; fitting: of
-    those that fit. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
+    those that fit. notes: what to know of all plans. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
     nearest: the smallest plan, if none fits; fastest: the fastest that fits, if none is within within_s.
     lower_bound_us: no plan takes less on all accelerators.
     """
@@ -86,6 +87,7 @@ class PlanSearch:
     fitting: int
     complete: bool
     lower_bound_us: float
+    notes: list[str]
     refused: dict[str, int]
     plans: list[Plan]
     nearest: Plan | None = None

@@ -38,6 +38,7 @@ struct PlacedCluster {
 struct NamedCosts {
   CostTable table;
   std::string text;
+  std::string detail = {};
 };
 
 using PlacementArray = py::array_t<std::int16_t, py::array::c_style>;

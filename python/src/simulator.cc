@@ -35,6 +35,7 @@ namespace {
 struct NamedSimulator {
   std::shared_ptr<const BatchEvaluator> shared;
   std::string costs;
+  std::string costs_detail;
   const BatchEvaluator& evaluator() const { return *shared; }
 };
 
@@ -52,7 +53,8 @@ std::unique_ptr<NamedSimulator> MakeNamedSimulator(const PlacedGraph& graph, con
     return std::make_unique<NamedSimulator>(NamedSimulator{
         .shared = std::make_shared<const BatchEvaluator>(graph.graph, cluster.cluster, costs.table,
                                                          SimOptions{.engine = engine, .collectives = collectives}),
-        .costs = costs.text});
+        .costs = costs.text,
+        .costs_detail = costs.detail});
   });
 }
 
@@ -116,6 +118,7 @@ std::string ReportText(const NamedSimulator& self, const PlacementArray& placeme
     StepReport report = MakeScheduleReport(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one, schedule,
                                            step.schedule, step.pipeline, step.result);
     report.costs = self.costs;
+    report.costs_detail = self.costs_detail;
     std::ostringstream out;
     WriteResult(out, report);
     return std::move(out).str();
@@ -123,6 +126,7 @@ std::string ReportText(const NamedSimulator& self, const PlacementArray& placeme
   StepReport report = MakeStepReport(evaluator.graph(), evaluator.cluster(), evaluator.costs(), one,
                                      evaluator.simulator().options().engine, evaluator.simulator().Run(one));
   report.costs = self.costs;
+  report.costs_detail = self.costs_detail;
   agents::AddLowerBound(evaluator.graph(), evaluator.cluster(), evaluator.costs(), &report);
   std::ostringstream out;
   WriteResult(out, report);
@@ -203,6 +207,7 @@ struct TableModel : CostModel {
   std::vector<double> host;        // the same; empty: no issue lanes
   std::vector<double> contention;  // the same; empty: 1 everywhere
   std::size_t num_ops = 0;
+  bool times_collectives = false;
 
   std::size_t At(OpId op, std::string_view kind) const {
     const auto found = std::ranges::find(kinds, kind);
@@ -225,6 +230,7 @@ struct TableModel : CostModel {
   double Contention(const Graph&, OpId op, std::string_view kind) const override {
     return contention.empty() ? 1 : contention.at(At(op, kind));
   }
+  bool TimesCollectives() const override { return times_collectives; }
   std::string WhyNoTime(const Graph&, OpId) const override { return "the simulator has none"; }
 };
 
@@ -232,6 +238,7 @@ TableModel ModelOf(const BatchEvaluator& evaluator) {
   const CostTable& costs = evaluator.costs();
   TableModel model;
   model.num_ops = costs.num_ops();
+  model.times_collectives = costs.times_collectives();
   model.kinds.resize(costs.num_kinds());
   for (std::size_t d = 0; d < evaluator.cluster().num_devices(); ++d) {
     model.kinds[costs.KindIndex(MakeId<DeviceId>(d))] = evaluator.cluster().devices()[d].kind;
@@ -269,7 +276,8 @@ py::tuple StateOf(const NamedSimulator& self) {
   const SimOptions& options = evaluator.simulator().options();
   return py::make_tuple(py::bytes(std::move(graph).str()), py::bytes(std::move(cluster).str()),
                         evaluator.cluster().names_cpu(), model.kinds, BytesOf(model.micros), BytesOf(model.host),
-                        BytesOf(model.contention), options.engine, options.collectives, self.costs);
+                        BytesOf(model.contention), options.engine, options.collectives, self.costs,
+                        model.times_collectives, self.costs_detail);
 }
 
 std::unique_ptr<NamedSimulator> OfState(const py::tuple& state) {
@@ -288,11 +296,13 @@ std::unique_ptr<NamedSimulator> OfState(const py::tuple& state) {
   model.host = DoublesOf(state[5]);
   model.contention = DoublesOf(state[6]);
   model.num_ops = graph.num_ops();
+  model.times_collectives = state[10].cast<bool>();
   CostTable costs(graph, cluster, model);
   const SimOptions options{.engine = state[7].cast<std::string>(), .collectives = state[8].cast<std::string>()};
   return std::make_unique<NamedSimulator>(NamedSimulator{
       .shared = std::make_shared<const BatchEvaluator>(std::move(graph), std::move(cluster), std::move(costs), options),
-      .costs = state[9].cast<std::string>()});
+      .costs = state[9].cast<std::string>(),
+      .costs_detail = state[11].cast<std::string>()});
 }
 
 }  // namespace

@@ -392,6 +392,7 @@ class CurvesCostModel : public CostModel {
     if (const auto curved = CurveMicros(graph, op, cluster, device_kind, options_)) return curved->time.micros;
     return roofline_->OpMicros(graph, op, cluster, device_kind);
   }
+  bool TimesCollectives() const override { return true; }
   void CheckKind(const Cluster& cluster, std::string_view device_kind) const override {
     roofline_->CheckKind(cluster, device_kind);
   }
@@ -423,12 +424,13 @@ CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const Rooflin
     std::set<std::string> owners;
     for (std::size_t i = 0; i < graph.num_ops(); ++i) {
       const OpId op = MakeId<OpId>(i);
+      if (graph.CollectiveOf(op)) continue;
       if (const auto curved = CurveMicros(graph, op, cluster, kind, options)) {
         ++coverage.by_form[std::string(curved->form)];
         coverage.extrapolated += curved->time.is_extrapolated;
         if (curved->kind != kind) owners.insert(curved->kind);
       } else if (roofline->OpMicros(graph, op, cluster, kind).value_or(0) > 0) {
-        ++coverage.roofline;
+        ++coverage.roofline[std::string(graph.op(op).kind)];
       }
     }
     if (!owners.empty()) coverage.borrowed[kind] = fmt::format("{}", fmt::join(owners, " and "));
@@ -436,11 +438,30 @@ CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const Rooflin
   return coverage;
 }
 
+namespace {
+
+// How many ops, and the kinds with the most of them: "12 (lstm_cell 8, conv3d 4)".
+std::string RooflineText(const std::map<std::string, std::size_t, std::less<>>& ops_of_kind) {
+  constexpr std::size_t kMostKinds = 4;
+  std::vector<std::pair<std::string, std::size_t>> kinds(ops_of_kind.begin(), ops_of_kind.end());
+  std::ranges::stable_sort(kinds, [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::size_t ops = 0;
+  std::vector<std::string> named;
+  for (const auto& [kind, count] : kinds) {
+    ops += count;
+    if (named.size() < kMostKinds) named.push_back(fmt::format("{} {}", kind, count));
+  }
+  if (kinds.empty()) return "0";
+  return fmt::format("{} ({}{})", ops, fmt::join(named, ", "), kinds.size() > kMostKinds ? ", .." : "");
+}
+
+}  // namespace
+
 std::string CoverageText(const CurveCoverage& coverage) {
   std::vector<std::string> parts;
   for (const auto& [form, ops] : coverage.by_form) parts.push_back(fmt::format("{} {}", ops, form));
   std::string text = parts.empty() ? "no op" : fmt::format("{}", fmt::join(parts, ", "));
-  text += fmt::format("; by roofline {}", coverage.roofline);
+  text += "; by roofline " + RooflineText(coverage.roofline);
   if (coverage.extrapolated > 0) text += fmt::format("; {} beyond the measured shapes", coverage.extrapolated);
   for (const auto& [kind, owners] : coverage.borrowed) text += fmt::format("; {} takes curves of {}", kind, owners);
   if (!coverage.without.empty()) {

@@ -41,7 +41,7 @@ struct Problem {
         cluster(cluster_in),
         costs(costs_in),
         inputs_left(graph.num_ops()),
-        collective_times(cluster_in) {
+        collective_times(cluster_in, costs_in.times_collectives()) {
     for (std::size_t t = 0; t < graph.num_tensors(); ++t) {
       for (const OpId reader : graph.consumers(MakeId<TensorId>(t))) ++inputs_left[Index(reader)];
     }

@@ -25,7 +25,7 @@ std::vector<std::string> ReadNames(const JsonNode& node, std::string_view allowe
 }
 
 DType ReadDType(const JsonNode& node) {
-  constexpr std::string_view kAllowed = "bool, i8, u8, i16, f16, bf16, i32, f32, i64 or f64";
+  constexpr std::string_view kAllowed = "bool, u4, i4, i8, u8, i16, f8e4m3, f8e5m2, f16, bf16, i32, f32, i64 or f64";
   const auto dtype = DTypeFromName(node.Text(kAllowed));
   if (!dtype) node.Refuse(kAllowed);
   return *dtype;

@@ -13,15 +13,16 @@
 
 namespace emplace {
 
-std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine,
-                     std::string_view costs) {
+std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs,
+                     std::string_view costs_detail) {
   const std::string_view estimated = costs.starts_with("roofline") ? " (estimates)" : "";
-  return fmt::format("{} on {}, engine {}{}{}{}", Printable(graph), Printable(cluster), engine,
-                     costs.empty() ? "" : ", costs ", Printable(costs), estimated);
+  return fmt::format("{} on {}, engine {}{}{}{}{}{}", Printable(graph), Printable(cluster), engine,
+                     costs.empty() ? "" : ", costs ", Printable(costs), estimated,
+                     costs_detail.empty() ? "" : "\ncosts        ", Printable(costs_detail));
 }
 
 std::string HeadLine(const StepReport& report) {
-  return HeadLine(report.graph, report.cluster, report.engine, report.costs);
+  return HeadLine(report.graph, report.cluster, report.engine, report.costs, report.costs_detail);
 }
 
 Bytes LargestPeak(const StepReport& report) {

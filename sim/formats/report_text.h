@@ -9,8 +9,10 @@
 
 namespace emplace {
 
-// "nmt on p2.8xlarge, engine fifo, costs roofline (estimates)"; `costs` as in StepReport.
-std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs);
+// "nmt on p2.8xlarge, engine fifo, costs roofline (estimates)", and a second line if there is a detail of the costs.
+// `costs` and `costs_detail` as in StepReport.
+std::string HeadLine(std::string_view graph, std::string_view cluster, std::string_view engine, std::string_view costs,
+                     std::string_view costs_detail);
 std::string HeadLine(const StepReport& report);
 
 // The largest peak memory of a device.

@@ -129,6 +129,7 @@ void WriteResult(std::ostream& out, const StepReport& report) {
   fmt::print(out, R"({{"schema": "emplace.result", "version": 1, "graph": {}, "cluster": {}, "engine": {},)",
              JsonString(report.graph), JsonString(report.cluster), JsonString(report.engine));
   if (!report.costs.empty()) fmt::print(out, R"( "costs": {},)", JsonString(report.costs));
+  if (!report.costs_detail.empty()) fmt::print(out, R"( "costs_detail": {},)", JsonString(report.costs_detail));
   fmt::print(out, "\n \"step_time_us\": {}, \"fits_memory\": {},\n", report.step_time_micros, report.fits_memory);
   WriteOneDevice(out, report);
   const std::string method = JsonString(report.lower_bound_method);

@@ -51,7 +51,8 @@ struct StepReport {
   std::string graph;
   std::string cluster;
   std::string engine;
-  std::string costs;  // source of op times: "roofline", "profile p.json", ..; "" if unknown
+  std::string costs;              // source of op times: "roofline", "profile p.json", ..; "" if unknown
+  std::string costs_detail = {};  // what its name does not say, in a line
   double step_time_micros = 0;
   bool fits_memory = true;
   double lower_bound_micros = 0;  // the best that was proved for every placement on this cluster

@@ -53,6 +53,14 @@ std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const De
   return devices;
 }
 
+std::vector<DeviceId> FirstDevicesFor(const Collective& collective, const Cluster& cluster) {
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < cluster.num_devices() && devices.size() < collective.members.size(); ++d) {
+    if (!cluster.devices()[d].is_cpu) devices.push_back(MakeId<DeviceId>(d));
+  }
+  return devices;
+}
+
 std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std::span<const DeviceId> placement,
                                                const Graph& graph, const Cluster& cluster) {
   std::optional<double> given;
@@ -63,8 +71,8 @@ std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std
   return given;
 }
 
-CollectiveTimes::CollectiveTimes(const Cluster& cluster)
-    : cluster_(cluster), least_latency_(std::numeric_limits<double>::infinity()) {
+CollectiveTimes::CollectiveTimes(const Cluster& cluster, bool by_curves)
+    : cluster_(cluster), by_curves_(by_curves), least_latency_(std::numeric_limits<double>::infinity()) {
   for (std::size_t a = 0; a < cluster.num_devices(); ++a) {
     for (std::size_t b = 0; b < cluster.num_devices(); ++b) {
       if (a == b || cluster.devices()[a].is_cpu || cluster.devices()[b].is_cpu) continue;
@@ -189,9 +197,9 @@ double CollectiveTimes::Micros(CollectiveKind kind, Bytes size, std::span<const 
 }
 
 // By the curve of devices of one kind that are joined alike, none of them over a network.
-std::optional<double> CollectiveTimes::CurveOf(CollectiveKind kind, Bytes size,
-                                               std::span<const DeviceId> devices) const {
-  if (!cluster_.collective_costs().curves || devices.size() < 2) return std::nullopt;
+std::optional<double> CollectiveTimes::CurveMicros(CollectiveKind kind, Bytes size,
+                                                   std::span<const DeviceId> devices) const {
+  if (!by_curves_ || devices.size() < 2) return std::nullopt;
   const Device& first = cluster_.device(devices[0]);
   const double bandwidth = cluster_.link(devices[0], devices[1]).bandwidth_gb_per_s;
   for (const auto& [from, to] : RingPairs(devices)) {
@@ -204,7 +212,7 @@ std::optional<double> CollectiveTimes::CurveOf(CollectiveKind kind, Bytes size,
 }
 
 CollectiveTimes::Time CollectiveTimes::Of(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices) const {
-  if (const auto micros = CurveOf(kind, size, devices)) {
+  if (const auto micros = CurveMicros(kind, size, devices)) {
     const bool is_direct = kind == CollectiveKind::kAllToAll;
     return {DurationFromMicros(*micros), is_direct ? CollectiveAlgorithm::kDirect : CollectiveAlgorithm::kRing};
   }

@@ -20,6 +20,8 @@ std::string_view Name(CollectiveAlgorithm algorithm);  // "ring", "tree", "direc
 
 // The distinct devices of its members, ascending; of kSendReceive the sender's, then the receiver's.
 std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const DeviceId> placement);
+// One accelerator for each member, the first ones of the cluster; fewer if it has fewer.
+std::vector<DeviceId> FirstDevicesFor(const Collective& collective, const Cluster& cluster);
 // The longest measured time of its members on the kinds where they are, in µs; none if no member has one
 // (docs/model.md, K6).
 std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std::span<const DeviceId> placement,
@@ -32,7 +34,8 @@ std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std
 // out.
 class CollectiveTimes {
  public:
-  explicit CollectiveTimes(const Cluster& cluster);
+  // `by_curves`: in a node whose devices have measured collectives, the curves of these (CollectiveMicros).
+  explicit CollectiveTimes(const Cluster& cluster, bool by_curves = false);
 
   struct Time {
     Duration duration{};
@@ -46,6 +49,8 @@ class CollectiveTimes {
   // that have no ring: all_to_all and send_receive.
   double Micros(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices,
                 CollectiveAlgorithm algorithm) const;
+  // The time of the curve that Of() takes, in us; none if it takes the fastest algorithm.
+  std::optional<double> CurveMicros(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices) const;
   // The time of a collective before and in addition to its flows: the launch, the pass over a device's own part, and
   // the ring's base.
   double FixedMicros(Bytes size) const;
@@ -53,10 +58,10 @@ class CollectiveTimes {
  private:
   enum class Hop : std::uint8_t { kNvlink, kPci, kNetwork };
   Hop HopOf(DeviceId from, DeviceId to) const;
-  std::optional<double> CurveOf(CollectiveKind kind, Bytes size, std::span<const DeviceId> devices) const;
   double Payload(std::span<const std::pair<DeviceId, DeviceId>> pairs, double bytes) const;
 
   Cluster cluster_;
+  bool by_curves_;
   double least_latency_ = 0;  // between accelerators
 };
 

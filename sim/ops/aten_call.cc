@@ -47,7 +47,7 @@ std::optional<AtenTensor> TensorOf(std::string_view type) {
   }
   const std::optional<DType> dtype = DTypeFromName(type);
   if (!dtype || *dtype == DType::kNone) return std::nullopt;
-  return AtenTensor{.dtype = *dtype, .element_bytes = static_cast<double>(ElementBytes(*dtype)), .shape = {}};
+  return AtenTensor{.dtype = *dtype, .element_bytes = static_cast<double>(ElementBits(*dtype)) / 8, .shape = {}};
 }
 
 // A list of sizes; nullopt for anything else.
@@ -133,7 +133,7 @@ AtenArgument ArgumentFrom(const Json& dims, std::string_view type, const Json& v
 
 AtenTensor FromGraph(const Tensor& tensor) {
   return {.dtype = tensor.dtype,
-          .element_bytes = static_cast<double>(ElementBytes(tensor.dtype)),
+          .element_bytes = static_cast<double>(ElementBits(tensor.dtype)) / 8,
           .shape = {tensor.shape.begin(), tensor.shape.end()}};
 }
 

@@ -34,7 +34,7 @@ double Elements(ShapeView shape) {
 bool OpView::input_is_integer(std::size_t i) const {
   const DType dtype = Input(i).dtype;
   return dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kI16 || dtype == DType::kI32 ||
-         dtype == DType::kI64;
+         dtype == DType::kI64 || dtype == DType::kU4 || dtype == DType::kI4;
 }
 
 double OpView::AllBytes() const {

@@ -522,7 +522,7 @@ PlacedPipeline MakePlacedPipeline(const Graph& graph, const Cluster& cluster, co
   model.rank_of_stage = std::move(choice.rank_of_stage);
   std::optional<CollectiveTimes> times;  // none: there are no collectives
   if (!graph.collectives().empty()) {
-    times.emplace(cluster);
+    times.emplace(cluster, costs.times_collectives());
     model.schedule_rank = std::move(choice.schedule_rank);
     model.schedule_stage = std::move(choice.schedule_stage);
     model.teams = std::move(choice.teams);

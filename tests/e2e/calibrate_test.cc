@@ -45,6 +45,8 @@ TEST_F(CalibrateTest, SimulationsTakeTheTimesOfTheFile) {
   };
   EXPECT_LT(micros("curves"), 15);
   EXPECT_NEAR(micros("mine.yaml"), 40, 3);
+  EXPECT_THAT(Emplace("inspect relu.json --cluster dgx-a100 --gpus 1 --costs mine.yaml").out,
+              HasSubstr("; no device is of kind h100, whose curves mine.yaml has"));
   EXPECT_THAT(Emplace("simulate relu.json --cluster dgx-h100 --costs mine.yaml,mine.yaml --placement p.json").err,
               HasSubstr("mine.yaml: kind: is \"h100\", which another file has as well (each kind once)"));
   EXPECT_THAT(Emplace("simulate relu.json --cluster dgx-h100 --costs g.json --placement p.json").err,
@@ -71,6 +73,47 @@ budget: {evaluations: 5}
   const Ran times = Shell("cat runs/own/*/trial.json");
   ASSERT_EQ(times.status, 0) << times.err;
   EXPECT_NEAR(nlohmann::json::parse(times.out).at("graphs")[0].at("lower_bound_us").get<double>(), 40, 3);
+}
+
+TEST_F(CalibrateTest, LlamaBenchGivesTheRatesOfProducts) {
+  const auto line = [](double parameters, double bytes, int prompt, int generated) {
+    const double micros = prompt > 0 ? 2 * parameters * prompt / 30e6 : 300 + bytes / 200e3;
+    return fmt::format(
+        R"({{"gpu_info": "NVIDIA L4", "model_type": "m {0}", "model_size": {1}, "model_n_params": {0}, "n_ubatch": 512, )"
+        R"("n_prompt": {2}, "n_gen": {3}, "n_depth": 0, "avg_ts": {4}}})"
+        "\n",
+        parameters, bytes, prompt, generated, (prompt > 0 ? prompt : 1) / micros * 1e6);
+  };
+  std::string text;
+  for (const int count : {128, 256, 512}) text += line(8e9, 5e9, count, 0) + line(8e9, 5e9, 0, count);
+  Write("few.jsonl", text);
+  const Ran few = Emplace("calibrate few.jsonl --kind l4 -o few.yaml");
+  EXPECT_EQ(few.status, 0) << few.err;
+  EXPECT_THAT(few.out, HasSubstr("models of one size do not tell what a token takes beside its weights"));
+  Write("bench.jsonl", text + line(1e9, 0.8e9, 0, 64));
+  const Ran ran = Emplace("calibrate bench.jsonl --kind l4 -o l4.yaml");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("sustained rates of l4 (NVIDIA L4) from 2 models"));
+  EXPECT_THAT(ran.out, HasSubstr("compute  30 TFLOP/s, 25 % of the peak in half precision: the fastest of 3 prompts"));
+  EXPECT_THAT(ran.out, HasSubstr("memory   200 GB/s, 67 % of the data sheet's: 4 of generation"));
+  EXPECT_THAT(ran.out, HasSubstr("each generated token takes 300 us"));
+  EXPECT_THAT(ran.out, HasSubstr("not seen, and left as they are: "));
+  const auto json = nlohmann::json::parse(Emplace("calibrate bench.jsonl --kind l4 -o l4.yaml --json").out);
+  EXPECT_NEAR(json.at("sustained_tflop_per_s").get<double>(), 30, 1e-6);
+  Write("c.yaml", "schema: emplace.cluster\nversion: 1\nname: one\ndevices:\n  - {name: \"gpu:0\", kind: l4}\n");
+  Write("m.json", R"({"schema": "emplace.graph", "version": 1, "name": "m", "ops": [
+    {"name": "x", "kind": "input", "outputs": [{"dtype": "bf16", "shape": [8192, 16384]}]},
+    {"name": "w", "kind": "variable", "outputs": [{"dtype": "bf16", "shape": [16384, 16384]}]},
+    {"name": "y", "kind": "matmul", "inputs": ["x", "w"], "outputs": [{"dtype": "bf16", "shape": [8192, 16384]}]}]})");
+  const Ran listed = Emplace("inspect m.json --cluster c.yaml --ops --json --costs l4.yaml");
+  ASSERT_EQ(listed.status, 0) << listed.err;
+  const double micros = nlohmann::json::parse(listed.out).at("op_times")[0].at("time_us");
+  EXPECT_NEAR(micros, 2.0 * 8192 * 16384 * 16384 / 30e6, 0.1 * micros);
+  Write("two.jsonl", line(8e9, 5e9, 512, 0) + line(8e9, 5e9, 0, 128));
+  ExpectRefused(Emplace("calibrate two.jsonl --kind l4 -o x.yaml"),
+                "two.jsonl: has 1 of prompts and 1 of generation that can be used (at least 3 of each: llama-bench -p "
+                "256,512,1024 -n 32,64,128)");
+  ExpectRefused(Emplace("calibrate bench.jsonl -o x.yaml"), "--kind: is missing: llama-bench names no kind of device");
 }
 
 TEST_F(CalibrateTest, WhatCannotBeFittedIsRefused) {

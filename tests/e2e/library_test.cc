@@ -87,7 +87,7 @@ TEST_F(LibraryCommandTest, BadInputIsRefusedLengthy) {
   ExpectRefused(Emplace("library lst"),
                 "library: unknown command \"lst\" (list, show, check, score); did you mean list?");
   ExpectRefused(Emplace("library list --tier big"),
-                "--tier: unknown tier \"big\" (tiny, small, medium, large or huge)");
+                "--tier: unknown tier \"big\" (tiny, small, medium, large, huge, plans)");
   ExpectRefused(Emplace("library check none.json"), "none.json: cannot be read (No such file or directory)");
   ExpectRefused(Emplace("library check p.json --instance ''"),
                 "--instance: is empty (a value) (see emplace library --help)");
@@ -144,6 +144,211 @@ TEST_F(LibraryCommandTest, ThePageSetsSearchersBesideEachOther) {
   EXPECT_THAT(second.err, HasSubstr("layered-8-equal-2: nothing found: the cluster has no CPU"));
   EXPECT_THAT(second.out, HasSubstr("tiny  heft"));
   EXPECT_THAT(Read("a/index.html"), HasSubstr("mine"));
+}
+
+// A made-up table: two networks on 8 accelerators. Of the first, dp 8, zero 0 ran three times, the fastest in 2 s, and
+// the row with 4 accelerators contradicts itself. Nothing of the second ran.
+constexpr const char* kPlanTable =
+    "model,layers,hidden,heads,kv_heads,ffn,tied_embeddings,vocab,seq,nodes,gpus,dp,tp,pp,zero,mbs,grad_acc,ran,step_"
+    "s\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,8,1,1,0,1,32,1,2.0\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,8,1,1,0,1,32,1,4.0\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,8,1,1,0,1,32,0,\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,8,1,1,1,2,16,1,1.0\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,4,2,1,0,4,16,0,\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,4,2,1,0,2,32,1,1.25\n"
+    "T,4,512,8,8,1024,1,1000,128,1,8,4,1,1,0,2,32,1,0.1\n"
+    "U,4,1024,8,8,1024,1,1000,128,1,8,8,1,1,0,1,32,0,\n";
+
+class PlanTierTest : public EmplaceTest {
+ protected:
+  PlanTierTest() {
+    Shell("mkdir -p data/huggingface+ultrascale-playbook");
+    Write("data/huggingface+ultrascale-playbook/runs.csv", kPlanTable);
+    // The order of the settings is dp 4 with micro-batch 2, and 4; dp 8 with zero 0, and 1.
+    Write("planners.py",
+          "def slow_first(cell):\n"
+          "    answers = []\n"
+          "    for i in (2, 1, 0, 3):\n"
+          "        answers.append((yield cell['settings'][i]))\n"
+          "    assert answers == ([2.0, None, 1.25, 1.0] if cell['name'] == 'nanotron-t-8' else 0), answers\n"
+          "def nothing(cell):\n    return None\n"
+          "def one(cell):\n    return cell['settings'][0]\n"
+          "def ranked(cell):\n    return [{'dp': 8, 'tp': 1, 'pp': 1, 'zero': 1, 'micro_batch': 2}]\n"
+          "def illegal(cell):\n    return [{**cell['settings'][0], 'tp': 3}, cell['settings'][-1]]\n"
+          "def raises(cell):\n    raise ValueError('no idea')\n"
+          "def nonsense(cell):\n    return 7\n"
+          "def half(cell):\n    yield {'dp': 8}\n"
+          "def hangs(cell):\n    import time\n    print('thinking')\n    time.sleep(60)\n"
+          "def dies(cell):\n    import os, signal\n    os.kill(os.getpid(), signal.SIGSEGV)\n");
+  }
+  Ran Score(const std::string& arguments) const {
+    return Emplace("library score --tier plans --data data " + arguments);
+  }
+  json Scores(const std::string& arguments) const {
+    const Ran ran = Score(arguments + " --json");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return json::parse(ran.out);
+  }
+};
+
+TEST_F(PlanTierTest, ListAndShowTellOfCells) {
+  const Ran list = Emplace("library list --tier plans --data data");
+  EXPECT_EQ(list.status, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr("nanotron-t-8  1 x p5.48xlarge  nanotron          4    3   1.000\n"));
+  EXPECT_THAT(list.out, HasSubstr("nanotron-u-8  1 x p5.48xlarge  nanotron          1    0       -\n"));
+  const Ran shown = Emplace("library show nanotron-t-8 --data data");
+  EXPECT_THAT(shown.out, HasSubstr("machine     1 x p5.48xlarge: 8 h100\n"));
+  EXPECT_THAT(shown.out, HasSubstr(" d_model=512 "));
+  EXPECT_THAT(shown.out, HasSubstr("\n4    2   1     0            2  32  1.250\n"
+                                   "4    2   1     0            4  16  did not run\n"
+                                   "8    1   1     0            1  32  2.000\n"
+                                   "8    1   1     1            2  16  1.000\n"));
+  const json cell = json::parse(Emplace("library show nanotron-t-8 --data data --json").out);
+  EXPECT_EQ(cell["schema"], "emplace.plan_cell");
+  EXPECT_EQ(cell["settings"][3]["micro_batch"], 2);
+  EXPECT_EQ(cell["step_s"], json::parse("[1.25, null, 2, 1]"));
+  EXPECT_EQ(Shell("EMPLACE_REFERENCE_DATA=data $emplace library list --tier plans").out, list.out);
+}
+
+// The first proposal takes twice as long as the best plan, the second fails, the third takes 1.25 times as long.
+TEST_F(PlanTierTest, RegretsFollowFromTheTable) {
+  const json score = Scores("planners:slow_first --instances nanotron-t-8")["planners"][0];
+  const json& mean = score["means"].back();
+  EXPECT_EQ(mean["reached"], 0.5);
+  EXPECT_EQ(mean["regret"]["0"], 0.5);
+  EXPECT_EQ(mean["regret"]["1"], 0.5);
+  EXPECT_NEAR(mean["regret"]["2"].get<double>(), 0.2, 1e-12);
+  EXPECT_EQ(mean["regret"]["5"], 0);
+  EXPECT_EQ(mean["proposals"], 4);
+  EXPECT_EQ(mean["failed"], 1);
+  EXPECT_EQ(mean["chosen_failed"], 0);
+  EXPECT_EQ(mean["queries_to_near_best"], 3);
+  EXPECT_EQ(score["cells"][0]["chosen"], "dp 8, tp 1, pp 1, zero 0, micro-batch 1");
+  EXPECT_EQ(score["cells"][0]["problem"], nullptr);
+  // With one query there are two proposals.
+  const json short_score = Scores("planners:slow_first --instances nanotron-t-8 --queries 1")["planners"][0];
+  EXPECT_EQ(short_score["cells"][0]["proposals"], 2);
+}
+
+TEST_F(PlanTierTest, PlannersAreFunctionsProgramsAndEntries) {
+  Write("program.sh",
+        "#!/bin/sh\nread -r cell\necho '{\"dp\": 4, \"tp\": 2, \"pp\": 1, \"zero\": 0, \"micro_batch\": 4}'\n"
+        "read -r answer\necho \"$answer\" >> answers.txt\n"
+        "echo '{\"dp\": 4, \"tp\": 2, \"pp\": 1, \"micro_batch\": 2}'\nread -r answer\necho \"$answer\" >> "
+        "answers.txt\n");
+  Shell("chmod +x program.sh");
+  const json scores =
+      Scores("./program.sh planners:nothing planners:one planners:ranked thumb random --instances nanotron-t-8");
+  const auto reached = [&](int planner) { return scores["planners"][planner]["cells"][0]["reached"]; };
+  EXPECT_EQ(reached(0)["0"], 0);
+  EXPECT_EQ(reached(0)["1"], 0.8);
+  EXPECT_EQ(Read("answers.txt"), "{\"step_s\":null,\"why\":\"it did not run\"}\n{\"step_s\":1.25}\n");
+  EXPECT_EQ(reached(1)["10"], 0);
+  EXPECT_EQ(reached(2)["0"], 0.8);
+  EXPECT_EQ(reached(3)["0"], 1);
+  EXPECT_EQ(reached(4)["0"], 1);
+  // 100 seeds of four settings that reach 0.8, 0, 0.5 and 1; all are tried in the end.
+  EXPECT_NEAR(reached(5)["0"].get<double>(), 0.575, 0.15);
+  EXPECT_EQ(reached(5)["5"], 1);
+  EXPECT_EQ(scores["planners"][5]["cells"][0]["failed"], 1);
+  EXPECT_EQ(scores["planners"][5]["runs"], 100);
+  const Ran table = Score("thumb planners:slow_first");
+  EXPECT_THAT(table.out, HasSubstr("nanotron-t-8         4    3   1.000  1.000                0.500\n"));
+  EXPECT_THAT(Emplace("list planners").out, HasSubstr("\ncalculon "));
+}
+
+TEST_F(PlanTierTest, BadPlannersFailWithALine) {
+  const Ran ran = Score(
+      "planners:raises planners:nonsense planners:half planners:dies planners:illegal planners:none nowhere:to_be "
+      "--instances nanotron-t-8 --json");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const json scores = json::parse(ran.out)["planners"];
+  for (const json& score : scores) {
+    EXPECT_EQ(score["means"][0]["chosen_failed"], 1) << score["name"];
+    EXPECT_GE(score["means"][0]["failed"], 1) << score["name"];
+    EXPECT_NE(score["cells"][0]["problem"], nullptr) << score["name"];
+  }
+  EXPECT_THAT(ran.err, HasSubstr("planners:raises: nanotron-t-8: failure: planners.py:15: ValueError: no idea\n"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("planners:nonsense: nanotron-t-8: failure: TypeError: 'int' object is not iterable\n"));
+  EXPECT_THAT(ran.err, HasSubstr("planners:half: nanotron-t-8: failure: its line \"{\\\"dp\\\": 8}\": tp: is missing"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("planners:dies: nanotron-t-8: failure: was ended by signal 11 (Segmentation fault)\n"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("planners:illegal: nanotron-t-8: failure: proposed dp 4, tp 3, pp 1, zero 0, micro-batch "
+                        "2, which is not among the settings\n"));
+  EXPECT_THAT(ran.err, HasSubstr("planners:none: nanotron-t-8: failure: AttributeError: "));
+  EXPECT_THAT(ran.err, HasSubstr("nowhere:to_be: nanotron-t-8: failure: ModuleNotFoundError: "));
+  // After an illegal proposal, the next one counts.
+  EXPECT_EQ(scores[4]["cells"][0]["reached"]["1"], 1);
+  const Ran hangs = Score("planners:hangs --timeout 0.5 --instances nanotron-t-8 --json");
+  EXPECT_EQ(hangs.status, 0);
+  EXPECT_THAT(hangs.err, HasSubstr("failure: did not respond for 0.5 s, and was stopped\n"));
+  Write("bad.sh", "#!/bin/sh\necho hello\n");
+  Write("exits.sh", "#!/bin/sh\nexit 3\n");
+  Shell("chmod +x bad.sh exits.sh");
+  const Ran programs = Score("./bad.sh ./exits.sh --instances nanotron-t-8");
+  EXPECT_EQ(programs.status, 0);
+  EXPECT_THAT(programs.err, HasSubstr("./bad.sh: nanotron-t-8: failure: its line \"hello\": line 1, column 1: "));
+  EXPECT_THAT(programs.err, HasSubstr("./exits.sh: nanotron-t-8: failure: ended with status 3\n"));
+}
+
+TEST_F(PlanTierTest, AnInterruptedRunGoesOn) {
+  Write("counting.py",
+        "def first(cell):\n    open('calls.txt', 'a').write(cell['name'] + '\\n')\n    return cell['settings'][0]\n");
+  ASSERT_EQ(Score("counting:first -o out").status, 0);
+  EXPECT_EQ(Read("calls.txt"), "nanotron-t-8\nnanotron-u-8\n");
+  const json written = json::parse(Read("out/counting_first/scores.json"));
+  EXPECT_EQ(written["planners"][0]["cells"][0]["reached"]["0"], 0.8);
+  // Only an unfinished run has cells, which are used again with the same options.
+  EXPECT_FALSE(Exists("out/counting_first/cells"));
+  Write("counting.py", Read("counting.py") +
+                           "def killer(cell):\n    first(cell)\n    if cell['name'] == 'nanotron-u-8':\n"
+                           "        import os, signal\n        os.kill(os.getppid(), signal.SIGKILL)\n"
+                           "    return cell['settings'][0]\n");
+  Write("calls.txt", "");
+  EXPECT_NE(Score("counting:killer -o out").status, 0);
+  Shell("sed -i 's/os.kill.*/pass/' counting.py");
+  ASSERT_EQ(Score("counting:killer -o out").status, 0);
+  EXPECT_EQ(Read("calls.txt"), "nanotron-t-8\nnanotron-u-8\nnanotron-u-8\n");
+}
+
+TEST_F(PlanTierTest, BadInputIsRefused) {
+  ExpectRefused(Score("thum"),
+                "AGENT: unknown planner \"thum\" (emplace, random, thumb, memory_time, calculon, simumax, "
+                "MODULE:FUNCTION, or a program's path with a slash); did you mean thumb?");
+  ExpectRefused(Score("./none.sh"), "AGENT: ./none.sh: is no program (there is no such file)");
+  ExpectRefused(Score("./g.json"), "AGENT: ./g.json: is no program (a file that may be executed)");
+  ExpectRefused(
+      Score("thumb --instances nanotron-t-9"),
+      "--instances: unknown cell \"nanotron-t-9\" (`emplace library list --tier plans` lists them); did you mean "
+      "nanotron-t-8?");
+  ExpectRefused(Shell("EMPLACE_REFERENCE_DATA= $emplace library score --tier plans thumb"),
+                "--data: is missing (the folder with the measured tables of the tier plans, which the library does not "
+                "hold; or set EMPLACE_REFERENCE_DATA)");
+  ExpectRefused(Emplace("library list --tier plans --data nowhere"),
+                "--data: nowhere: has neither huggingface+ultrascale-playbook/runs.csv nor "
+                "VIA-Research+vTrain/ground_truth_single.csv");
+  ExpectRefused(Score("thumb --budgets 5"), "--budgets: is of agents (--tier plans is of planners)");
+  ExpectRefused(Emplace("library score heft --tier tiny --json -o out"), "--json: is of planners (--tier plans)");
+  ExpectRefused(Emplace("library score heft --tier tiny"), "--output: is missing (a folder for the scores)");
+  ExpectRefused(Emplace("library score heft cpu_only --tier tiny -o out"),
+                "AGENT: has 2 names (one; several with --tier plans)");
+  ExpectRefused(Emplace("library score --tier plans,tiny thumb --data data"),
+                "--tier: has plans beside others (plans alone: it is of planners)");
+  ExpectRefused(Emplace("library list --data data"), "--data: is of --tier plans");
+  ExpectRefused(Emplace("library show nanotron-t-8 --data data --graph-out x.json"),
+                "--graph-out: is of a graph, and nanotron-t-8 is a cell of plans");
+  Shell("sed -i 's/,1.25$/,fast/' data/huggingface+ultrascale-playbook/runs.csv");
+  ExpectRefused(Score("thumb"),
+                "--data: data/huggingface+ultrascale-playbook/runs.csv:7: step_s is \"fast\" (a number)");
+  Write("data/huggingface+ultrascale-playbook/runs.csv", "model,dp\nT,1\n");
+  ExpectRefused(Score("thumb"),
+                "--data: data/huggingface+ultrascale-playbook/runs.csv: has no column \"tp\" (model, dp)");
+  Write("data/huggingface+ultrascale-playbook/runs.csv", "model,dp\nT\n");
+  ExpectRefused(Score("thumb"),
+                "--data: data/huggingface+ultrascale-playbook/runs.csv:2: has 1 cells (2, one for each column)");
 }
 
 }  // namespace

@@ -44,6 +44,44 @@ TEST_F(MemoryTest, EveryRankHasItsPeakByClass) {
   EXPECT_NE(ran.err.find("cuda-graph-impl"), std::string::npos) << ran.err;
 }
 
+// One truth for graphs: what simulate says, by class.
+TEST_F(MemoryTest, AGraphHasThePeaksOfItsSimulatedStep) {
+  ASSERT_EQ(
+      Emplace("generate gpt --set layers=2 --set d_model=512 --set heads=8 --set precision=bf16 -o n.json").status, 0);
+  const std::string on = " --cluster dgx-h100 --gpus 2 ";
+  ASSERT_EQ(Emplace("place n.json" + on + "--agent expert -o n.p.json").status, 0);
+  const Ran simulated = Emplace("simulate n.json" + on + "--placement n.p.json --json");
+  const Ran ran = Emplace("memory n.json" + on + "--placement n.p.json --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json.at("schema"), "emplace.memory");
+  EXPECT_EQ(json.at("costs"), "curves");
+  std::size_t found = 0;
+  const auto result = nlohmann::json::parse(simulated.out);
+  for (const auto& device : result.at("devices")) {
+    for (const auto& rank : json.at("ranks")) {
+      if (rank.at("device") != device.at("name")) continue;
+      ++found;
+      EXPECT_EQ(rank.at("simulated_peak_bytes"), device.at("peak_bytes"));
+      std::int64_t sum = 0;
+      for (const auto& [name, bytes] : rank.at("classes").items()) sum += bytes.get<std::int64_t>();
+      EXPECT_EQ(sum, rank.at("peak_allocated_bytes").get<std::int64_t>());
+      EXPECT_NEAR(static_cast<double>(sum), rank.at("simulated_peak_bytes").get<double>(),
+                  0.02 * static_cast<double>(sum));
+      EXPECT_TRUE(rank.at("fits"));
+    }
+  }
+  EXPECT_EQ(found, json.at("ranks").size());
+  EXPECT_GE(found, 2U);
+  const Ran text = Emplace("memory n.json" + on + "--timeline step.svg");
+  EXPECT_NE(text.out.find("The fullest device, gpu:0, is fullest in the "), std::string::npos) << text.out << text.err;
+  EXPECT_NE(Shell("head -c 4 step.svg").out, "");
+  ExpectRefused(Emplace("memory n.json --plan dp=2" + on), "--plan: is not for a graph (a network's name takes it)");
+  ExpectRefused(Emplace("memory n.json"), "--cluster: is missing: a graph runs on its devices");
+  ExpectRefused(Emplace("memory llama-3-8b --plan dp=8 --placement n.p.json"),
+                "--placement: is for a graph, whose devices it names");
+}
+
 TEST_F(MemoryTest, APlanOfANetworkFitsOrDoesNot) {
   Write("plan8.json", R"({"schema": "emplace.plan", "version": 1, "dp": 8, "zero": 3, "micro_batch": 2})");
   const Ran ran = Emplace("memory llama-3-8b --plan dp=2,tp=4,zero=1,recompute=full --cluster dgx-h100");

@@ -94,6 +94,12 @@ TEST_F(PlanTest, ThePlanIsWrittenForOthersToRead) {
     EXPECT_EQ(ran.status, 0) << target << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("recipe: written for " + target));
   }
+  // Overlaps that predicted times assume are switched on.
+  ASSERT_EQ(Emplace(question + "--framework megatron-bridge --only tp=2,zero=1 --to megatron -o recipe").status, 0);
+  for (const std::string flag : {"--overlap-grad-reduce", "--overlap-param-gather", "--tp-comm-overlap"}) {
+    EXPECT_THAT(Read("recipe"), HasSubstr(flag + "\n"));
+  }
+  EXPECT_NE(Emplace("plan llama-3-8b --cluster dgx-h100 --check recipe").status, 2);
   // A pipeline, whose stages are numbers of layers.
   ASSERT_EQ(Emplace(question + "--only pp=4 --to torchtitan -o recipe").status, 0);
   EXPECT_EQ(Emplace("plan llama-3-8b --cluster dgx-h100 --check recipe").status, 0);
@@ -116,6 +122,30 @@ TEST_F(PlanTest, NetworksWithAnEncoderHavePlans) {
       EXPECT_LT(plan.at("mfu_percent"), 100);
     }
   }
+}
+
+TEST_F(PlanTest, SchedulesAreNamedAndTheirStepsSimulated) {
+  const std::string question =
+      "plan llama-3-8b --cluster dgx-h100 --nodes 2 --global-batch 32 --only pp=4,micro_batch=1";
+  const Ran turns = Emplace(question);
+  ASSERT_EQ(turns.status, 0) << turns.err;
+  EXPECT_THAT(turns.out, HasSubstr(", was simulated; the closed form estimates a step of "));
+  const Ran h1 = Emplace(question + ",schedule=zb-h1");
+  ASSERT_EQ(h1.status, 0) << h1.err;
+  EXPECT_THAT(h1.out, HasSubstr("megatron has no schedule zb-h1 (it has 1f1b, interleaved)."));
+  EXPECT_THAT(h1.out, HasSubstr("zb-h1  "));
+  for (const std::string schedule : {"zb-v", "dualpipe"}) {
+    ASSERT_EQ(Emplace(question + ",schedule=" + schedule + " -o plan.json --report page.html").status, 0) << schedule;
+    const Ran again = Emplace("plan --check plan.json --cluster dgx-h100 --nodes 2 --json");
+    const auto json = nlohmann::json::parse(again.out);
+    EXPECT_EQ(json.at("checked").at("schedule"), schedule);
+    EXPECT_THAT(json.at("notes")[0].get<std::string>(), HasSubstr("megatron has no schedule " + schedule));
+  }
+  const Ran titan = Emplace("plan mixtral-8x7b --cluster dgx-h100 --nodes 2 --global-batch 32 --framework torchtitan");
+  EXPECT_THAT(titan.out, HasSubstr("mixtral-8x7b is none: Megatron-LM's is shown."));
+  Write("t5.json", R"({"schema": "emplace.plan", "version": 1, "network": "t5-small", "cp": 2, "dp": 4})");
+  EXPECT_THAT(Emplace("plan --check t5.json --cluster dgx-h100 --sequence 512").out,
+              HasSubstr("not legal: cp: is 2 (1: the network has an encoder)"));
 }
 
 TEST_F(PlanTest, FilesToCheckAreToldApart) {

@@ -1,5 +1,6 @@
 // emplace simulate and inspect.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,9 @@
 
 namespace emplace::testing {
 namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 class SimulateTest : public EmplaceTest {
  protected:
@@ -89,9 +93,36 @@ TEST_F(SimulateTest, CurvesReplaceTheTimesOfCollectivesInANode) {
   const Ran ran =
       Emplace("simulate --graph d.json --cluster dgx-h100 --gpus 2 --placement d.p.json --costs curves --json");
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_TRUE(ran.err.starts_with("costs curves: ")) << ran.err;
-  EXPECT_NE(ran.err.find("no curves, so roofline, on cpu-core"), std::string::npos) << ran.err;
-  EXPECT_EQ(nlohmann::json::parse(ran.out).at("costs"), "curves");
+  EXPECT_EQ(ran.err, "");
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json.at("costs"), "curves");
+  EXPECT_THAT(json.at("costs_detail").get<std::string>(), HasSubstr("no curves, so roofline, on cpu-core"));
+}
+
+// measured, else curves, else roofline; each answer begins with which, and how many ops it times.
+TEST_F(SimulateTest, TheDefaultOfCostsIsTheBestThatAllAcceleratorsHave) {
+  ASSERT_EQ(Shell("$emplace generate gpt --set layers=1 --set precision=bf16 -o n.json && "
+                  "$emplace place n.json --cluster dgx-h100 --gpus 2 --agent expert -o n.p.json")
+                .status,
+            0);
+  const std::string on = " n.json --cluster dgx-h100 --gpus 2 ";
+  constexpr const char* kFirst =
+      "gpt on dgx-h100, engine fifo, costs curves\ncosts +[0-9]+ elementwise.*product.*; by roofline [0-9]+";
+  EXPECT_THAT(Emplace("place" + on + "--agent single_device -o -").err, ContainsRegex(kFirst));
+  for (const std::string command : {"simulate", "explain", "what-if --bandwidth 2", "diff n.p.json"}) {
+    const bool is_diff = command.starts_with("diff");
+    const Ran ran =
+        is_diff ? Emplace("diff n.p.json n.p.json --graph" + on) : Emplace(command + on + "--placement n.p.json");
+    EXPECT_THAT(ran.out, ContainsRegex(kFirst)) << command << ran.err;
+  }
+  EXPECT_THAT(Emplace("bound" + on).out, ContainsRegex(kFirst));
+  EXPECT_THAT(Emplace("compare" + on + "--agents single_device").out + Emplace("inspect" + on).out,
+              ContainsRegex("costs +curves"));
+  // Kinds without curves: none of the ops has them.
+  const Ran old = Emplace("inspect n.json --cluster p2.8xlarge --gpus 1");
+  EXPECT_THAT(old.out, ContainsRegex("costs +roofline: no curves of k80"));
+  EXPECT_THAT(Emplace("what-if" + on + "--placement n.p.json --kind h100=k80").out, HasSubstr("costs roofline"));
+  EXPECT_THAT(Emplace("inspect" + on + "--costs roofline").out, ContainsRegex("costs +roofline\n"));
 }
 
 TEST_F(SimulateTest, WithRooflineADeviceKindNeedsRates) {

@@ -4,6 +4,7 @@ import gc
 import json
 import multiprocessing
 import os
+import pickle
 import tempfile
 import threading
 
@@ -333,9 +334,25 @@ class ClusterTest(Case):
             cluster.save(f"{folder}/c.yaml")
             self.assertEqual(emplace.Cluster(f"{folder}/c.yaml").to_yaml(), cluster.to_yaml())
 
+    def test_curves(self):
+        graph = emplace.transform(emplace.generate("gpt", layers=1, precision="bf16"), data_parallel=2)
+        cluster = emplace.Cluster("dgx-h100", gpus=2)
+        default, roofline = (emplace.Simulator(graph, cluster, costs) for costs in ("", "roofline"))
+        self.assertEqual(default.costs.text, "curves")
+        self.assertRegex(default.costs.detail, r"\d+ product.*; by roofline \d+.*; [1-9]\d* of \d+ collectives")
+        self.assertEqual(emplace.Costs(graph, emplace.Cluster("p2.8xlarge", gpus=2)).text, "roofline")
+        placement = emplace.place(default, "expert").placement
+        report = default.report(placement)
+        self.assertEqual((report["costs"], report["costs_detail"]), ("curves", default.costs.detail))
+        self.assertNotEqual(report["step_time_us"], roofline.report(placement)["step_time_us"])
+        # The times of collectives come along into another process.
+        again = pickle.loads(pickle.dumps(default._simulator))
+        self.assertEqual(json.loads(again.report_text(placement, "", 1)), report)
+
     def test_costs(self):
         costs = emplace.Costs(chain(), small_cluster())
         self.assertEqual(costs.time_us.tolist(), [[10, 10]] * 4)
         self.assertEqual((costs.text, costs.fallback_ops), ("measured", 0))
+        self.assertEqual(costs.detail, "")
         other = emplace.Costs(fork(), small_cluster())
         self.assert_refused("costs: are of another graph", emplace.Simulator, chain(), small_cluster(), other)

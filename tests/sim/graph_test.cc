@@ -267,13 +267,30 @@ TEST(GraphTest, MemoryUsageGrowsWithTheGraph) {
 }
 
 TEST(GraphTest, TypesAndPassesAreFoundByTheirNames) {
-  for (const DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kF16, DType::kBf16, DType::kI32,
-                            DType::kF32, DType::kI64, DType::kF64}) {
+  for (const DType dtype :
+       {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kF16, DType::kBf16, DType::kI32, DType::kF32,
+        DType::kI64, DType::kF64, DType::kF8E4M3, DType::kF8E5M2, DType::kU4, DType::kI4}) {
     EXPECT_EQ(DTypeFromName(Name(dtype)), dtype);
   }
   for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kUpdate}) EXPECT_EQ(PassFromName(Name(pass)), pass);
   EXPECT_EQ(DTypeFromName("f33"), std::nullopt);
   EXPECT_EQ(PassFromName("sideways"), std::nullopt);
+}
+
+TEST(GraphTest, ElementsOfFourBitsShareBytes) {
+  const auto bytes = [](DType dtype, const std::vector<std::int64_t>& shape) {
+    return TensorBytes(dtype, shape, "x").count;
+  };
+  EXPECT_EQ(bytes(DType::kU4, {3, 5}), 8);
+  EXPECT_EQ(bytes(DType::kI4, {4, 4}), 8);
+  EXPECT_EQ(bytes(DType::kI4, {}), 1);
+  EXPECT_EQ(bytes(DType::kU4, {7, 0}), 0);
+  EXPECT_EQ(bytes(DType::kF8E4M3, {3, 5}), 15);
+  EXPECT_EQ(bytes(DType::kF8E5M2, {2}), 2);
+  EXPECT_EQ(ElementBytes(DType::kU4), 1);
+  EXPECT_EQ(ElementBits(DType::kU4), 4);
+  EXPECT_EQ(ElementBits(DType::kBf16), 16);
+  EXPECT_EQ(ElementBits(DType::kNone), 0);
 }
 
 TEST(GraphTest, RanksMeetInCollectivesOrMessages) {

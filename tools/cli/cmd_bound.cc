@@ -64,10 +64,11 @@ double GapPercent(const agents::BoundReport& report) {
   return bound > 0 ? 100 * (static_cast<double>(report.best_nanos) / static_cast<double>(bound) - 1) : 0;
 }
 
-void PrintText(const BoundCommandOptions& options, const std::string& costs_text, const Graph& graph,
-               const Cluster& cluster, const agents::BoundReport& report) {
+void PrintText(const BoundCommandOptions& options, const LoadedCosts& costs, const Graph& graph, const Cluster& cluster,
+               const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
-  std::cout << HeadLine(graph.name(), cluster.name(), options.problem.settings.engine, costs_text) << '\n';
+  std::cout << HeadLine(graph.name(), cluster.name(), options.problem.settings.engine, costs.text, costs.detail)
+            << '\n';
   std::cout << fmt::format("lower bound  {} ({})\n", HumanReadableMicros(Micros(best.nanos)), best.method);
   if (report.optimal) {
     std::cout << fmt::format("optimal      {}: no placement that fits is faster\n",
@@ -92,19 +93,20 @@ void PrintText(const BoundCommandOptions& options, const std::string& costs_text
   if (report.nodes > 0) std::cout << fmt::format("\n{} bounded\n", Counted(report.nodes, "partial placement"));
 }
 
-void PrintJson(const BoundCommandOptions& options, const std::string& costs_text, const Graph& graph,
-               const Cluster& cluster, const agents::BoundReport& report) {
+void PrintJson(const BoundCommandOptions& options, const LoadedCosts& costs, const Graph& graph, const Cluster& cluster,
+               const agents::BoundReport& report) {
   const agents::Bound& best = agents::Best(report.bounds);
   nlohmann::ordered_json json = {{"schema", "emplace.bound"},
                                  {"version", 1},
                                  {"graph", graph.name()},
                                  {"cluster", cluster.name()},
                                  {"engine", options.problem.settings.engine},
-                                 {"costs", costs_text},
+                                 {"costs", costs.text},
                                  {"lower_bound_us", Micros(best.nanos)},
                                  {"lower_bound_ns", best.nanos},
                                  {"method", best.method},
                                  {"optimal", report.optimal}};
+  if (!costs.detail.empty()) json["costs_detail"] = costs.detail;
   if (report.best) {
     json["step_time_us"] = Micros(report.best_nanos);
     if (best.nanos > 0) json["gap_percent"] = GapPercent(report);
@@ -163,9 +165,9 @@ int Run(const BoundCommandOptions& options) {
     }
   }
   if (options.json) {
-    PrintJson(options, loaded.text, graph, cluster, report);
+    PrintJson(options, loaded, graph, cluster, report);
   } else if (options.output != "-") {
-    PrintText(options, loaded.text, graph, cluster, report);
+    PrintText(options, loaded, graph, cluster, report);
   }
   if (!std::cout.flush()) throw InputError("-", "standard output cannot be written");
   if (!options.output.empty()) {

@@ -4,16 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "datasets/importers/registry.h"
 #include "experiments/validation/device_fit.h"
+#include "experiments/validation/llama_bench.h"
 #include "experiments/validation/measured_shapes.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
@@ -222,6 +225,84 @@ void PrintFitJson(std::ostream& out, const experiments::DeviceFit& fit, const ex
   out << json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
+// The counts above 0, with what they count.
+std::string Counts(const std::vector<std::pair<std::size_t, std::string_view>>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [count, what] : counts) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// One file of llama-bench, whose rates become those of the curve of products.
+int RunLlamaBench(const CalibrateOptions& options) {
+  const std::string& file = options.files.front();
+  if (options.files.size() > 1) throw InputError(file, "is of llama-bench, and alone in a file of curves");
+  if (options.kind.empty()) throw InputError("--kind", "is missing: llama-bench names no kind of device");
+  const experiments::BenchRows read = experiments::ReadLlamaBench(*OpenForReading(file, InputKind::kProfile), file);
+  const DeviceKind device = RatesOf(options, options.kind);
+  const DeviceCurves base = BaseOf(options, device);
+  const experiments::SustainedRates rates =
+      WithLocation(file, [&] { return experiments::FindSustainedRates(read.rows, device); });
+  const DeviceCurves curves =
+      experiments::WithSustainedRates(base, device, read.rows, rates, "emplace calibrate " + file);
+  WriteFile(options.output, [&](std::ostream& out) { WriteDeviceCurves(out, curves); });
+  const double peak = RateOf(device, Precision::kF16).peak.count / 1e12;
+  const double bandwidth = static_cast<double>(device.memory_bandwidth.count) / 1e9;
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"schema", "emplace.device-fit"},
+        {"version", 1},
+        {"kind", device.name},
+        {"sustained_tflop_per_s", rates.tflop_per_s},
+        {"sustained_gb_per_s", rates.gb_per_s},
+        {"token_us", rates.token_micros},
+        {"prompt_rows", rates.prompts},
+        {"generation_rows", rates.generations},
+        {"models", rates.models},
+        {"median_error_percent",
+         {{"prompts", rates.prompt_error_percent}, {"generation", rates.generation_error_percent}}},
+        {"fewest_rows", experiments::kFewestBenchRows},
+        {"unused",
+         {{"slower", read.slower},
+          {"deep", read.deep},
+          {"prompt_and_generation", read.both},
+          {"experts", read.experts},
+          {"bound_by_memory", rates.bound_by_memory},
+          {"beyond_rates", rates.beyond_rates}}}};
+    std::cout << json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    return kSuccess;
+  }
+  std::ostream& out = options.output == "-" ? std::cerr : std::cout;
+  out << fmt::format("sustained rates of {} ({}) from {} models\n", Printable(device.name), Printable(read.device),
+                     rates.models)
+      << fmt::format(
+             "compute  {:.4g} TFLOP/s, {:.0f} % of the peak in half precision: the fastest of {} prompts, models "
+             "differ by {:.1f} %\n",
+             rates.tflop_per_s, 100 * rates.tflop_per_s / peak, rates.prompts, rates.prompt_error_percent)
+      << fmt::format("memory   {:.4g} GB/s, {:.0f} % of the data sheet's: {} of generation, median |error| {:.1f} %\n",
+                     rates.gb_per_s, 100 * rates.gb_per_s / bandwidth, rates.generations,
+                     rates.generation_error_percent);
+  if (rates.token_micros > 0) {
+    out << fmt::format("beside its weights, each generated token takes {:.0f} us, which no curve has\n",
+                       rates.token_micros);
+  } else {
+    out << "models of one size do not tell what a token takes beside its weights\n";
+  }
+  const std::string unused = Counts(
+      {{read.slower, "of a test that another row is faster in"},
+       {read.deep, "after other tokens"},
+       {read.both, "of prompt and generation at once"},
+       {read.experts, "of mixtures of experts that do not say which part a token uses"},
+       {rates.bound_by_memory, "prompts that reading the weights takes longest of"},
+       {rates.beyond_rates, "of models that are faster than the device could read or compute all of their weights"}});
+  if (!unused.empty()) out << fmt::format("rows not used: {}\n", unused);
+  out << "not seen, and left as they are: products in f32, convolution, attention, decoding, normalisation, softmax, "
+         "elementwise, collectives\n";
+  if (options.output != "-") out << fmt::format("use them: --costs {}\n", Printable(options.output));
+  return kSuccess;
+}
+
 int Run(const CalibrateOptions& options) {
   std::vector<std::string> inputs = options.files;
   inputs.insert(inputs.end(), options.graphs.begin(), options.graphs.end());
@@ -233,6 +314,11 @@ int Run(const CalibrateOptions& options) {
   }
   if (options.json && options.output == "-") throw InputError("--json", "and -o - exclude each other");
   const BusyLine busy("calibrate");
+  for (const std::string& file : options.files) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(file, ignored)) continue;  // a pipe is read once
+    if (experiments::IsLlamaBench(datasets::ImportSource(file).head())) return RunLlamaBench(options);
+  }
   const RooflineOptions roofline = {.tf32 = Tf32FromName(options.tf32, "--tf32")};
   experiments::MeasuredShapes measured;
   std::string kind = options.kind;
@@ -279,9 +365,10 @@ Command AddCalibrate(CLI::App& app) {
       "calibrate", "Fit curves of op times to measurements of your own, for --costs with the file that it writes");
   auto options = std::make_shared<CalibrateOptions>();
   command
-      ->add_option("measurements", options->files,
-                   "profile.json of emplace profile or et.profile, Kineto trace with shapes, or CSV of kernels "
-                   "(docs/curves.md)")
+      ->add_option(
+          "measurements", options->files,
+          "profile.json of emplace profile or et.profile, Kineto trace with shapes, CSV of kernels, or JSON lines "
+          "of llama-bench (docs/curves.md)")
       ->required()
       ->type_name("FILE");
   command->add_option("--graph", options->graphs, "Graph that a profile is of; may be repeated")

@@ -54,7 +54,8 @@ struct CompareOptions {
 // The result of one agent on one cluster.
 struct Cell {
   std::string agent;
-  std::string costs;  // source of op times
+  std::string costs;         // source of op times
+  std::string costs_detail;  // as in StepReport
   std::optional<std::size_t> gpus;
   std::size_t evaluations = 0;
   std::size_t groups = 0;
@@ -109,16 +110,16 @@ struct Instance {
   const ProblemOptions& problem;
   const Graph& graph;
   const Cluster& cluster;
-  const CostTable& costs;
+  const LoadedCosts& loaded;
   const Simulator& simulator;
   const std::optional<ScheduleChoice>& schedule;
-  const std::string& costs_text;
   std::optional<agents::LowerBound> lower_bound;  // bound for every placement; none: reports have their own
   std::optional<Placement> start;
 };
 
 Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
-  const auto& [problem, graph, cluster, costs, simulator, schedule, costs_text, lower_bound, start] = instance;
+  const auto& [problem, graph, cluster, loaded, simulator, schedule, lower_bound, start] = instance;
+  const CostTable& costs = loaded.table;
   agents::SearchSpec spec = MakeSearchSpec(problem, schedule, graph, cluster, costs);
   spec.agent = agent;
   const std::unique_ptr<const agents::Objective> objective = MakeObjective(problem, {.graph = graph,
@@ -146,7 +147,8 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
                         [&progress](const agents::SearchProgress& now) { progress.Show(ProgressOf(now)); });
   if (result.was_stopped) PrintMessage("warning: " + result.note);
   Cell cell{.agent = agent,
-            .costs = costs_text,
+            .costs = loaded.text,
+            .costs_detail = loaded.detail,
             .gpus = problem.cluster.gpus,
             .evaluations = result.evaluations,
             .groups = result.num_groups,
@@ -174,7 +176,7 @@ void SetSingleOps(const Instance& instance, std::span<Cell> cells, SearchStop* s
   const auto best = std::ranges::min_element(cells, {}, &Cell::step_micros);
   if (best == cells.end()) return;
   agents::SearchSpec spec =
-      MakeSearchSpec(instance.problem, instance.schedule, instance.graph, instance.cluster, instance.costs);
+      MakeSearchSpec(instance.problem, instance.schedule, instance.graph, instance.cluster, instance.loaded.table);
   spec.simulator = &instance.simulator;
   agents::SearchResult result;
   result.best = best->best;
@@ -276,6 +278,7 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
                                        {"seed", settings.seed}};
   if (agents::IsSet(agents::FindSetting("objective"), settings)) comparison["objective"] = settings.objective;
   if (!settings.schedule.empty()) comparison["schedule"] = settings.schedule;
+  if (!cells.empty() && !cells.front().costs_detail.empty()) comparison["costs_detail"] = cells.front().costs_detail;
   comparison["results"] = std::move(rows);
   out << comparison.dump(1) << '\n';
 }
@@ -318,11 +321,14 @@ std::vector<std::string> Notes(const std::vector<Cell>& cells) {
   return notes;
 }
 
-// Which costs a default has chosen; "" if the user named them.
+// Which costs a default has chosen, and how many ops curves time; "" if the user named others.
 std::string DefaultCostsLine(const CompareOptions& options, const std::vector<Cell>& cells) {
   const ProblemOptions& problem = options.problem;
-  if (cells.empty() || !problem.costs.model.empty() || !problem.costs.profile.empty()) return "";
-  return HeadLine(problem.graph.file, problem.cluster.name, problem.settings.engine, cells.front().costs);
+  if (cells.empty()) return "";
+  const bool is_named = !problem.costs.model.empty() || !problem.costs.profile.empty();
+  if (is_named && cells.front().costs_detail.empty()) return "";
+  return HeadLine(problem.graph.file, problem.cluster.name, problem.settings.engine, cells.front().costs,
+                  cells.front().costs_detail);
 }
 
 enum class Format : std::uint8_t { kText, kCsv, kMarkdown, kLatex, kJson };
@@ -393,7 +399,7 @@ int Run(const CompareOptions& options) {
                                               .settings = problem.settings,
                                               .schedule = schedule,
                                               .simulator = &simulator};
-    Instance instance{problem, graph, cluster, costs, simulator, schedule, loaded.text, {}, {}};
+    Instance instance{problem, graph, cluster, loaded, simulator, schedule, {}, {}};
     if (const auto bound = ObjectiveOf(options).bound) instance.lower_bound = bound(context);
     instance.start = FindStart(problem, schedule, graph, cluster, costs, simulator);
     const std::size_t first = cells.size();

@@ -28,7 +28,8 @@ std::vector<ConfigRow> ConfigRows(const Defaults& defaults) {
     return given ? ConfigRow{option, fmt::format("{}", given->value), given->file} : ConfigRow{option, built_in, ""};
   };
   return {row("cluster", defaults.cluster, "none: --cluster is required"),
-          row("costs", defaults.costs, "measured where every op has a time, else roofline"),
+          row("costs", defaults.costs,
+              "measured where every op has a time, else curves where all accelerators have them, else roofline"),
           row("threads", defaults.threads, "one for each core")};
 }
 

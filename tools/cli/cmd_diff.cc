@@ -187,7 +187,7 @@ int Run(DiffOptions options) {
   experiments::Difference difference =
       experiments::MakeDifference(graph, cluster, costs, placements[0], placements[1], simulator,
                                   options.pieces.value_or(SimulationsFor(graph, 500)), by, ShownSimulations("diff"));
-  difference.report_a.costs = loaded.text;
+  loaded.SetIn(&difference.report_a);
   if (options.json) {
     experiments::WriteDifference(std::cout, difference, graph, cluster, options.placements[0], options.placements[1]);
   } else {

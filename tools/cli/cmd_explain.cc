@@ -186,7 +186,7 @@ int ExplainWithSchedule(const ExplainOptions& options, const ScheduleChoice& cho
   const SchedulePlaces places = {options.problem.graph.file, options.placement, "--schedule " + choice.name};
   experiments::ExplainedSchedule explained =
       experiments::MakeExplainedSchedule(graph, cluster, costs.table, placement, choice, places);
-  explained.report.costs = costs.text;
+  costs.SetIn(&explained.report);
   WriteFile("-", [&](std::ostream& out) {
     options.json ? experiments::WriteExplainedSchedule(out, explained, graph, cluster)
                  : experiments::PrintExplainedSchedule(out, explained, cluster);
@@ -221,7 +221,7 @@ int Run(const ExplainOptions& options) {
   experiments::Explanation explanation =
       experiments::MakeExplanation(graph, cluster, costs, placement, simulator,
                                    options.moves.value_or(SimulationsFor(graph, 1000)), ShownSimulations("explain"));
-  explanation.report.costs = loaded.text;
+  loaded.SetIn(&explanation.report);
   std::vector<FileToWrite> files;
   if (!options.output.empty()) {
     files.push_back({options.output, [&](std::ostream& out) {

@@ -170,7 +170,8 @@ int RunChakra(const ExportOptions& options) {
   }
   WriteFiles(files);
   const std::string step = HumanReadableMicros(simulator.Run(placement).step_time_micros);
-  std::cout << fmt::format("{} on {}: a step of {}\n", Printable(graph.name()), Printable(cluster.name()), step);
+  std::cout << fmt::format("{} on {}, costs {}: a step of {}\n", Printable(graph.name()), Printable(cluster.name()),
+                           Printable(loaded.text), step);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     std::cout << fmt::format("{}: {} nodes of {}\n", Printable(files[i].path), ranks[i].nodes.size(),
                              Printable(cluster.devices()[i].name));

@@ -28,6 +28,7 @@
 #include "sim/cost/curves.h"
 #include "sim/draw/graph_dot.h"
 #include "sim/graph_algorithms.h"
+#include "sim/network/collective_times.h"
 #include "sim/op_kinds.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/problem.h"
@@ -175,8 +176,8 @@ struct ClusterSummary {
   std::size_t untimed = 0;  // ops without a time on any device; there are no bounds if there is one
   std::string first_untimed;
   std::string why_untimed;
-  std::string costs;     // source of op times
-  std::string coverage;  // of curves, in a line
+  std::string costs;         // source of op times
+  std::string costs_detail;  // experiments::CostsDetail
   Bounds bounds;
   agents::LowerBound best;
 };
@@ -189,11 +190,33 @@ struct TimedOp {
   double micros = 0;
   std::string source;           // the form of a curve and whose it is, or the name of the costs
   double roofline_percent = 0;  // what the data sheet's rates would take, of this; 0: not known
-  std::string limit = {};       // compute, memory, launch or latency; "" where no curve says it
+  std::string limit = {};       // compute, memory, launch or latency; network of a collective; "" where nothing says it
   bool is_extrapolated = false;
 };
 
-// The ops of every kind of device that take time, longest first.
+// A collective between accelerators, one for each member; none if it has one member, or the cluster one accelerator.
+std::optional<TimedOp> TimeOfCollective(const Graph& graph, const Cluster& cluster, const CollectiveTimes& times,
+                                        const Collective& collective) {
+  const std::vector<DeviceId> devices = FirstDevicesFor(collective, cluster);
+  const auto is_joined = [&](DeviceId from, DeviceId to) { return from == to || cluster.link(from, to).exists(); };
+  for (const DeviceId from : devices) {
+    for (const DeviceId to : devices) {
+      if (!is_joined(from, to)) return std::nullopt;
+    }
+  }
+  if (devices.size() < 2) return std::nullopt;
+  const Op& first = graph.op(collective.members.front());
+  const auto curved = times.CurveMicros(collective.kind, collective.size, devices);
+  const CollectiveTimes::Time time = times.Of(collective.kind, collective.size, devices);
+  return TimedOp{.name = std::string(first.name),
+                 .kind = std::string(first.kind),
+                 .device_kind = fmt::format("{} x {}", devices.size(), cluster.device(devices.front()).kind),
+                 .micros = MicrosFromDuration(time.duration),
+                 .source = curved ? "collective" : fmt::format("NCCL's model, {}", Name(time.algorithm)),
+                 .limit = "network"};
+}
+
+// The ops of every kind of device that take time, and collectives, longest first.
 std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph) {
   const Cluster cluster = LoadCluster(problem);
   const experiments::CostsChoice choice = ChosenCosts(problem, graph, cluster);
@@ -205,6 +228,7 @@ std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph
   for (const std::string& device_kind : device_kinds) {
     for (std::size_t i = 0; i < graph.num_ops(); ++i) {
       const OpId id = MakeId<OpId>(i);
+      if (graph.CollectiveOf(id)) continue;
       auto micros = models.model->OpMicros(graph, id, cluster, device_kind);
       if (!micros && models.fallback != nullptr) micros = models.fallback->OpMicros(graph, id, cluster, device_kind);
       if (micros.value_or(0) <= 0) continue;
@@ -224,6 +248,10 @@ std::vector<TimedOp> ListTimes(const ProblemOptions& problem, const Graph& graph
       }
       ops.push_back(std::move(op));
     }
+  }
+  const CollectiveTimes times(cluster, choice.has_curves());
+  for (const Collective& collective : graph.collectives()) {
+    if (auto op = TimeOfCollective(graph, cluster, times, collective)) ops.push_back(std::move(*op));
   }
   std::stable_sort(ops.begin(), ops.end(), [](const TimedOp& a, const TimedOp& b) { return a.micros > b.micros; });
   return ops;
@@ -249,7 +277,9 @@ nlohmann::ordered_json TimesJson(const std::vector<TimedOp>& ops) {
                                   {"device_kind", op.device_kind},
                                   {"time_us", op.micros},
                                   {"source", op.source}};
-    if (!op.limit.empty()) {
+    if (op.limit == "network") {
+      row["limit"] = op.limit;
+    } else if (!op.limit.empty()) {
       row["roofline_percent"] = op.roofline_percent;
       row["limit"] = op.limit;
       row["extrapolated"] = op.is_extrapolated;
@@ -268,7 +298,7 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
   s.name = cluster.name();
   s.num_devices = cluster.num_devices();
   s.costs = experiments::CostsText(choice);
-  s.coverage = experiments::CoverageOfCosts(choice, graph, cluster);
+  s.costs_detail = experiments::CostsDetail(problem.costs, choice, graph, cluster);
   OpId first{};
   s.untimed = WithLocation(problem.graph.file, [&] { return CountOpsWithoutTime(graph, cluster, models, &first); });
   if (s.untimed > 0) {
@@ -285,8 +315,8 @@ ClusterSummary SummariseOn(const ProblemOptions& problem, const Graph& graph) {
 
 void PrintClusterSummary(std::ostream& out, const ClusterSummary& s) {
   out << fmt::format("\non {} ({} devices)\n", Printable(s.name), s.num_devices)
-      << fmt::format("costs              {}\n",
-                     Printable(s.coverage.empty() ? s.costs : s.coverage.substr(std::string_view("costs ").size())))
+      << fmt::format("costs              {}{}{}\n", Printable(s.costs), s.costs_detail.empty() ? "" : ": ",
+                     Printable(s.costs_detail))
       << fmt::format("ops without time   {}{}\n", s.untimed,
                      s.untimed > 0 ? " (the first: " + Printable(s.first_untimed) + ")" : "");
   if (s.untimed > 0) {
@@ -316,7 +346,7 @@ nlohmann::ordered_json ClusterJson(const ClusterSummary& s) {
     return json;
   }
   json["costs"] = s.costs;
-  if (!s.coverage.empty()) json["costs_detail"] = s.coverage;
+  if (!s.costs_detail.empty()) json["costs_detail"] = s.costs_detail;
   json["critical_path_us"] = s.bounds.critical_path_micros;
   json["work_us"] = s.bounds.work_micros;
   json["lower_bound_us"] = s.best.micros;

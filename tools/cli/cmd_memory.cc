@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -9,11 +10,14 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "datasets/exporters/framework_plans.h"
+#include "datasets/importers/registry.h"
 #include "datasets/memory/megatron_arguments.h"
 #include "datasets/memory/memory_curve.h"
+#include "datasets/memory/step_memory.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
 #include "datasets/models/named_network.h"
@@ -28,9 +32,13 @@
 #include "sim/base/suggestion.h"
 #include "sim/base/table.h"
 #include "sim/base/terminal.h"
+#include "sim/formats/report_text.h"
+#include "sim/simulator.h"
+#include "sim/timeline.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
+#include "tools/cli/search.h"
 
 namespace emplace::tools {
 namespace {
@@ -44,13 +52,14 @@ constexpr std::pair<std::string_view, datasets::TrainingFramework> kTrainingFram
 };
 
 struct MemoryOptions {
-  std::string network;  // a preset; "" with --from
+  std::string network;  // a preset, or the file of a graph; "" with --from
   std::vector<std::string> settings;
   std::string plan;
   std::string source;  // the framework of `file`; "": a network and a plan
   std::string file;
   std::string framework;  // which runs the plan; "": megatron, or torchtitan for its file
   ProblemOptions problem;
+  std::string placement;  // of a graph; "": all ops on one accelerator
   std::int64_t world_size = 0;
   std::int64_t sequence = 0;
   bool json = false;
@@ -190,8 +199,8 @@ void RefuseWithoutMeaning(const MemoryOptions& options) {
     if (given) throw InputError(std::string(option), std::string(why));
   };
   const experiments::ClusterChoice& cluster = options.problem.cluster;
-  const bool has_part = cluster.nodes != 1 || !cluster.devices.empty();
-  refuse(cluster.name.empty() && has_part, "--cluster", "is missing (--nodes and --devices are of a cluster)");
+  const bool has_part = cluster.nodes != 1 || !cluster.devices.empty() || cluster.gpus;
+  refuse(cluster.name.empty() && has_part, "--cluster", "is missing (--nodes, --devices and --gpus are of a cluster)");
   if (options.source.empty()) {
     refuse(options.world_size != 0, "--world-size", "is for --from (the plan has its ranks)");
     return;
@@ -226,6 +235,29 @@ std::size_t PipelineRank(const datasets::TrainingSetup& setup, std::int64_t rank
   return static_cast<std::size_t>(place);
 }
 
+nlohmann::ordered_json PeakJson(const datasets::RankPeak& peak) {
+  nlohmann::ordered_json json = {{"peak_allocated_bytes", peak.allocated_bytes},
+                                 {"peak_reserved_bytes", peak.reserved_bytes},
+                                 {"state_bytes", peak.end_bytes}};
+  for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
+    json["classes"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = peak.classes[i];
+  }
+  json["moment"] = peak.moment;
+  return json;
+}
+
+nlohmann::ordered_json HoldersJson(const datasets::RankPeak& peak) {
+  nlohmann::ordered_json holders = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < std::min(kMostHolders, peak.holders.size()); ++i) {
+    const datasets::MemoryHolder& holder = peak.holders[i];
+    holders.push_back({{"what", holder.label},
+                       {"class", datasets::Name(holder.memory_class)},
+                       {"buffers", holder.buffers},
+                       {"bytes", holder.bytes}});
+  }
+  return holders;
+}
+
 void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
                const std::vector<datasets::RankPeak>& peaks) {
   nlohmann::ordered_json json = {{"schema", "emplace.memory"}, {"version", 1}, {"of", run.title}};
@@ -245,29 +277,14 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
   for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
     const std::size_t place = PipelineRank(run.setup, rank);
     const datasets::RankPeak& peak = peaks[place];
-    nlohmann::ordered_json row = {{"rank", rank},
-                                  {"pipeline_rank", place},
-                                  {"peak_allocated_bytes", peak.allocated_bytes},
-                                  {"peak_reserved_bytes", peak.reserved_bytes},
-                                  {"state_bytes", peak.end_bytes}};
-    for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
-      row["classes"][std::string(datasets::Name(static_cast<datasets::MemoryClass>(i)))] = peak.classes[i];
-    }
-    row["moment"] = peak.moment;
+    nlohmann::ordered_json row = {{"rank", rank}, {"pipeline_rank", place}};
+    row.update(PeakJson(peak));
     if (usable) row["fits"] = datasets::NeededBytes(run.setup, peak) <= *usable;
     json["ranks"].push_back(std::move(row));
   }
   json["holders"] = nlohmann::ordered_json::array();
   for (std::size_t place = 0; place < peaks.size(); ++place) {
-    nlohmann::ordered_json holders = nlohmann::ordered_json::array();
-    for (std::size_t i = 0; i < std::min(kMostHolders, peaks[place].holders.size()); ++i) {
-      const datasets::MemoryHolder& holder = peaks[place].holders[i];
-      holders.push_back({{"what", holder.label},
-                         {"class", datasets::Name(holder.memory_class)},
-                         {"buffers", holder.buffers},
-                         {"bytes", holder.bytes}});
-    }
-    json["holders"].push_back({{"pipeline_rank", place}, {"largest", std::move(holders)}});
+    json["holders"].push_back({{"pipeline_rank", place}, {"largest", HoldersJson(peaks[place])}});
   }
   json["unmodelled"] = run.unmodelled;
   std::cout << json.dump(1) << "\n";
@@ -281,19 +298,34 @@ std::size_t FullestRank(const std::vector<datasets::RankPeak>& peaks) {
                                   peaks.begin());
 }
 
-// The course of the fullest rank's step.
-void WriteTimeline(const std::string& path, const MemoryRun& run, const std::vector<datasets::RankPeak>& peaks) {
-  if (path.empty()) return;
-  const std::size_t fullest = FullestRank(peaks);
-  const datasets::MemoryCurve curve = CurveOf(datasets::MakeRankProgram(run.setup, fullest));
-  const std::string title = fmt::format("{}, pipeline rank {}", Printable(run.title), fullest);
+void WriteCurve(const std::string& path, const datasets::RankProgram& program, const std::string& title) {
+  const datasets::MemoryCurve curve = CurveOf(program);
   WriteFile(path, [&](std::ostream& out) {
     (IsPicture(path) ? datasets::WriteMemorySvg : datasets::WriteMemoryTrace)(out, curve, title);
   });
 }
 
+// The course of the fullest rank's step.
+void WriteTimeline(const std::string& path, const MemoryRun& run, const std::vector<datasets::RankPeak>& peaks) {
+  if (path.empty()) return;
+  const std::size_t fullest = FullestRank(peaks);
+  WriteCurve(path, datasets::MakeRankProgram(run.setup, fullest),
+             fmt::format("{}, pipeline rank {}", Printable(run.title), fullest));
+}
+
 bool AreEqual(const datasets::RankPeak& a, const datasets::RankPeak& b) {
   return a.allocated_bytes == b.allocated_bytes && a.reserved_bytes == b.reserved_bytes && a.classes == b.classes;
+}
+
+void PrintHolders(const std::string& of, const datasets::RankPeak& peak) {
+  std::cout << fmt::format("\nThe fullest {} is fullest in the {}. It then holds:\n\n", of, peak.moment);
+  Table holders({"what", "class", "buffers", "GiB"});
+  for (std::size_t i = 0; i < std::min(kMostHolders, peak.holders.size()); ++i) {
+    const datasets::MemoryHolder& holder = peak.holders[i];
+    holders.Add({holder.label, std::string(datasets::Name(holder.memory_class)), fmt::format("{}", holder.buffers),
+                 GiB(holder.bytes)});
+  }
+  holders.PrintText(std::cout);
 }
 
 void PrintText(const MemoryRun& run, const std::optional<Device>& device,
@@ -324,16 +356,7 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
     table.Add(std::move(row));
   }
   table.PrintText(std::cout);
-  const datasets::RankPeak& peak = peaks[fullest];
-  std::cout << fmt::format("\nThe fullest rank, pipeline rank {}, is fullest in the {}. It then holds:\n\n", fullest,
-                           peak.moment);
-  Table holders({"what", "class", "buffers", "GiB"});
-  for (std::size_t i = 0; i < std::min(kMostHolders, peak.holders.size()); ++i) {
-    const datasets::MemoryHolder& holder = peak.holders[i];
-    holders.Add({holder.label, std::string(datasets::Name(holder.memory_class)), fmt::format("{}", holder.buffers),
-                 GiB(holder.bytes)});
-  }
-  holders.PrintText(std::cout);
+  PrintHolders(fmt::format("rank, pipeline rank {},", fullest), peaks[fullest]);
   if (!usable) return;
   std::int64_t needed = 0;
   for (const datasets::RankPeak& of_rank : peaks) needed = std::max(needed, datasets::NeededBytes(setup, of_rank));
@@ -354,7 +377,114 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   }
 }
 
+// A device of a simulated step.
+struct DevicePeak {
+  DeviceId device{};
+  Bytes simulated;  // the peak of `emplace simulate`
+  datasets::RankPeak peak;
+  bool fits = true;
+};
+
+bool IsGraph(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return false;
+  return datasets::ImportSource(file).head().find("\"emplace.graph\"") != std::string::npos;
+}
+
+void PrintDevicesJson(const Graph& graph, const Cluster& cluster, const std::string& costs,
+                      const std::vector<DevicePeak>& peaks) {
+  nlohmann::ordered_json json = {{"schema", "emplace.memory"},
+                                 {"version", 1},
+                                 {"of", graph.name()},
+                                 {"cluster", cluster.name()},
+                                 {"costs", costs}};
+  json["ranks"] = json["holders"] = nlohmann::ordered_json::array();
+  for (const DevicePeak& of_device : peaks) {
+    nlohmann::ordered_json row = {{"rank", Index(of_device.device)}, {"device", cluster.device(of_device.device).name}};
+    row.update(PeakJson(of_device.peak));
+    row["simulated_peak_bytes"] = of_device.simulated.count;
+    row["fits"] = of_device.fits;
+    json["ranks"].push_back(std::move(row));
+    json["holders"].push_back({{"rank", Index(of_device.device)}, {"largest", HoldersJson(of_device.peak)}});
+  }
+  json["unmodelled"] = nlohmann::ordered_json::array();
+  std::cout << json.dump(1) << "\n";
+}
+
+void PrintDevices(const Graph& graph, const Cluster& cluster, const LoadedCosts& costs,
+                  const std::vector<DevicePeak>& peaks) {
+  std::cout << HeadLine(graph.name(), cluster.name(), "fifo", costs.text, costs.detail) << "\n\n";
+  std::vector<std::string> header = {"device", "simulated GiB", "peak GiB", "reserved GiB"};
+  for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
+    header.emplace_back(datasets::Name(static_cast<datasets::MemoryClass>(i)));
+  }
+  header.emplace_back("fits");
+  Table table(header);
+  for (const auto& [device, simulated, peak, fits] : peaks) {
+    std::vector<std::string> row = {cluster.device(device).name, GiB(simulated.count), GiB(peak.allocated_bytes),
+                                    GiB(peak.reserved_bytes)};
+    for (const std::int64_t bytes : peak.classes) row.push_back(GiB(bytes));
+    row.emplace_back(fits ? "yes" : "no");
+    table.Add(std::move(row));
+  }
+  table.PrintText(std::cout);
+  const auto fullest =
+      std::ranges::max_element(peaks, {}, [](const DevicePeak& each) { return each.peak.allocated_bytes; });
+  PrintHolders(fmt::format("device, {},", cluster.device(fullest->device).name), fullest->peak);
+}
+
+// The memory of a placed graph: that of its simulated step, through PyTorch's allocator.
+int RunGraph(const MemoryOptions& options) {
+  const auto refuse = [](bool given, std::string_view option) {
+    if (given) throw InputError(std::string(option), "is not for a graph (a network's name takes it)");
+  };
+  refuse(!options.plan.empty(), "--plan");
+  refuse(!options.settings.empty(), "--set");
+  refuse(!options.framework.empty(), "--framework");
+  refuse(options.sequence != 0, "--sequence");
+  refuse(options.world_size != 0, "--world-size");
+  ProblemOptions problem = options.problem;
+  problem.graph.file = options.network;
+  if (problem.cluster.name.empty()) throw InputError("--cluster", "is missing: a graph runs on its devices");
+  CheckFiles({problem.graph.file, problem.cluster.name, options.placement}, {options.timeline});
+  const Graph graph = experiments::LoadGraph(problem.graph);
+  const Cluster cluster = LoadCluster(problem);
+  const LoadedCosts costs = LoadCosts(problem, graph, cluster);
+  const Simulator simulator = MakeSimulator(problem, graph, cluster, costs.table);
+  const Placement placement = options.placement.empty() ? OnOneDevice(graph, cluster, costs.table, simulator)
+                                                        : LoadPlacement(options.placement, graph, cluster, costs.table);
+  const StepResult step = simulator.Run(placement);
+  const Timeline timeline = simulator.Record(placement);
+  std::vector<DevicePeak> peaks;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const auto device = MakeId<DeviceId>(d);
+    const Bytes simulated = step.peak_memory.at(d);
+    if (simulated.count == 0) continue;
+    const std::optional<Bytes> memory = cluster.device(device).memory;
+    peaks.push_back({.device = device,
+                     .simulated = simulated,
+                     .peak = datasets::PeakOf(datasets::MakeStepProgram(graph, placement, timeline, device)),
+                     .fits = !memory || simulated <= *memory});
+  }
+  if (peaks.empty()) throw InputError(problem.graph.file, "has no op that takes memory");
+  if (!options.timeline.empty()) {
+    const auto fullest =
+        std::ranges::max_element(peaks, {}, [](const DevicePeak& each) { return each.peak.allocated_bytes; });
+    WriteCurve(options.timeline, datasets::MakeStepProgram(graph, placement, timeline, fullest->device),
+               fmt::format("{}, {}", Printable(graph.name()), cluster.device(fullest->device).name));
+    if (options.timeline == "-") return kSuccess;
+  }
+  if (options.json) {
+    PrintDevicesJson(graph, cluster, costs.text, peaks);
+  } else {
+    PrintDevices(graph, cluster, costs, peaks);
+  }
+  return kSuccess;
+}
+
 int RunMemory(const MemoryOptions& options) {
+  if (options.source.empty() && IsGraph(options.network)) return RunGraph(options);
+  if (!options.placement.empty()) throw InputError("--placement", "is for a graph, whose devices it names");
   constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan"};
   if (std::ranges::find(kFrameworks, options.source) == std::end(kFrameworks)) {
     throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan)", Quoted(options.source)));
@@ -396,10 +526,12 @@ Command AddMemory(CLI::App& app) {
   auto options = std::make_shared<MemoryOptions>();
   command
       ->add_option("network", options->network,
-                   "Name of a network, such as llama-3-8b, or a config.json of Hugging Face's")
+                   "Name of a network, such as llama-3-8b, a config.json of Hugging Face's, or a graph.json, whose "
+                   "simulated step is taken")
       ->type_name("NETWORK");
   AddSetOption(*command, &options->settings);
   AddClusterOptions(*command, &options->problem, /*optional=*/true);
+  AddGpusOption(*command, &options->problem);
   command->add_option("--plan", options->plan, "plan.json, or its fields: dp=8,tp=4,zero=1,recompute=full")
       ->type_name("FILE|KEY=VALUE,KEY=VALUE");
   const auto set_source = [options](const std::vector<std::string>& words) {
@@ -433,6 +565,11 @@ Command AddMemory(CLI::App& app) {
       ->transform(IntegerFrom(1, 1 << 28));
   command->add_flag("--json", options->json, "Print JSON");
   AddTimelineOption(*command, &options->timeline);
+  command
+      ->add_option("--placement", options->placement,
+                   "placement.json of a graph (default: all ops on the accelerator where they take least time)")
+      ->type_name("FILE");
+  AddCostOptions(*command, &options->problem);
   return {command, [options] { return RunMemory(*options); }};
 }
 

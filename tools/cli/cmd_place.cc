@@ -195,7 +195,7 @@ int Run(const PlaceOptions& options) {
   const std::vector<FileToWrite> timeline = TimelineOf(options, context, best);
   files.insert(files.end(), timeline.begin(), timeline.end());
   StepReport report = objective->Report(best, result.best_result);
-  report.costs = loaded.text;
+  loaded.SetIn(&report);
   SetLowerBound(context, &report);
   report.one_device_micros = result.one_device_micros;
   const std::string summary = Summary(options, result, report, evaluator.Run(on_one));

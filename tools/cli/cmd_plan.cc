@@ -86,6 +86,11 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
   std::vector<std::string> header = {""};
   if (has_sizes) header.emplace_back("GPUs");
   header.insert(header.end(), {"dp", "tp", "pp", "vpp", "cp"});
+  // Of schedules, "vpp" tells 1f1b and interleaved ones apart.
+  const bool has_schedules = std::ranges::any_of(answer.plans, [](const datasets::ScoredPlan& of) {
+    return of.plan.schedule != "1f1b" && of.plan.schedule != "interleaved";
+  });
+  if (has_schedules) header.emplace_back("schedule");
   if (has_experts) header.insert(header.end(), {"ep", "etp"});
   header.insert(header.end(),
                 {"zero", "micro-batch", "x", "recompute", "step ms", "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
@@ -100,6 +105,7 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     for (const std::int64_t degree : {plan.dp, plan.tp, plan.pp, plan.vpp, plan.cp}) {
       row.push_back(fmt::format("{}", degree));
     }
+    if (has_schedules) row.push_back(plan.schedule);
     if (has_experts) row.insert(row.end(), {fmt::format("{}", plan.ep), fmt::format("{}", plan.etp)});
     row.push_back(fmt::format("{}", plan.zero));
     row.push_back(fmt::format("{}", plan.micro_batch));
@@ -131,6 +137,10 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
                fmt::format("{:.1f}", 100 * part.micros / scored.time.micros)});
   }
   parts.PrintText(std::cout);
+  if (scored.estimated_micros && scored.plan.pp > 1) {
+    std::cout << fmt::format("\nIts schedule, {}, was simulated; the closed form estimates a step of {}.\n",
+                             scored.plan.schedule_name(), HumanReadableMicros(*scored.estimated_micros));
+  }
   std::cout << fmt::format("\nIts fullest rank, pipeline rank {}, reserves {} GiB and holds, in the {}:\n\n",
                            scored.fullest_rank, Gibibytes(scored.peak.reserved_bytes), scored.peak.moment);
   Table classes({"class", "GiB"});
@@ -143,7 +153,7 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
   const std::int64_t gpus = scored.plan.devices();
   const double larger = static_cast<double>(question.machine.gpus()) / static_cast<double>(gpus);
   std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP under its mask at the peak of {} x {}.\n",
-                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.device.name);
+                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.DeviceNames());
 }
 
 // What the runner-up spends more time on than the plan that is shown first, or, if it is as fast, what it lacks. On
@@ -208,13 +218,14 @@ void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAns
   }
   if (answer.usable_bytes > 0) {
     std::cout << fmt::format(" in the {} GiB that the context and NCCL leave of {} {}", Gibibytes(answer.usable_bytes),
-                             Gibibytes(question.machine.memory->count), question.machine.device.name);
+                             Gibibytes(question.machine.memory->count), question.machine.DeviceNames());
   }
   std::cout << ".\n";
   if (!answer.refused.empty()) std::cout << "Not legal:\n";
   for (const auto& [reason, count] : answer.refused) {
     std::cout << fmt::format("  {:>8}  {}\n", WithThousands(count), reason);
   }
+  for (const std::string& note : answer.notes) std::cout << note << "\n";
   if (!answer.is_complete) std::cout << "The search was stopped before all plans were looked at.\n";
 }
 
@@ -246,7 +257,12 @@ constexpr std::string_view kTargets[] = {"megatron", "torchtitan", "deepspeed", 
 // The plan as it is written.
 std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
   plan = datasets::WithNetwork(question, std::move(plan), options.network, ParseSettings(options.settings));
-  if (!options.to.empty()) return datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+  if (!options.to.empty()) {
+    std::string text = datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+    const bool overlaps = question.framework->tensor_overlap > 0 && plan.tp > 1 && plan.sequence_parallel;
+    if (options.to == "megatron" && overlaps) text += "--tp-comm-overlap\n";
+    return text;
+  }
   std::ostringstream text;
   datasets::WritePlan(text, plan);
   return std::move(text).str();
@@ -374,6 +390,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
     std::cout << fmt::format("The change of one part that helps most: {}: {}, {} GiB.\n", change.text,
                              HumanReadableMicros(change.plan.time.micros), Gibibytes(change.plan.needed_bytes));
   }
+  for (const std::string& note : answer.notes) std::cout << note << "\n";
   std::cout << "\n";
   if (answer.plans.empty()) return;
   if (check.checked) {
@@ -486,7 +503,7 @@ int RunPlan(const PlanOptions& options) {
     const bool has_sizes = question.objective != datasets::PlanObjective::kStepTime;
     std::cout << fmt::format("{} on {}{} x {}, {} sequences of {} tokens a step, as {} runs it{}\n\n",
                              Printable(options.network), has_sizes ? "at most " : "", question.machine.gpus(),
-                             question.machine.device.name, question.global_batch, question.sequence,
+                             question.machine.DeviceNames(), question.global_batch, question.sequence,
                              question.framework->name, GoalText(question));
     if (answer.plans.empty()) {
       if (answer.fastest) PrintFastest(question, *answer.fastest);

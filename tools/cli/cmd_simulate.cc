@@ -89,7 +89,7 @@ int Run(const SimulateOptions& options) {
   std::vector<FileToWrite> files;
   StepReport report = schedule ? SimulateWithSchedule(options, *schedule, graph, cluster, costs, placement, &files)
                                : SimulateOneBatch(options, graph, cluster, costs, placement, &files);
-  report.costs = loaded.text;
+  loaded.SetIn(&report);
   agents::AddLowerBound(graph, cluster, costs, &report);
   if (options.show.timeline != "-") {
     files.push_back(

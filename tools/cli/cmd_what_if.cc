@@ -71,7 +71,7 @@ class Answers {
     const StepResult result = objective_->RunWithPeakMemory(placement);
     if (!result.runs) throw InputError(file, "is no pipeline for --schedule " + schedule_.value().name);
     StepReport report = objective_->Report(placement, result);
-    report.costs = costs_.text;
+    costs_.SetIn(&report);
     return report;
   }
 
@@ -140,6 +140,7 @@ void WriteJson(std::ostream& out, const ClusterChanges& changes, const std::vect
       {"costs", first.costs},
       {"changes",
        {{"bandwidth", changes.bandwidth}, {"latency", changes.latency}, {"memory", changes.memory}, {"kinds", kinds}}}};
+  if (!first.costs_detail.empty()) json["costs_detail"] = first.costs_detail;
   for (const auto& [name, report] : rows) {
     json[name] = {{std::string(value_field), report.step_time_micros},
                   {"fits_memory", report.fits_memory},
@@ -183,7 +184,9 @@ int Run(const WhatIfOptions& options) {
   const Graph graph = experiments::LoadGraph(problem.graph);
   const Cluster cluster = LoadCluster(problem);
   const Cluster changed = cluster.WithChanges(changes);
-  problem.costs = ChosenCosts(problem, graph, cluster);  // the same for both clusters
+  // The same for both clusters. Curves that are not named are for both: the second may have kinds without them.
+  problem.costs = ChosenCosts(options.problem, graph, cluster);
+  if (problem.costs.model == "curves") problem.costs = ChosenCosts(options.problem, graph, changed);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(Resolved(problem.settings), agents::Door::kCommandLine);
   const Answers before(problem, graph, cluster, schedule);
   Answers after(problem, graph, changed, schedule);

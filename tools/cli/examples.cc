@@ -34,9 +34,8 @@ constexpr Examples kExamples[] = {
       "simulate gpt.json --cluster dgx-h100 --placement stages.json --schedule 1f1b --micro-batches 8 --json"}},
     {"memory",
      {"memory llama-3-8b --plan dp=2,tp=4,zero=1 --cluster dgx-h100",
-      "memory llama-3-70b --plan dp=2,tp=8,pp=4,zero=1,sequence_parallel=true,micro_batch=4 --cluster dgx-h100 --nodes "
-      "8",
-      "memory mixtral-8x7b --plan dp=8,ep=8,zero=1,recompute=full --sequence 8192 --json"}},
+      "memory mixtral-8x7b --plan dp=8,ep=8,zero=1,recompute=full --sequence 8192 --json",
+      "memory nmt.json --cluster p2.8xlarge --placement placement.json"}},
     {"plan",
      {"plan llama-3-8b --cluster dgx-h100 --nodes 8 --global-batch 256 --sequence 4096",
       "plan llama-3-70b --cluster dgx-h100 --nodes 8 --global-batch 128 --only tp=8,zero=1 --explain 2",

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -37,7 +39,7 @@ using experiments::PlannerScore;
 using experiments::PlanRun;
 
 std::vector<PlanCell> ReadCells(const std::string& data) {
-  if (!data.empty()) return experiments::ReadPlanCells(data);
+  if (!data.empty()) return WithLocation("--data", [&] { return experiments::ReadPlanCells(data); });
   const char* const folder = std::getenv("EMPLACE_REFERENCE_DATA");
   if (folder == nullptr || *folder == '\0') {
     throw InputError("--data",
@@ -45,6 +47,10 @@ std::vector<PlanCell> ReadCells(const std::string& data) {
                      "not hold; or set EMPLACE_REFERENCE_DATA)");
   }
   return WithLocation("EMPLACE_REFERENCE_DATA", [&] { return experiments::ReadPlanCells(folder); });
+}
+
+void PrintJson(JsonObject object) {
+  std::cout << nlohmann::ordered_json::parse(JsonText({std::move(object)})).dump(1) << '\n';
 }
 
 std::string NetworkText(const PlanCell& cell) {
@@ -201,7 +207,7 @@ int ListPlanCells(const std::string& data, bool json) {
     AddMember(&root, "schema", "emplace.plan_cells");
     AddMember(&root, "version", 1);
     AddMember(&root, "cells", std::move(rows));
-    std::cout << JsonText({std::move(root)}) << '\n';
+    PrintJson(std::move(root));
     return kSuccess;
   }
   Table table({"cell", "machine", "framework", "settings", "ran", "best s"});
@@ -221,7 +227,7 @@ int ShowPlanCell(const std::string& data, const std::string& name, bool json) {
     JsonList steps;
     for (const std::optional<double>& step_s : cell.step_s) steps.push_back(ToJson(step_s));
     AddMember(&row, "step_s", std::move(steps));
-    std::cout << JsonText({std::move(row)}) << '\n';
+    PrintJson(std::move(row));
     return kSuccess;
   }
   const experiments::PlanProblem problem(cell);
@@ -281,7 +287,7 @@ int ScorePlanners(const PlanTierOptions& options) {
     fs::remove_all(folder / "cells", ignored);
   }
   if (options.json) {
-    std::cout << JsonText({experiments::PlanScoresToJson(scores, cells, with)}) << '\n';
+    PrintJson(experiments::PlanScoresToJson(scores, cells, with));
   } else {
     PrintScores(scores, cells, options);
   }

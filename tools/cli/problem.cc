@@ -61,8 +61,8 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
          "device; else roofline), roofline (estimated from FLOP, bytes and the device's rates), or files of emplace "
          "calibrate, "
          "whose curves come before those of the program. With --profile: the fallback for ops without a profiled time, "
-         "whose number the "
-         "result gives (default: measured if every op has a time, else roofline; with --profile none)")
+         "whose number the result gives (default: measured if every op has a time, else curves if all accelerators "
+         "have them, else roofline; with --profile none)")
       ->type_name("MODEL|FILE,...");
   app.add_option("--tf32", options->costs.tf32,
                  "With roofline and curves, f32 products that devices compute in TF32: none, convolutions or all "
@@ -120,11 +120,7 @@ std::vector<std::string> InputFiles(const ProblemOptions& options) {
 }
 
 Cluster LoadCluster(const ProblemOptions& options) {
-  Cluster cluster = experiments::KeepChosen(experiments::LoadWholeCluster(options.cluster), options.cluster, "--");
-  if (!options.costs.has_curves()) return cluster;
-  CollectiveCosts costs = cluster.collective_costs();
-  costs.curves = true;
-  return cluster.WithCollectiveCosts(costs);
+  return experiments::KeepChosen(experiments::LoadWholeCluster(options.cluster), options.cluster, "--");
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) {
@@ -137,21 +133,28 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
   return parts;
 }
 
-experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
+namespace {
+
+// As the options say, else emplace.yaml.
+experiments::CostsChoice NamedCosts(const ProblemOptions& options) {
   experiments::CostsChoice costs = options.costs;
   if (const auto& named = LoadDefaults().costs; named && costs.model.empty() && costs.profile.empty()) {
     costs.model = named->value;
   }
-  return experiments::ResolvedCosts(std::move(costs), graph, cluster);
+  return costs;
+}
+
+}  // namespace
+
+experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
+  return experiments::ResolvedCosts(NamedCosts(options), graph, cluster);
 }
 
 LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster) {
   const experiments::CostsChoice costs = ChosenCosts(options, graph, cluster);
-  const std::string coverage = experiments::CoverageOfCosts(costs, graph, cluster);
-  if (!coverage.empty()) std::cerr << coverage << '\n';
   return {experiments::MakeCosts(graph, cluster, experiments::LoadCostModels(costs, "costs"), options.graph.file,
                                  options.cluster.name),
-          experiments::CostsText(costs)};
+          experiments::CostsText(costs), experiments::CostsDetail(NamedCosts(options), costs, graph, cluster)};
 }
 
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {

@@ -55,7 +55,12 @@ Cluster LoadCluster(const ProblemOptions& options);
 std::vector<std::string> SplitAtCommas(const std::string& text);  // "" has no parts
 struct LoadedCosts {
   CostTable table;
-  std::string text;  // source of op times, for results (experiments::CostsText)
+  std::string text;    // source of op times, for results (experiments::CostsText)
+  std::string detail;  // experiments::CostsDetail
+  void SetIn(StepReport* report) const {
+    report->costs = text;
+    report->costs_detail = detail;
+  }
 };
 // Where op times are from: as the options say, else emplace.yaml, else experiments::ResolvedCosts.
 experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);

@@ -11,6 +11,7 @@
 #include "experiments/library/plans/plan_estimates.h"
 #include "experiments/library/plans/planner_process.h"
 #include "sim/base/check.h"
+#include "sim/base/fingerprint.h"
 #include "sim/base/json_text.h"
 #include "sim/base/registry.h"
 #include "sim/base/suggestion.h"
@@ -78,7 +79,7 @@ PlanRun RunProcess(const PlannerChoice& planner, const PlanCell& cell, const Pla
 
 PlanRun RunEntry(const PlannerEntry& entry, const PlanCell& cell, const PlanScoreOptions& options, std::uint64_t seed) {
   PlanRun run;
-  Rng rng(seed);
+  Rng rng(FingerprintOf(fmt::format("{} {}", cell.name, seed)));  // cells with as many settings differ
   for (const std::size_t setting : entry.order(cell, rng)) {
     if (run.step_s.size() > options.queries) break;
     if (run.step_s.empty()) run.chosen = SettingText(cell.settings[setting]);
@@ -145,7 +146,7 @@ JsonObject CellScoreToJson(const std::vector<PlanRun>& runs, const PlanCell& cel
 PlannerChoice FindPlanner(const std::string& name, const std::string& place) {
   const auto entry = std::ranges::find(AllPlanners(), name, &PlannerEntry::name);
   if (entry != AllPlanners().end()) return {.name = name, .entry = &*entry};
-  PlannerChoice choice{.name = name, .command = PlannerCommand(name)};
+  PlannerChoice choice{.name = name, .command = WithLocation(place, [&] { return PlannerCommand(name); })};
   if (!choice.command.empty()) return choice;
   throw InputError(place, fmt::format("unknown planner {} ({}, MODULE:FUNCTION, or a program's path with a slash){}",
                                       Quoted(name), Listed(AllPlanners()), DidYouMean(name, NamesOf(AllPlanners()))));

@@ -99,7 +99,8 @@ TEST(LibraryTest, HasTwoHundredInstancesInFiveTiers) {
   EXPECT_GE(tiers[4], 3U);
   EXPECT_EQ(FindTier("huge"), Tier::kHuge);
   EXPECT_THAT(MessageOf([] { FindTier("big"); }),
-              HasSubstr("unknown tier \"big\" (tiny, small, medium, large or huge)"));
+              HasSubstr("unknown tier \"big\" (tiny, small, medium, large, huge, plans)"));
+  EXPECT_THAT(MessageOf([] { FindTier("plan"); }), HasSubstr("did you mean plans?"));
 }
 
 TEST(LibraryTest, TinyAndSmallInstancesAndPlacementsAreUnchanged) {

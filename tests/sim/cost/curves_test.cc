@@ -174,6 +174,16 @@ TEST(ShippedCurvesTest, EveryFileIsOfADeviceKindAndItsNeighboursExist) {
   EXPECT_EQ(FindDeviceCurves("k40"), nullptr);
 }
 
+TEST(ShippedCurvesTest, TheKindsOfDataCentresHaveRatesAndCurves) {
+  for (const char* const kind : {"l4", "l40s", "h100-pcie", "h200", "b200", "gb200", "mi100", "mi210", "mi250",
+                                 "mi300x", "p4", "t4", "p100", "rtx-pro-6000"}) {
+    const DeviceKind* const device = FindDeviceKind(kind);
+    ASSERT_NE(device, nullptr) << kind;
+    EXPECT_GT(device->memory_bandwidth.count, 0) << kind;
+    EXPECT_NE(FindDeviceCurves(kind), nullptr) << kind;
+  }
+}
+
 TEST(ShippedCurvesTest, AKindWithoutItsOwnCurveTakesThatOfTheKindItIsLike) {
   const ProductShape shape = {.m = 4096, .n = 4096, .k = 4096};
   const auto h100 = CurveMicros(*FindDeviceKind("h100"), Precision::kBf16, shape);
@@ -385,10 +395,17 @@ TEST(CurvesCostModelTest, OpsWithoutACurveTakeTheRoofline) {
   EXPECT_EQ(curved->form, "product");
   const Cluster k40 = OneDevice("k40");
   EXPECT_EQ(curves->OpMicros(matmul, op, k40, "k40"), MakeRooflineCostModel()->OpMicros(matmul, op, k40, "k40"));
+  EXPECT_TRUE(curves->TimesCollectives());
+  EXPECT_TRUE(CostTable(matmul, h100, *curves).times_collectives());
+  EXPECT_FALSE(CostTable(matmul, h100, *MakeRooflineCostModel()).times_collectives());
   const CurveCoverage coverage = CoverOps(matmul, h100, {});
   EXPECT_EQ(CoverageText(coverage), "1 product; by roofline 0");
   EXPECT_THAT(CoverageText(CoverOps(matmul, k40, {})), HasSubstr("no curves, so roofline, on k40"));
   EXPECT_THAT(CoverageText(CoverOps(matmul, OneDevice("h100-pcie"), {})), HasSubstr("h100-pcie takes curves of h100"));
+  OutputSpec factor = F32({64, 64});
+  factor.dtype = DType::kI8;
+  const Graph bytes = testing::GraphOf({"matmul", {factor, factor}, {F32({64, 64})}, ""});
+  EXPECT_EQ(CoverageText(CoverOps(bytes, h100, {})), "no op; by roofline 1 (matmul 1)");
 }
 
 TEST(CurvesCostModelTest, Tf32ProductsTakeTheirOwnRate) {

@@ -228,9 +228,11 @@ TEST(GraphJsonTest, NamesThePlaceOfEveryFault) {
       {R"({"name": "a", "kind": "k", "outputs": [{"shape": [1]}]})",
        "ops[0].outputs[0]: has no size (bytes, or dtype and shape)"},
       {R"({"name": "a", "kind": "k", "outputs": [{"dtype": "f31", "shape": []}]})",
-       "ops[0].outputs[0].dtype: is the text \"f31\" (bool, i8, u8, i16, f16, bf16, i32, f32, i64 or f64)"},
+       "ops[0].outputs[0].dtype: is the text \"f31\" (bool, u4, i4, i8, u8, i16, f8e4m3, f8e5m2, f16, bf16, i32, "
+       "f32, i64 or f64)"},
       {R"({"name": "a", "kind": "k", "outputs": [{"dtype": 3, "shape": []}]})",
-       "ops[0].outputs[0].dtype: is the number 3 (bool, i8, u8, i16, f16, bf16, i32, f32, i64 or f64)"},
+       "ops[0].outputs[0].dtype: is the number 3 (bool, u4, i4, i8, u8, i16, f8e4m3, f8e5m2, f16, bf16, i32, "
+       "f32, i64 or f64)"},
       {R"({"name": "a", "kind": "k", "outputs": [{"dtype": "f32", "shape": 3}]})",
        "ops[0].outputs[0].shape: is the number 3 (a list of integers >= 0)"},
       {R"({"name": "a", "kind": "k", "outputs": [{"dtype": "f32", "shape": [3, -1]}]})",

@@ -45,14 +45,22 @@ TEST(CollectiveTimesTest, ARingTakesItsRoundsAndItsBytes) {
   EXPECT_DOUBLE_EQ(times.FixedMicros(size), 8.4 + 10 + 100);
 }
 
+TEST(CollectiveTimesTest, EachMemberHasAnAcceleratorOfItsOwn) {
+  std::vector<Device> devices = RowOfDevices(4);
+  devices[1].is_cpu = true;
+  const Cluster cluster = Cluster::Uniform("node", devices, {.bandwidth_gb_per_s = 10});
+  const std::vector<OpId> members = {MakeId<OpId>(7), MakeId<OpId>(9)};
+  Collective collective;
+  collective.members = members;
+  EXPECT_EQ(FirstDevicesFor(collective, cluster), (std::vector<DeviceId>{MakeId<DeviceId>(0), MakeId<DeviceId>(2)}));
+}
+
 TEST(CollectiveTimesTest, InANodeOfMeasuredDevicesACurveAnswersIfAsked) {
   const auto times = [](const std::string& kind, double gb_per_s, bool curves) {
     std::vector<Device> devices = RowOfDevices(8);
     for (Device& device : devices) device.kind = kind;
     const Link link{.bandwidth_gb_per_s = gb_per_s, .latency_micros = 1};
-    CollectiveCosts costs;
-    costs.curves = curves;
-    return CollectiveTimes(Cluster::Uniform("node", devices, link).WithCollectiveCosts(costs));
+    return CollectiveTimes(Cluster::Uniform("node", devices, link), curves);
   };
   const auto of = [&](const CollectiveTimes& node, CollectiveKind kind) {
     return MicrosFromDuration(node.Of(kind, Bytes{kMiB}, Devices(0, 8)).duration);

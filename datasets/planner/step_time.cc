@@ -14,15 +14,12 @@
 namespace emplace::datasets {
 namespace {
 
-double Number(std::int64_t value) { return static_cast<double>(value); }
+double AsDouble(std::int64_t value) { return static_cast<double>(value); }
 
 // Whether passes of other micro-batches run while a rank sends.
 bool SendsBeside(const TrainingSetup& setup) {
   return setup.vpp > 1 || setup.order == PipelineOrder::kZbV || setup.order == PipelineOrder::kDualPipe;
 }
-
-constexpr double kHalf = 2;    // bytes of a number in half precision
-constexpr double kSingle = 4;  // in f32
 
 }  // namespace
 
@@ -81,7 +78,7 @@ StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, con
   alone.stages = {stage};
   Parameters parameters;
   for (const RankParameter& parameter : ParametersOf(alone, 0)) {
-    (parameter.is_expert ? parameters.of_experts : parameters.shared) += Number(parameter.elements);
+    (parameter.is_expert ? parameters.of_experts : parameters.shared) += AsDouble(parameter.elements);
   }
   return parameters_.emplace(key, parameters).first->second;
 }
@@ -151,16 +148,16 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
   const bool gathers = setup.shards_weights;
   const std::int64_t shards = setup.dp * setup.cp / setup.optimizer_instances;
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
-  const double layer_bytes = Number(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
+  const double layer_bytes = AsDouble(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     Passes layer = OfLayer(setup, stage.layers[i], kind);
     layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
       const double gather =
           CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group, layer_bytes, habits_.network_step_micros);
-      const double scatter = CollectiveMicros(machine_, CollectiveKind::kReduceScatter, shard_group,
-                                              layer_bytes * Number(setup.gradient_bytes) / Number(setup.number_bytes),
-                                              habits_.network_step_micros);
+      const double scatter = CollectiveMicros(
+          machine_, CollectiveKind::kReduceScatter, shard_group,
+          layer_bytes * AsDouble(setup.gradient_bytes) / AsDouble(setup.number_bytes), habits_.network_step_micros);
       layer.forward.weights += std::max(0.0, gather - layer.forward.micros());
       layer.backward.weights += std::max(0.0, gather + scatter - layer.backward.micros());
     }
@@ -196,8 +193,8 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   }
   const double first = OfEmbedding(setup, kinds.front()).micros();
   const double loss = OfLoss(setup, kinds.back()).micros();
-  const double last =
-      loss + Number(static_cast<std::int64_t>(setup.network.prediction_layers)) * (micros[kinds.back()].back() + loss);
+  const double last = loss + AsDouble(static_cast<std::int64_t>(setup.network.prediction_layers)) *
+                                 (micros[kinds.back()].back() + loss);
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
@@ -247,28 +244,28 @@ StepTimer::Exchange StepTimer::ExchangeOf(const TrainingSetup& setup, std::size_
   const auto exposed = [](double micros, double share, const PassTime& beside) {
     return std::max(0.0, micros - share * beside.micros());
   };
-  const double gradient = Number(setup.gradient_bytes);
+  const double gradient = AsDouble(setup.gradient_bytes);
   double divided = 1;  // parts of the optimizer's state
   double expert_divided = 1;
   if (setup.distributed_optimizer || setup.shards_weights) {
-    divided = Number(replicas) / Number(setup.optimizer_instances);
-    expert_divided = std::max(1.0, Number(expert_replicas) / Number(setup.optimizer_instances));
+    divided = AsDouble(replicas) / AsDouble(setup.optimizer_instances);
+    expert_divided = std::max(1.0, AsDouble(expert_replicas) / AsDouble(setup.optimizer_instances));
   }
   if (setup.shards_weights) {  // exchanged layer by layer
   } else if (setup.distributed_optimizer) {
-    const double layers = Number(static_cast<std::int64_t>(setup.network.layers.size())) / Number(setup.pp);
+    const double layers = AsDouble(static_cast<std::int64_t>(setup.network.layers.size())) / AsDouble(setup.pp);
     const double latencies =
         layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, parameters.shared));
     result.gradients =
         exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap, last.backward);
-    result.weights = exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies,
+    result.weights = exposed(exchange(CollectiveKind::kAllGather, AsDouble(setup.number_bytes)) + latencies,
                              habits_.parameter_overlap, last.forward);
   } else {
     result.gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
   }
   // Adam reads gradients, weights in f32 and both moments, and writes all but the gradients, and weights in half
   // precision. The norm of the gradients reads them before it, and they are set to zero behind it.
-  constexpr double kBytesOfAdam = 7 * kSingle + kHalf;
+  constexpr double kBytesOfAdam = 7 * 4 + 2;
   const PlanMachine& machine = machines_[KindOfRank(setup, pipeline_rank)];
   const double state = parameters.shared / divided + parameters.of_experts / expert_divided;
   const double gradients = setup.shards_gradients || setup.shards_weights ? state : parameters.sum();
@@ -289,11 +286,11 @@ std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
 
 double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   if (setup.pp == 1) return 0;
-  const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
-  const double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+  const double rows = AsDouble(setup.micro_batch) * AsDouble(setup.network.sequence) / AsDouble(setup.cp);
+  const double whole = AsDouble(setup.number_bytes) * rows * AsDouble(setup.network.hidden);
   // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
   // 2021, section 4.1).
-  const double bytes = whole / Number(setup.tp);
+  const double bytes = whole / AsDouble(setup.tp);
   const double gather = setup.sequence_parallel
                             ? 0
                             : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
@@ -327,7 +324,7 @@ double RankBubble(const TrainingSetup& setup, double forward, double input, doub
   switch (setup.order) {
     case PipelineOrder::kOneForwardOneBackward:
       // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
-      return (forward + input + weight) / Number(setup.vpp);
+      return (forward + input + weight) / AsDouble(setup.vpp);
     case PipelineOrder::kGpipe:
       return forward + input + weight;
     case PipelineOrder::kZbH1:
@@ -337,14 +334,14 @@ double RankBubble(const TrainingSetup& setup, double forward, double input, doub
       // Passes of one of the two stages; with fewer micro-batches than fill the pipeline, of both.
       const double full = std::max({forward, input, 2 * (input - weight)}) / 2;
       const double missing =
-          Number(2 * setup.pp - 1 - setup.micro_batches) / Number(std::max<std::int64_t>(1, setup.pp - 1));
+          AsDouble(2 * setup.pp - 1 - setup.micro_batches) / AsDouble(std::max<std::int64_t>(1, setup.pp - 1));
       return full + std::clamp(missing, 0.0, 1.0) * (std::max(forward, input) - full);
     }
     case PipelineOrder::kDualPipe: {
       // DeepSeek-AI 2024, table 2, of all ranks: (pp / 2 - 1) (F&B + B - 3 W). A forward and a backward pass side by
       // side, F&B, are taken for as long as one after the other.
       const double of_one = std::max(0.0, forward + 2 * input - weight);
-      return of_one * (Number(setup.pp) / 2 - 1) / Number(setup.pp - 1);
+      return of_one * (AsDouble(setup.pp) / 2 - 1) / AsDouble(setup.pp - 1);
     }
   }
   return 0;
@@ -362,7 +359,7 @@ double StepTimer::FixedMicros(const TrainingSetup& setup) const {
   const bool is_delayed =
       is_large || (replicas_cross && !setup.distributed_optimizer && setup.micro_batches > kFewMicroBatches);
   if (PipelineCrosses(machine_, setup) && is_delayed) {
-    micros += habits_.pipeline_delay_micros * Number(setup.micro_batches) *
+    micros += habits_.pipeline_delay_micros * AsDouble(setup.micro_batches) *
               static_cast<double>(std::min<std::int64_t>(setup.pp - 1, 2));
   }
   if (is_large && replicas_cross) micros += habits_.large_job_micros;
@@ -371,7 +368,7 @@ double StepTimer::FixedMicros(const TrainingSetup& setup) const {
 
 StepTime StepTimer::Time(const TrainingSetup& setup) {
   const std::vector<Passes> ranks = RankPasses(setup);
-  const double micro_batches = Number(setup.micro_batches);
+  const double micro_batches = AsDouble(setup.micro_batches);
   std::size_t slowest = 0;
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].micros() > ranks[slowest].micros()) slowest = i;
@@ -386,7 +383,7 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
   }
   if (setup.pp > 1) {
     const double message = StageMessageMicros(setup);
-    step.messages = 2 * message * ((SendsBeside(setup) ? 0 : micro_batches) + Number(setup.pp) - 1);
+    step.messages = 2 * message * ((SendsBeside(setup) ? 0 : micro_batches) + AsDouble(setup.pp) - 1);
   }
   // Of the rank with the most parameters.
   Parameters most;
@@ -496,7 +493,7 @@ StepTime StepTimer::Simulate(const TrainingSetup& setup) {
   const std::int64_t few = kFullRounds * setup.pp + setup.micro_batches % setup.pp;
   PipelineStep run = RunPipeline(name, ranks, std::min(setup.micro_batches, few + setup.pp), model);
   if (setup.micro_batches > few + setup.pp) {
-    const double repeats = Number(setup.micro_batches - few - setup.pp) / Number(setup.pp);
+    const double repeats = AsDouble(setup.micro_batches - few - setup.pp) / AsDouble(setup.pp);
     run = run.Extend(RunPipeline(name, ranks, few, model), repeats);
   }
 
@@ -515,33 +512,33 @@ namespace {
 // `attention`: the part of scores that is counted.
 double FlopWith(const TrainingSetup& setup, double attention) {
   const NetworkShape& network = setup.network;
-  const double sequence = Number(network.sequence);
-  const double hidden = Number(network.hidden);
+  const double sequence = AsDouble(network.sequence);
+  const double hidden = AsDouble(network.hidden);
   double of_token = 0;  // multiplications of a token in the forward pass
   const auto add = [&](const LayerKind& layer) {
-    const double heads = Number(network.heads);
+    const double heads = AsDouble(network.heads);
     if (layer.mixer == Mixer::kAttention) {
-      const double queries = heads * Number(network.head_dim);
-      const double keys = Number(network.query_groups) * Number(network.head_dim);
-      const double seen = layer.window > 0 ? std::min(sequence, Number(layer.window)) : sequence;
+      const double queries = heads * AsDouble(network.head_dim);
+      const double keys = AsDouble(network.query_groups) * AsDouble(network.head_dim);
+      const double seen = layer.window > 0 ? std::min(sequence, AsDouble(layer.window)) : sequence;
       of_token += hidden * (2 * queries + 2 * keys) + 2 * attention * seen * queries;
       if (layer.cross_attention) of_token += hidden * (2 * queries + 2 * keys) + 2 * attention * sequence * queries;
     }
     if (layer.mixer == Mixer::kLatentAttention) {
-      const double query = Number(network.nope_dim + network.rope_dim);
-      const double value = Number(network.value_dim);
-      const double rank = Number(network.query_rank);
+      const double query = AsDouble(network.nope_dim + network.rope_dim);
+      const double value = AsDouble(network.value_dim);
+      const double rank = AsDouble(network.query_rank);
       of_token += rank > 0 ? rank * (hidden + heads * query) : hidden * heads * query;
-      of_token += hidden * Number(network.key_rank + network.rope_dim) +
-                  Number(network.key_rank) * heads * (Number(network.nope_dim) + value) + heads * value * hidden +
+      of_token += hidden * AsDouble(network.key_rank + network.rope_dim) +
+                  AsDouble(network.key_rank) * heads * (AsDouble(network.nope_dim) + value) + heads * value * hidden +
                   attention * sequence * heads * (query + value);
     }
     const double products = network.gated() ? 3 : 2;
-    if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * Number(network.d_ff);
+    if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * AsDouble(network.d_ff);
     if (layer.feed_forward == FeedForwardKind::kExperts) {
-      of_token +=
-          hidden * Number(network.experts) +
-          products * hidden * (Number(network.top_k) * Number(network.d_expert) + Number(network.d_shared_expert));
+      of_token += hidden * AsDouble(network.experts) +
+                  products * hidden *
+                      (AsDouble(network.top_k) * AsDouble(network.d_expert) + AsDouble(network.d_shared_expert));
     }
   };
   for (const LayerKind& layer : network.layers) add(layer);
@@ -550,9 +547,11 @@ double FlopWith(const TrainingSetup& setup, double attention) {
     add(network.layers.back());
     of_token += 2 * hidden * hidden;
   }
-  of_token += hidden * Number(network.vocabulary) * (1 + Number(static_cast<std::int64_t>(network.prediction_layers)));
+  of_token +=
+      hidden * AsDouble(network.vocabulary) * (1 + AsDouble(static_cast<std::int64_t>(network.prediction_layers)));
   constexpr double kFlopOfStep = 6;  // two of each multiplication, in the forward pass and twice in the backward pass
-  return kFlopOfStep * of_token * sequence * Number(setup.micro_batch) * Number(setup.micro_batches) * Number(setup.dp);
+  return kFlopOfStep * of_token * sequence * AsDouble(setup.micro_batch) * AsDouble(setup.micro_batches) *
+         AsDouble(setup.dp);
 }
 
 }  // namespace

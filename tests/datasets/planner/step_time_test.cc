@@ -449,8 +449,8 @@ TEST(StepTimerTest, ProductsInFewerBitsAreFasterAndCostCasts) {
   EXPECT_LT(whole.micros / eight.micros, 2);
   EXPECT_GT(blocks.passes.products / four.passes.products, 1.05);
   EXPECT_LT(blocks.passes.products / four.passes.products, 2);
-  // The more a network's products weigh, the more fewer bits are worth: steps of Llama 3 70B are 1.2 to 1.5 times as fast
-  // in FP4 as in FP8 on GB200 and GB300 (Megatron-Bridge).
+  // The more a network's products weigh, the more fewer bits are worth: steps of Llama 3 70B are 1.2 to 1.5 times as
+  // fast in FP4 as in FP8 on GB200 and GB300 (Megatron-Bridge).
   StepTimer large(MachineOf("gb200-nvl72"), *FindFrameworkHabits("megatron-bridge"));
   const auto large_step = [&](const std::string& precision) {
     const std::string plan =

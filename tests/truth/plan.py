@@ -48,7 +48,8 @@ class Truth:
 
     def predict(self, program):
         singles = self.foundry + self.simumax + self.bridge + self.mlperf + self.torchtitan + self.korthikanti
-        program.ask(row["command"] for row in self.nanotron + self.vtrain + singles)
+        program.ask([row["command"] for row in self.nanotron + self.vtrain + singles]
+                    + [row["search"] for row in bridge.compared(self.bridge)])
         nanotron.predict(program, self.nanotron)
         vtrain.predict(program, self.vtrain)
         add_errors_of_single_plans(program, singles)
@@ -153,7 +154,7 @@ so rows that are not here, a part of every table, are a harder test.
 {vtrain.section(truth.vtrain)}
 {llm_foundry.section(truth.foundry)}
 {simumax.section(truth.simumax)}
-{bridge.section(truth.bridge, truth.bridge_left_out)}
+{bridge.section(program, truth.bridge, truth.bridge_left_out)}
 {mlperf.section(truth.mlperf, truth.mlperf_left_out)}
 {torchtitan.section(truth.torchtitan)}
 {korthikanti.section(truth.korthikanti)}

@@ -57,7 +57,8 @@ TEST_F(MemoryTest, AGraphHasThePeaksOfItsSimulatedStep) {
   EXPECT_EQ(json.at("schema"), "emplace.memory");
   EXPECT_EQ(json.at("costs"), "curves");
   std::size_t found = 0;
-  for (const auto& device : nlohmann::json::parse(simulated.out).at("devices")) {
+  const auto result = nlohmann::json::parse(simulated.out);
+  for (const auto& device : result.at("devices")) {
     for (const auto& rank : json.at("ranks")) {
       if (rank.at("device") != device.at("name")) continue;
       ++found;

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plan import percent, ratio, table, wrapped
+from report import percent, ratio, table, wrapped
 
 QUERIES = ("0", "1", "2", "5", "10")
 SMALL = 16     # accelerators: cells of the sample

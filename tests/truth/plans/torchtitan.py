@@ -23,7 +23,7 @@ def read_rows(folder):
         tp = int(found[1]) if (found := re.search(r"TP[= ](\d+)", caption)) else 1
         dp = sizes["gpus"] // tp
         only = {"dp": dp, "tp": tp, "pp": 1, "cp": 1, "zero": 3, "micro_batch": sizes["local"],
-                "recompute": "full" if "full a" in caption.lower() else "none", "precision": precision}
+                "recompute": "full" if "full a" in caption.lower() else "selective", "precision": precision}
         network, sequence = ("llama-3.1-70b" if is_large else "llama-3.1-8b"), 8192
         measured = [("", values[1])] if not is_async_table else [("", values[1]), (", asynchronous tensor parallelism", values[2])]
         for software, rate in measured:
@@ -40,10 +40,10 @@ def section(rows, left_out):
     return f"""## torchtitan: FSDP and tensor parallelism on 8 to 256 H100
 
 torchtitan's published throughputs, with `--framework torchtitan`; {left_out} rows with pipelines, with context parallelism or on
-H200 are not predicted. Nothing is fitted on them. The H100s of these tables have HBM2e with 2.4 TB/s and are limited to 500 W, which `dgx-h100` is not. Where the
-table says that activations are recomputed selectively, which `emplace plan` does not do, none are recomputed in the prediction.
+H200 are not predicted. Nothing is fitted on them. The H100s of these tables have HBM2e with 2.4 TB/s and are limited to 500 W, which `dgx-h100` is not. Activations
+are recomputed selectively where the table does not say that all are.
 
 {slices(rows, [("", "precision")])}
 
-{worst(rows, lambda row: "selective recomputation, 500 W" if row["recompute"] == "none" else "500 W")}
+{worst(rows, lambda row: "500 W")}
 """

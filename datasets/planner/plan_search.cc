@@ -311,8 +311,8 @@ class Enumeration {
   std::map<std::string, std::size_t> refused_;
 };
 
-// Its peak, of the rank that has it. In 1f1b, a rank of a pipeline holds as many micro-batches as ranks follow it, so
-// that of ranks with the same layers the first is the fullest.
+// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of ranks
+// with the same layers it is the fullest, or the last one, which has the loss.
 std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
   std::pair<RankPeak, std::size_t> fullest;
   std::size_t most_layers = 0;
@@ -320,8 +320,7 @@ std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
     std::size_t layers = 0;
     for (const std::size_t stage : StagesOf(setup, rank)) layers += setup.stages[stage].layers.size();
     const bool is_last = rank + 1 == static_cast<std::size_t>(setup.pp);
-    const bool is_turns = setup.order == PipelineOrder::kOneForwardOneBackward;
-    if (is_turns && rank > 0 && !is_last && layers <= most_layers) continue;
+    if (rank > 0 && !is_last && layers <= most_layers) continue;
     most_layers = std::max(most_layers, layers);
     RankPeak peak = PeakOf(MakeRankProgram(setup, rank));
     if (NeededBytes(setup, peak) > NeededBytes(setup, fullest.first)) fullest = {std::move(peak), rank};

@@ -134,11 +134,13 @@ not give. Those cells are in no mean.
 The formulas of `calculon` and `simumax` are written anew, not run with their programs. Both have the layers of these networks, the collectives, the
 schedule and the memory as published, and the rates and efficiencies of the systems that are published with them; neither was
 fitted to these cells. SimuMax is made to be given op times that were measured on the machine at hand; there are none here, so its
-default efficiencies count, and its published errors are not those of this page. Calculon has no embedding and no loss.
+default efficiencies count, and its published errors are not those of this page. Calculon has no embedding and no loss; what it
+can overlap or offload is off.
 
 `emplace plan` is at an advantage: some of its constants are fitted on every other row of these two tables
 ([which](plan.md#what-was-fitted)), though none on a cell. The {len(nanotron)} cells of Nanotron's table are three quarters of the whole
-table; those of vTrain's are the networks on all 8 accelerators with a batch of 16, which has most settings.
+table; those of vTrain's are the networks on all 8 accelerators with a batch of 16, which has most settings. Tables with one or two settings
+for each network and cluster, as SimuMax's and llm-foundry's, leave nothing to choose.
 
 ## How to repeat it
 

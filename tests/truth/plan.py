@@ -10,16 +10,14 @@ page says. Exit status: 0 done, 1 the page differs or an error grew, 77 the data
 import re
 import statistics
 import sys
-import textwrap
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 
 from plans import bridge, korthikanti, llm_foundry, mlperf, nanotron, simumax, torchtitan, vtrain  # noqa: E402
 from plans.program import Program, add_errors_of_single_plans  # noqa: E402
-from report import has_data, parser_of, percent, table, write_or_check  # noqa: E402
+from report import has_data, parser_of, percent, table, wrapped, write_or_check  # noqa: E402
 
-WIDTH = 130  # of the page
 SLACK = 0.1  # percentage points by which a figure of the sample may grow
 
 
@@ -178,14 +176,6 @@ def grown(page, sampled):
             yield f"{name}: {value:.2f} % (the page has no such figure)"
         elif value > float(known[name]) + SLACK:
             yield f"{name}: {value:.2f} % (the page says {known[name]} %)"
-
-
-def wrapped(page):
-    """The page with the lines of its paragraphs filled."""
-    parts = page.split("\n\n")
-    is_text = re.compile(r"[^|#`<]|`[^`]")
-    return "\n\n".join(textwrap.fill(" ".join(part.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
-                       if is_text.match(part) else part for part in parts).rstrip() + "\n"
 
 
 def main():

@@ -7,15 +7,15 @@ FOLDER is the reference data (EMPLACE_REFERENCE_DATA). --page writes the page; -
 and fails where they differ. --sample scores small cells again: their rows have to be those of the page, but for
 emplace's own plans, which must not be worse. Exit status: 0 done, 1 the page differs, 77 the data is not there.
 """
-import argparse
 import json
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from report import percent, ratio, table, wrapped
+from report import has_data, parser_of, percent, ratio, table, wrapped, write_or_check
 
+FILES = ("huggingface+ultrascale-playbook/runs.csv", "VIA-Research+vTrain/ground_truth_single.csv")
 QUERIES = ("0", "1", "2", "5", "10")
 SMALL = 16     # accelerators: cells of the sample
 SLACK = 0.005  # by which emplace's mean over the sample may be lower than on the page
@@ -134,11 +134,13 @@ not give. Those cells are in no mean.
 The formulas of `calculon` and `simumax` are written anew, not run with their programs. Both have the layers of these networks, the collectives, the
 schedule and the memory as published, and the rates and efficiencies of the systems that are published with them; neither was
 fitted to these cells. SimuMax is made to be given op times that were measured on the machine at hand; there are none here, so its
-default efficiencies count, and its published errors are not those of this page. Calculon has no embedding and no loss.
+default efficiencies count, and its published errors are not those of this page. Calculon has no embedding and no loss; what it
+can overlap or offload is off.
 
 `emplace plan` is at an advantage: some of its constants are fitted on every other row of these two tables
 ([which](plan.md#what-was-fitted)), though none on a cell. The {len(nanotron)} cells of Nanotron's table are three quarters of the whole
-table; those of vTrain's are the networks on all 8 accelerators with a batch of 16, which has most settings.
+table; those of vTrain's are the networks on all 8 accelerators with a batch of 16, which has most settings. Tables with one or two settings
+for each network and cluster, as SimuMax's and llm-foundry's, leave nothing to choose.
 
 ## How to repeat it
 
@@ -174,34 +176,18 @@ def differences(page, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--emplace", required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--page", type=Path)
-    parser.add_argument("--check", type=Path)
+    parser = parser_of(__doc__)
     parser.add_argument("--sample", type=Path)
     options = parser.parse_args()
-    if not all((Path(options.data) / file).exists() for file in
-               ("huggingface+ultrascale-playbook/runs.csv", "VIA-Research+vTrain/ground_truth_single.csv")):
-        print(f"{options.data or 'no folder'}: the tables are absent: set the CMake variable EMPLACE_REFERENCE_DATA",
-              file=sys.stderr)
+    if not all(has_data(options.data, file) for file in FILES):
         return 77
-    program = Program(options.emplace, options.data)
+    program = Program(options.emplace, str(options.data))
     if options.sample:
         problems = list(differences(options.sample.read_text(encoding="utf-8"), program))
         for problem in problems:
             print(problem, file=sys.stderr)
         return 1 if problems else 0
-    page = wrapped(write_page(program))
-    if options.page:
-        options.page.write_text(page, encoding="utf-8")
-    elif options.check:
-        if options.check.read_text(encoding="utf-8") != page:
-            print(f"{options.check} is not what comes out: run {sys.argv[0]} --page", file=sys.stderr)
-            return 1
-    else:
-        print(page)
-    return 0
+    return write_or_check(wrapped(write_page(program)), options)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ std::size_t NumExtras(const OpView& view) {
 
 // Pairs of a query and a key that it sees. Causal: the last query sees all M keys, the one before it M - 1, ..; half of
 // N*M if there are as many keys, as C20 counts (the diagonal itself is split in half). A window of w leaves each query
-// the last w of those: the first w queries see w/2 in the mean.
+// the last w of those: the first w queries see w/2 on average.
 double SeenPairs(const OpView& view, const Heads& heads) {
   const double all = heads.queries * heads.keys;
   if (!view.Flag("causal", false)) return heads.rows * all;

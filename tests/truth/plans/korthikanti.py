@@ -29,7 +29,7 @@ def section(rows):
 
 Korthikanti et al. 2022, table 5: 8 tensor ranks, one replica. Nothing is fitted on them. Selective recomputation runs unfused
 attention again in the backward pass; `emplace plan` has fused attention and recomputes nothing there, which does nearly the
-same. Calculon states 3.65 % in the mean on these rows, on which it was calibrated.
+same. Calculon states 3.65 % on average on these rows, on which it was calibrated.
 
 {slices(rows, [("recomputation", "kind")])}
 

@@ -144,7 +144,7 @@ struct TrainingSetup {
   bool pipeline_before_data = false;  // ranks of one pipeline are nearer to each other than those of data parallelism
 
   bool casts_products() const { return products != ProductRecipe::kWhole; }
-  // Of a factor of a product of weights, with its part of the scales.
+  // The bytes of a number in a factor of a product of weights, with its part of the scales.
   double factor_bytes() const {
     switch (products) {
       case ProductRecipe::kFp8:

@@ -393,7 +393,7 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
     const double message = StageMessageMicros(setup);
     step.messages = 2 * message * ((SendsBeside(setup) ? 0 : micro_batches) + AsDouble(setup.pp) - 1);
   }
-  // Of the rank with the most parameters.
+  // The parameters of the rank that has the most.
   Parameters most;
   std::size_t largest = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {

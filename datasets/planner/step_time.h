@@ -69,7 +69,7 @@ class StepTimer {
   // What a layer's backward pass computes again of its forward pass.
   PassTime AgainOf(const TrainingSetup& setup, const Passes& layer, std::size_t position) const;
 
-  // Of one micro-batch through all stages of each pipeline rank.
+  // The passes of one micro-batch through all stages of each pipeline rank.
   std::vector<Passes> RankPasses(const TrainingSetup& setup);
   // What follows the passes of a rank.
   struct Exchange {

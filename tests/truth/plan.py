@@ -95,7 +95,7 @@ def write_page(truth, program, sampled):
     peers = [
         ["Nanotron, 8 to 512 H100", *of_both(summary["timed"], held_out), "-"],
         ["vTrain, 2 to 8 A100", *of_both(truth.vtrain, held_out_of(truth.vtrain)),
-         f"vTrain 8.37 % in the mean, from profiled kernels; ours is {size(truth.vtrain, statistics.mean)} in the mean"],
+         f"vTrain 8.37 % on average, from profiled kernels; ours is {size(truth.vtrain, statistics.mean)} on average"],
         ["llm-foundry, 8 to 512 A100 and H100", *of_both(truth.foundry, held_out_of(truth.foundry)), "-"],
         ["SimuMax, 8 B200", *of_both(truth.simumax, simumax_held_out),
          f"SimuMax {percent(statistics.median(abs(row['theirs']) for row in truth.simumax))}, from ops of that machine"],
@@ -103,7 +103,7 @@ def write_page(truth, program, sampled):
         ["MLPerf, 8 to 10,752 H100 to B300", *of_both(truth.mlperf, held_out_of(truth.mlperf)), "-"],
         ["torchtitan, 8 to 512 H100 and H200", *of_both(truth.torchtitan, truth.torchtitan), "-"],
         ["Korthikanti et al., 8 to 512 A100", *of_both(truth.korthikanti, truth.korthikanti),
-         f"Calculon 3.65 % in the mean, calibrated there; ours is {size(truth.korthikanti, statistics.mean)} in the mean"],
+         f"Calculon 3.65 % on average, calibrated there; ours is {size(truth.korthikanti, statistics.mean)} on average"],
     ]
     judged = [cell for cell in cells if cell.fastest is not None]
     count_of_settings = sum(len({row["setting"] for row in rows if row["fitted"]}) for rows in (truth.bridge, truth.mlperf))
@@ -113,10 +113,10 @@ def write_page(truth, program, sampled):
 
 **Does `emplace plan` choose a plan that runs and is fast, and how close are its step times?** In {len(judged)} cells of a table
 of Nanotron's runs on 8 to 512 H100 the plan that it chooses reaches {statistics.mean(summary['reached']):.2f} of the best
-measured throughput in the mean, {min(summary['reached']):.2f} at least, and runs in
+measured throughput on average, {min(summary['reached']):.2f} at least, and runs in
 {sum(value > 0 for value in summary['reached'])}. It is right about whether a setting runs for {percent(summary['right'])} of
 the settings. Its step times there are wrong by {size(held_out)} in the median on runs that nothing was fitted on, and
-Spearman's rank correlation in a cell is {statistics.mean(summary['orders']):.3f} in the mean.
+Spearman's rank correlation in a cell is {statistics.mean(summary['orders']):.3f} on average.
 
 Median errors of the step time:
 

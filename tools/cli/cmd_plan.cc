@@ -90,7 +90,7 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
   std::vector<std::string> header = {""};
   if (has_sizes) header.emplace_back("GPUs");
   header.insert(header.end(), {"dp", "tp", "pp", "vpp", "cp"});
-  // Of schedules, "vpp" tells 1f1b and interleaved ones apart.
+  // The column "vpp" tells 1f1b and interleaved schedules apart.
   const bool has_schedules = std::ranges::any_of(answer.plans, [](const datasets::ScoredPlan& of) {
     return of.plan.schedule != "1f1b" && of.plan.schedule != "interleaved";
   });

@@ -286,7 +286,7 @@ TEST(TransformerSetupTest, SchedulesHoldTheirMicroBatches) {
   EXPECT_EQ(StagesOf(v, 1), (std::vector<std::size_t>{1, 6}));
   EXPECT_EQ(PipelineRankOf(v, 6), 1U);
   for (const std::size_t rank : {1U, 2U}) EXPECT_LE(held(PipelinePeaks(v)[rank]) / of_one, 4.5);
-  // Of DualPipe each rank has two stages whole.
+  // Each rank of DualPipe has two whole stages.
   const TrainingSetup dual = setup_of("dualpipe", 1);
   EXPECT_EQ(StagesOf(dual, 2), (std::vector<std::size_t>{1, 2}));
   EXPECT_EQ(PipelineRankOf(dual, 2), 2U);

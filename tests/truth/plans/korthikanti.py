@@ -28,7 +28,7 @@ def section(rows):
     return f"""## Megatron-LM's published iterations: 22B to 1T on 8 to 512 A100
 
 Korthikanti et al. 2022, table 5: 8 tensor ranks, one replica. Nothing is fitted on them. They ran unfused attention; the
-predictions have fused attention, which selective recomputation runs again. Calculon states 3.65 % in the mean on these rows, on which it was calibrated.
+predictions have fused attention, which selective recomputation runs again. Calculon states 3.65 % on average on these rows, on which it was calibrated.
 
 {slices(rows, [("recomputation", "kind")])}
 

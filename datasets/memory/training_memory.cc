@@ -58,7 +58,7 @@ class StepWriter {
     if (shape.has_embedding) {
       flight->input = (is_encoder ? encoder_ : layers_).Embedding(tape);
     } else {
-      flight->input = tape.New("inputs of stages", layers_.HiddenBytes(), MemoryClass::kActivations);
+      flight->input = tape.New("inputs of stages", layers_.InputBytes(shape), MemoryClass::kActivations);
     }
     Tape::Tensor hidden = RunLayers(shape, flight.get(), tape.View(flight->input));
     if (shape.has_loss) {
@@ -162,7 +162,7 @@ class StepWriter {
   // The last norm, and the losses: of the layers that predict further tokens first.
   Tape::Tensor Finish(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
     Tape& tape = flight->tape;
-    Tape::Tensor normed = layers_.Norm(tape, hidden);
+    Tape::Tensor normed = setup_.network.modules ? tape.View(hidden) : layers_.Norm(tape, hidden);
     tape.Drop(hidden);
     if (setup_.network.is_bert) {
       const Tape::Tensor inner = normed;

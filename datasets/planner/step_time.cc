@@ -82,12 +82,20 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   torchtitan.has_context_parallel = true;
   torchtitan.recomputes_layers = false;
   torchtitan.memory = TrainingFramework::kTorchtitan;
+  FrameworkHabits pytorch = torchtitan;  // its DDP, fully_shard, parallelize_module and pipelining
+  pytorch.name = "pytorch";
+  pytorch.zero = {0, 1, 2, 3};
+  pytorch.recomputes_layers = true;
+  pytorch.has_context_parallel = false;
+  pytorch.step_micros = 0;  // FSDP's is of large Transformers
+  pytorch.memory = TrainingFramework::kMegatron;
   FrameworkHabits deepspeed = fsdp;  // nothing measured is at hand
   deepspeed.name = "deepspeed";
   deepspeed.zero = {0, 1, 2, 3};
   habits.push_back(std::move(fsdp));
   habits.push_back(std::move(deepspeed));
   habits.push_back(std::move(torchtitan));
+  habits.push_back(std::move(pytorch));
   return habits;
 }
 
@@ -538,6 +546,66 @@ struct StepTimer::Piece {
     Residual();
   }
 
+  // The kernels of modules that a graph has, for another micro-batch than the graph's, and a rank's part of them.
+  void Modules(const ModulePiece& modules) {
+    const double grown = Number(setup.micro_batch) / Number(network.modules->batch);
+    for (const ModuleKernel& kernel : modules.kernels) {
+      const double parts = kernel.is_divided ? Number(setup.tp) : 1;
+      const double bytes = (kernel.bytes * grown + kernel.fixed_bytes) / parts;
+      OpShape shape = kernel.shape;
+      if (auto* const product = std::get_if<ProductShape>(&shape)) {
+        if (double* const size = SizeOf(product, kernel.grows)) *size *= grown;
+        if (double* const size = SizeOf(product, kernel.divided_size)) *size /= parts;
+        product->moved_bytes *= grown / parts;
+      } else if (auto* const attention = std::get_if<AttentionShape>(&shape)) {
+        attention->batch *= grown;
+        attention->heads /= parts;
+        attention->key_heads /= parts;
+      } else if (auto* const indexed = std::get_if<IndexedShape>(&shape)) {
+        indexed->elements *= grown / parts;
+      }
+      Factors factors = whole;
+      factors.precision = kernel.precision;
+      PassTime& pass = kernel.is_backward ? backward : forward;
+      double micros = Micros(shape, bytes, factors);
+      const bool is_product =
+          std::holds_alternative<ProductShape>(shape) || std::holds_alternative<AttentionShape>(shape);
+      if (!is_product && kernel.flop > 0) {  // of ops without curves: recurrences, experts
+        constexpr double kUsual = 0.7;
+        micros = std::max(
+            micros, kernel.flop * grown / parts / kUsual / (RateOf(machine.device, kernel.precision).peak.count / 1e6));
+      }
+      (is_product ? pass.products : pass.elementwise) += micros;
+    }
+    for (const double bytes : modules.forward_sums) ModuleSum(bytes * grown, &forward);
+    for (const double bytes : modules.backward_sums) ModuleSum(bytes * grown, &backward);
+  }
+  void ModuleSum(double bytes, PassTime* pass) const {
+    if (setup.tp > 1) pass->tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, bytes);
+  }
+  static double* SizeOf(ProductShape* product, ProductSize size) {
+    switch (size) {
+      case ProductSize::kNone:
+        return nullptr;
+      case ProductSize::kBatch:
+        return &product->batch;
+      case ProductSize::kM:
+        return &product->m;
+      case ProductSize::kN:
+        return &product->n;
+      case ProductSize::kK:
+        return &product->k;
+    }
+    return nullptr;
+  }
+  // Of the host, for the kernels of modules: a layer of a Transformer, which the framework's constant is of, has 34 in
+  // its forward pass.
+  double ModuleHostMicros(const ModulePiece& modules, bool is_backward) const {
+    constexpr double kKernelsOfLayer = 34;
+    const auto kernels = std::ranges::count(modules.kernels, is_backward, &ModuleKernel::is_backward);
+    return habits.layer_host_micros * static_cast<double>(kernels) / kKernelsOfLayer;
+  }
+
   // What is hidden is hidden, and the device waits for the host where that is slower.
   Passes Finish() const {
     Passes passes = {.forward = forward,
@@ -592,7 +660,7 @@ StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const T
           static_cast<std::int64_t>(layer.mixer),
           static_cast<std::int64_t>(layer.feed_forward),
           layer.cross_attention ? 1 : 0,
-          layer.window,
+          layer.module >= 0 ? -1 - layer.module : layer.window,
           setup.micro_batch,
           setup.network.sequence,
           setup.tp,
@@ -654,6 +722,9 @@ bool StepTimer::PipelineCrosses(const TrainingSetup& setup) const {
 const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer, std::size_t kind) {
   const LayerKind& made = setup.network.layers[layer];
   return Cached(KeyOf(PieceKind::kLayer, made, setup, kind), [&] {
+    if (made.module >= 0) {
+      return ModulePasses(setup, setup.network.modules->layers[static_cast<std::size_t>(made.module)], kind);
+    }
     Piece piece(machines_[kind], habits_, setup);
     if (made.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
     if (made.mixer == Mixer::kAttention) piece.AttentionBlock(made.window);
@@ -674,8 +745,19 @@ const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std:
   });
 }
 
+StepTimer::Passes StepTimer::ModulePasses(const TrainingSetup& setup, const ModulePiece& modules,
+                                          std::size_t kind) const {
+  Piece piece(machines_[kind], habits_, setup);
+  piece.Modules(modules);
+  Passes passes = piece.Finish();
+  passes.forward.waiting = std::max(0.0, piece.ModuleHostMicros(modules, false) - passes.forward.micros());
+  passes.backward.waiting = std::max(0.0, piece.ModuleHostMicros(modules, true) - passes.backward.micros());
+  return passes;
+}
+
 const StepTimer::Passes& StepTimer::EmbeddingPasses(const TrainingSetup& setup, std::size_t kind) {
   return Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup, kind), [&] {
+    if (setup.network.modules) return ModulePasses(setup, setup.network.modules->before, kind);
     Piece piece(machines_[kind], habits_, setup);
     const double numbers = piece.rows * Number(setup.network.hidden);
     piece.Elementwise(2 * numbers, 3 * numbers);
@@ -687,6 +769,7 @@ const StepTimer::Passes& StepTimer::EmbeddingPasses(const TrainingSetup& setup, 
 // The last norm, the head, and a cross-entropy that computes in f32.
 const StepTimer::Passes& StepTimer::LossPasses(const TrainingSetup& setup, std::size_t kind) {
   return Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup, kind), [&] {
+    if (setup.network.modules) return ModulePasses(setup, setup.network.modules->after, kind);
     Piece piece(machines_[kind], habits_, setup);
     const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
     piece.Norm(piece.local_rows, Number(setup.network.hidden));
@@ -868,7 +951,15 @@ std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
 double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   if (setup.pp == 1) return 0;
   const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
-  const double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+  double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+  if (const ModuleNetwork* const modules = setup.network.modules.get()) {
+    whole = 0;
+    for (const StageShape& stage : setup.stages) {
+      if (stage.layers.empty() || stage.has_loss) continue;
+      const auto sent = static_cast<double>(modules->layers[stage.layers.back()].sent_bytes);
+      whole = std::max(whole, sent * Number(setup.micro_batch) / Number(modules->batch));
+    }
+  }
   // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
   // 2021, section 4.1).
   const double bytes = whole / Number(setup.tp);
@@ -1098,6 +1189,24 @@ namespace {
 // `attention`: the part of scores that is counted.
 double FlopWith(const TrainingSetup& setup, double attention) {
   const NetworkShape& network = setup.network;
+  const double samples = Number(setup.micro_batch) * Number(setup.micro_batches) * Number(setup.dp);
+  if (network.modules) {
+    double flop = 0;
+    const auto add_kernels = [&](const ModulePiece& piece) {
+      for (const ModuleKernel& kernel : piece.kernels) {
+        if (const auto* const product = std::get_if<ProductShape>(&kernel.shape)) {
+          flop += 2 * product->batch * product->m * product->n * product->k;
+        } else if (const auto* const of = std::get_if<AttentionShape>(&kernel.shape)) {
+          flop += (of->causal ? attention : 1) * (of->backward ? 8 : 4) * of->batch * of->heads * of->queries *
+                  of->keys * of->head_dim;
+        }
+      }
+    };
+    add_kernels(network.modules->before);
+    for (const ModulePiece& layer : network.modules->layers) add_kernels(layer);
+    add_kernels(network.modules->after);
+    return flop * samples / Number(network.modules->batch);
+  }
   const double sequence = Number(network.sequence);
   const double hidden = Number(network.hidden);
   double of_token = 0;  // multiplications of a token in the forward pass
@@ -1135,7 +1244,7 @@ double FlopWith(const TrainingSetup& setup, double attention) {
   }
   of_token += hidden * Number(network.vocabulary) * (1 + Number(static_cast<std::int64_t>(network.prediction_layers)));
   constexpr double kFlopOfStep = 6;  // two of each multiplication, in the forward pass and twice in the backward pass
-  return kFlopOfStep * of_token * sequence * Number(setup.micro_batch) * Number(setup.micro_batches) * Number(setup.dp);
+  return kFlopOfStep * of_token * sequence * samples;
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ class StepTimer {
   // The kind of the slowest node that the pipeline rank has devices on: its place in `machines_`.
   std::size_t KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const;
   const Passes& LayerPasses(const TrainingSetup& setup, std::size_t layer, std::size_t kind);
+  Passes ModulePasses(const TrainingSetup& setup, const ModulePiece& modules, std::size_t kind) const;
   const Passes& EmbeddingPasses(const TrainingSetup& setup, std::size_t kind);
   const Passes& LossPasses(const TrainingSetup& setup, std::size_t kind);
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };

@@ -152,6 +152,29 @@ TEST_F(PlanTest, SchedulesAreNamedAndTheirStepsSimulated) {
               HasSubstr("not legal: cp: is 2 (1: the network has an encoder)"));
 }
 
+TEST_F(PlanTest, AGraphIsPlannedByThePathsOfItsModules) {
+  ASSERT_EQ(Emplace("generate llama-3-8b --set layers=4 -o llama.json").status, 0);
+  ASSERT_EQ(Emplace("generate resnet --set batch=8 -o resnet.json").status, 0);
+  const std::string where = " --cluster dgx-h100 --global-batch 64";
+  const auto plans = [&](const std::string& network) {
+    return nlohmann::json::parse(Emplace("plan " + network + where + " --json").out).at("plans");
+  };
+  EXPECT_EQ(plans("llama.json"), plans("llama-3-8b --set layers=4"));
+  const Ran resnet = Emplace("plan resnet.json" + where);
+  EXPECT_THAT(resnet.out, HasSubstr("resnet.json on 8 x h100, 64 samples a step, as pytorch runs it"));
+  EXPECT_THAT(resnet.out, HasSubstr("tp needs pairs of linear modules"));
+  // Targets that name modules, and a plan that comes back.
+  const Ran fsdp = Emplace("plan llama.json" + where + " --to fsdp -o -");
+  EXPECT_THAT(fsdp.out, HasSubstr("\"model.layers.3\""));
+  const Ran split = Emplace("plan llama.json" + where + " --only pp=2,vpp=1 --to split-spec -o -");
+  EXPECT_EQ(nlohmann::json::parse(split.out).begin().value(), "BEGINNING");
+  ASSERT_EQ(Emplace("plan llama.json" + where + " --only pp=2 -o cut.json").status, 0);
+  EXPECT_THAT(Emplace("plan --check cut.json --cluster dgx-h100").out, HasSubstr("cut.json: a step of"));
+  EXPECT_THAT(Emplace("plan llama-3-8b" + where + " --to fsdp -o -").err,
+              HasSubstr("--to: is fsdp, which names the modules of a graph"));
+  EXPECT_THAT(Emplace("plan llama.json --set layers=2" + where).err, HasSubstr("--set: does not go with llama.json"));
+}
+
 TEST_F(PlanTest, FilesToCheckAreToldApart) {
   const std::string question = "plan llama-3-8b --cluster dgx-h100 --check ";
   const auto told = [&](const std::string& text) {

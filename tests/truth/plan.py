@@ -10,16 +10,14 @@ page says. Exit status: 0 done, 1 the page differs or an error grew, 77 the data
 import re
 import statistics
 import sys
-import textwrap
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 
 from plans import bridge, korthikanti, llm_foundry, mlperf, nanotron, simumax, torchtitan, vtrain  # noqa: E402
 from plans.program import Program, add_errors_of_single_plans  # noqa: E402
-from report import has_data, parser_of, percent, table, write_or_check  # noqa: E402
+from report import has_data, parser_of, percent, table, wrapped, write_or_check  # noqa: E402
 
-WIDTH = 130  # of the page
 SLACK = 0.1  # percentage points by which a figure of the sample may grow
 
 
@@ -33,7 +31,7 @@ class Truth:
         self.simumax = simumax.read_rows(folder)
         self.bridge, self.bridge_left_out = bridge.read_rows(folder)
         self.mlperf, self.mlperf_left_out = mlperf.read_rows(folder)
-        self.torchtitan, self.torchtitan_left_out = torchtitan.read_rows(folder)
+        self.torchtitan = torchtitan.read_rows(folder)
         self.korthikanti = korthikanti.read_rows()
 
     def keep_sample(self):
@@ -102,7 +100,7 @@ def write_page(truth, program, sampled):
          f"SimuMax {percent(statistics.median(abs(row['theirs']) for row in truth.simumax))}, from ops of that machine"],
         ["Megatron-Bridge, 8 to 1,024 H100 to GB300", *of_both(truth.bridge, held_out_of(truth.bridge)), "-"],
         ["MLPerf, 8 to 10,752 H100 to B300", *of_both(truth.mlperf, held_out_of(truth.mlperf)), "-"],
-        ["torchtitan, 8 to 256 H100", *of_both(truth.torchtitan, truth.torchtitan), "-"],
+        ["torchtitan, 8 to 512 H100 and H200", *of_both(truth.torchtitan, truth.torchtitan), "-"],
         ["Korthikanti et al., 8 to 512 A100", *of_both(truth.korthikanti, truth.korthikanti),
          f"Calculon 3.65 % on average, calibrated there; ours is {size(truth.korthikanti, statistics.mean)} on average"],
     ]
@@ -155,7 +153,7 @@ so rows that are not here, a part of every table, are a harder test.
 {simumax.section(truth.simumax)}
 {bridge.section(truth.bridge, truth.bridge_left_out)}
 {mlperf.section(truth.mlperf, truth.mlperf_left_out)}
-{torchtitan.section(truth.torchtitan, truth.torchtitan_left_out)}
+{torchtitan.section(truth.torchtitan)}
 {korthikanti.section(truth.korthikanti)}
 ## How to repeat it
 
@@ -177,14 +175,6 @@ def grown(page, sampled):
             yield f"{name}: {value:.2f} % (the page has no such figure)"
         elif value > float(known[name]) + SLACK:
             yield f"{name}: {value:.2f} % (the page says {known[name]} %)"
-
-
-def wrapped(page):
-    """The page with the lines of its paragraphs filled."""
-    parts = page.split("\n\n")
-    is_text = re.compile(r"[^|#`<]|`[^`]")
-    return "\n\n".join(textwrap.fill(" ".join(part.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
-                       if is_text.match(part) else part for part in parts).rstrip() + "\n"
 
 
 def main():

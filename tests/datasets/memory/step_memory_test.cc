@@ -94,7 +94,9 @@ TEST(StepMemoryTest, ClassesAreThoseOfTraining) {
     const auto tensor = MakeId<TensorId>(t);
     const bool is_gradient = datasets::ClassOf(graph, tensor) == MemoryClass::kGradients;
     gradients += is_gradient;
-    if (is_gradient) EXPECT_EQ(graph.op(graph.tensor(tensor).producer).pass, Pass::kBackward);
+    if (is_gradient) {
+      EXPECT_EQ(graph.op(graph.tensor(tensor).producer).pass, Pass::kBackward);
+    }
   }
   EXPECT_GT(gradients, 10U);
 }

@@ -13,7 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from report import has_data, parser_of, percent, ratio, table, wrapped, write_or_check
+sys.dont_write_bytecode = True
+
+from report import has_data, parser_of, percent, ratio, table, wrapped, write_or_check  # noqa: E402
 
 QUERIES = ("0", "1", "2", "5", "10")
 SMALL = 16     # accelerators: cells of the sample

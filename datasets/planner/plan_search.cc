@@ -311,8 +311,8 @@ class Enumeration {
   std::map<std::string, std::size_t> refused_;
 };
 
-// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of ranks
-// with the same layers it is the fullest, or the last one, which has the loss.
+// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of
+// ranks with the same layers it is the fullest, or the last one, which has the loss.
 std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
   std::pair<RankPeak, std::size_t> fullest;
   std::size_t most_layers = 0;
@@ -496,14 +496,15 @@ std::size_t CoprimeStep(std::size_t items) {
 }
 
 // Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
-// memory.
-void PreferRoom(std::vector<ScoredPlan>* plans) {
+// memory. Those that need less than a third of it are alike.
+void PreferRoom(std::int64_t usable_bytes, std::vector<ScoredPlan>* plans) {
   constexpr double kEquallyFast = 1.05;
+  const auto need = [&](const ScoredPlan& of) { return std::max(of.needed_bytes, usable_bytes / 3); };
   const auto first = std::ranges::find_if(*plans, &ScoredPlan::fits);
   if (first == plans->end()) return;
   auto best = first;
   for (auto it = first; it != plans->end() && it->time.micros <= kEquallyFast * first->time.micros; ++it) {
-    if (it->fits && it->needed_bytes < best->needed_bytes) best = it;
+    if (it->fits && need(*it) < need(*best)) best = it;
   }
   std::rotate(first, best, best + 1);
 }
@@ -713,7 +714,7 @@ PlanAnswer SearchMachine(const PlanQuestion& question, TimeLimit* limit) {
   if (answer.fitting == 0 && answer.is_complete) FindNearest(question, std::move(too_large), &scored, &answer);
   if (answer.fitting > 0 || !answer.is_complete) answer.nearest.reset();
   SimulateBest(question, &timers, &answer);
-  PreferRoom(&answer.plans);
+  PreferRoom(answer.usable_bytes, &answer.plans);
   return answer;
 }
 
@@ -829,7 +830,7 @@ PlanAnswer SearchParts(const PlanQuestion& question, TimeLimit* limit) {
   if (answer.legal == 0) throw *error;
   SortBy(question.objective, &answer.plans);
   if (question.best > 0 && answer.plans.size() > question.best) answer.plans.resize(question.best);
-  if (question.objective == PlanObjective::kGpus) PreferRoom(&answer.plans);
+  if (question.objective == PlanObjective::kGpus) PreferRoom(answer.usable_bytes, &answer.plans);
   if (answer.fitting > 0) answer.fastest.reset();
   if (answer.fitting > 0 || answer.fastest || !answer.is_complete) answer.nearest.reset();
   return answer;

@@ -75,6 +75,7 @@ StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, con
   if (found != parameters_.end()) return found->second;
   TrainingSetup alone = setup;
   alone.pp = alone.vpp = 1;
+  alone.order = PipelineOrder::kOneForwardOneBackward;
   alone.stages = {stage};
   Parameters parameters;
   for (const RankParameter& parameter : ParametersOf(alone, 0)) {

@@ -35,7 +35,7 @@ class LayerMemory {
  private:
   // Modules that read `input` (none: data).
   Tape::Tensor Modules(Tape& tape, const Tape::Tensor* input, const ModulePiece& piece) const;
-  // Of a micro-batch, for bytes of the batch that the graph of the modules has.
+  // The bytes for a micro-batch, from those for the batch that the graph of the modules has.
   std::int64_t OfMicroBatch(std::int64_t bytes) const { return bytes * setup_.micro_batch / network_.modules->batch; }
   std::int64_t GatheredBytes(std::int64_t width) const;
   bool MakesAgain(bool Recompute::*module) const;

@@ -67,7 +67,7 @@ struct NetworkShape {
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
 
-  // Of a network that is no Transformer: its layers, what comes before them and what behind; else null.
+  // A network that is no Transformer: its layers, what comes before them and what comes after; else null.
   std::shared_ptr<const ModuleNetwork> modules;
 
   bool gated() const { return activation == MlpActivation::kSwiglu; }

@@ -443,8 +443,8 @@ struct Piece {
     }
     return nullptr;
   }
-  // Of the host, for the kernels of modules: a layer of a Transformer, which the framework's constant is of, has 34 in
-  // its forward pass.
+  // The host's time for the kernels of modules. The framework's constant is for a layer of a Transformer, which has 34
+  // kernels in its forward pass.
   double ModuleHostMicros(const ModulePiece& modules, bool is_backward) const {
     constexpr double kKernelsOfLayer = 34;
     const auto kernels = std::ranges::count(modules.kernels, is_backward, &ModuleKernel::is_backward);

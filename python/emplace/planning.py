@@ -166,7 +166,7 @@ def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str
     row = json.loads(text)
     del row["schema"], row["version"]
     plans = [Plan(**each, _text=own, _graph=graph) for each, own in zip(row.pop("plans"), written)]
-    # Of a plan that is no answer there is at most one.
+    # Where no plan answers the question, there is at most one of these.
     others = {name: Plan(**row.pop(name), _text=written[-1], _graph=graph)
               for name in ("nearest", "fastest") if name in row}
     return PlanSearch(**row, plans=plans, **others, _json=text)

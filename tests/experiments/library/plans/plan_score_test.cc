@@ -112,6 +112,24 @@ TEST(PlanScoreTest, EntriesRunWithinTheirBudget) {
   }
 }
 
+TEST(PlanScoreTest, JsonHasACellWithoutItsMeasurementsAndTheScores) {
+  const PlanCell cell = CellOf({2.0, 1.0});
+  const JsonValue asked = ToJson(PlanCellToJson(cell));
+  EXPECT_EQ(FindMember(asked, "step_s"), nullptr);
+  const auto& settings = *FindMember(asked, "settings")->As<JsonList>();
+  ASSERT_EQ(settings.size(), 2U);
+  EXPECT_EQ(*FindMember(settings[1], "dp")->As<std::int64_t>(), 2);
+  PlannerScore score{.planner = FindPlanner("thumb", ""),
+                     .runs = {{{.step_s = {2.0, 1.0}, .chosen = "a", .problem = ""}}}};
+  const JsonValue root = ToJson(PlanScoresToJson({score}, {&cell}, {}));
+  const JsonValue& planner = FindMember(root, "planners")->As<JsonList>()->front();
+  const JsonValue& row = FindMember(planner, "cells")->As<JsonList>()->front();
+  const JsonValue& reached = *FindMember(row, "reached");
+  EXPECT_EQ(*FindMember(reached, "0")->As<double>(), 0.5);
+  EXPECT_EQ(*FindMember(reached, "1")->As<double>(), 1);
+  EXPECT_EQ(FindMember(planner, "means")->As<JsonList>()->size(), 2U);  // of its table, and of all
+}
+
 TEST(PlanScoreTest, ThumbLeavesOutWhatDoesNotFit) {
   PlanCell cell = Gpt(96, 12288, 96, 16, 64);  // 175 billion parameters
   cell.settings = {{.dp = 128, .grad_accumulation = 1}, {.dp = 1, .tp = 8, .pp = 16, .grad_accumulation = 64}};

@@ -311,8 +311,8 @@ class Enumeration {
   std::map<std::string, std::size_t> refused_;
 };
 
-// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of ranks
-// with the same layers it is the fullest, or the last one, which has the loss.
+// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of
+// ranks with the same layers it is the fullest, or the last one, which has the loss.
 std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
   std::pair<RankPeak, std::size_t> fullest;
   std::size_t most_layers = 0;

@@ -63,6 +63,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .network_step_micros = 22,
                           .network_share = 0.33,
                           .step_micros = 64000,
+                          .gathers_inputs_again = false,
                           .fuses_weight_gradients = false,
                           .has_hopper_attention = false,
                           .zero = {2, 3},
@@ -335,8 +336,8 @@ struct StepTimer::Piece {
   // What the backward pass does, a gather of the inputs is the scatter of their gradients.
   void TensorExchange(CollectiveKind forward_kind, CollectiveKind backward_kind, double numbers) {
     if (setup.tp == 1) return;
-    forward.tensor += Exchange(forward_kind, tensor_group, element * numbers);
-    backward.tensor += Exchange(backward_kind, tensor_group, element * numbers);
+    TensorForward(forward_kind, element * numbers);
+    TensorBackward(backward_kind, element * numbers);
   }
   // In front of a product whose weights are divided by outputs.
   void EnterTensorPart() {
@@ -344,9 +345,11 @@ struct StepTimer::Piece {
     if (setup.sequence_parallel) {
       TensorExchange(CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, numbers);
       // The backward pass gathers the inputs once more, for the gradients of weights.
-      hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, element * numbers);
+      std::vector<RankTraffic> unseen;
+      hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, "tensor", element * numbers,
+                                 habits.gathers_inputs_again ? &backward_traffic : &unseen);
     } else if (setup.tp > 1) {
-      backward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
+      TensorBackward(CollectiveKind::kAllReduce, element * numbers);
     }
   }
   void LeaveTensorPart() {
@@ -354,10 +357,18 @@ struct StepTimer::Piece {
     if (setup.sequence_parallel) {
       TensorExchange(CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, numbers);
     } else if (setup.tp > 1) {
-      forward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
+      TensorForward(CollectiveKind::kAllReduce, element * numbers);
     }
   }
-  double Exchange(CollectiveKind kind, const RankGroup& group, double bytes) const {
+  void TensorForward(CollectiveKind kind, double bytes) {
+    forward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &forward_traffic);
+  }
+  void TensorBackward(CollectiveKind kind, double bytes) {
+    backward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &backward_traffic);
+  }
+  double Exchange(CollectiveKind kind, const RankGroup& group, std::string_view name, double bytes,
+                  std::vector<RankTraffic>* traffic) const {
+    if (group.ranks > 1) AddTraffic({.group = name, .kind = kind, .calls = 1, .bytes = bytes}, traffic);
     return CollectiveMicros(machine, kind, group, bytes, habits.network_step_micros);
   }
 
@@ -392,6 +403,10 @@ struct StepTimer::Piece {
     const double bytes = element * rows * key_width * (Number(setup.cp) - 1);
     const double steps = (Number(setup.cp) - 1) * MessageMicros(machine, setup.tp, 0);
     const double ring = steps + MessageMicros(machine, setup.tp, bytes);
+    RankTraffic sent = {
+        .group = "context", .kind = CollectiveKind::kSendReceive, .calls = Number(setup.cp) - 1, .bytes = bytes};
+    AddTraffic(sent, &forward_traffic);
+    for (int i = 0; i < 2; ++i) AddTraffic(sent, &backward_traffic);
     forward.tensor += std::max(0.0, ring - once);
     backward.tensor += std::max(0.0, 2 * ring - back);
   }
@@ -501,13 +516,16 @@ struct StepTimer::Piece {
     const RankGroup expert_tensor_group = machine.GroupOf(setup.etp, 1);
     const double bytes = element * copies * hidden;
     for (int i = 0; i < 2; ++i) {  // there and back
-      forward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
-      backward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
+      const auto exchange = [&](CollectiveKind forward_kind, CollectiveKind backward_kind, const RankGroup& of,
+                                double message) {
+        forward.experts += Exchange(forward_kind, of, "expert", message, &forward_traffic);
+        backward.experts += Exchange(backward_kind, of, "expert", message, &backward_traffic);
+      };
+      exchange(CollectiveKind::kAllToAll, CollectiveKind::kAllToAll, group, bytes);
       const double gathered = bytes * Number(setup.etp);
       const auto kind = i == 0 ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
       const auto reverse = i == 0 ? CollectiveKind::kReduceScatter : CollectiveKind::kAllGather;
-      forward.experts += Exchange(kind, expert_tensor_group, gathered);
-      backward.experts += Exchange(reverse, expert_tensor_group, gathered);
+      exchange(kind, reverse, expert_tensor_group, gathered);
       Elementwise(2 * copies * hidden, 2 * copies * hidden);
     }
     const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
@@ -550,11 +568,9 @@ struct StepTimer::Piece {
       }
       (is_product ? pass.products : pass.elementwise) += micros;
     }
-    for (const double bytes : modules.forward_sums) ModuleSum(bytes * grown, &forward);
-    for (const double bytes : modules.backward_sums) ModuleSum(bytes * grown, &backward);
-  }
-  void ModuleSum(double bytes, PassTime* pass) const {
-    if (setup.tp > 1) pass->tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, bytes);
+    if (setup.tp == 1) return;
+    for (const double bytes : modules.forward_sums) TensorForward(CollectiveKind::kAllReduce, bytes * grown);
+    for (const double bytes : modules.backward_sums) TensorBackward(CollectiveKind::kAllReduce, bytes * grown);
   }
   static double* SizeOf(ProductShape* product, ProductSize size) {
     switch (size) {
@@ -579,6 +595,35 @@ struct StepTimer::Piece {
     return habits.layer_host_micros * static_cast<double>(kernels) / kKernelsOfLayer;
   }
 
+  void Layer(const LayerKind& kind) {
+    if (kind.module >= 0) return Modules(network.modules->layers[static_cast<std::size_t>(kind.module)]);
+    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
+    if (kind.mixer == Mixer::kAttention) AttentionBlock(kind.window);
+    if (kind.cross_attention) AttentionBlock(0);
+    if (kind.mixer == Mixer::kLatentAttention) LatentAttentionBlock();
+    if (kind.feed_forward == FeedForwardKind::kDense) DenseBlock();
+    if (kind.feed_forward == FeedForwardKind::kExperts) ExpertBlock();
+  }
+
+  void Embedding() {
+    if (network.modules) return Modules(network.modules->before);
+    const double numbers = rows * Number(network.hidden);
+    Elementwise(2 * numbers, 3 * numbers);
+    LeaveTensorPart();
+  }
+
+  // The last norm, the head, and a cross-entropy that computes in f32.
+  void Loss() {
+    if (network.modules) return Modules(network.modules->after);
+    const double vocabulary = Number(network.vocabulary) / Number(setup.tp);
+    Norm(local_rows, Number(network.hidden));
+    EnterTensorPart();
+    WholeProduct(rows, vocabulary, Number(network.hidden));
+    constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
+    constexpr double kBackwardPasses = 5;
+    Elementwise(kForwardPasses * rows * vocabulary, kBackwardPasses * rows * vocabulary);
+  }
+
   // What is hidden is hidden, and the device waits for the host where that is slower.
   Passes Finish() const {
     Passes passes = {forward, backward};
@@ -601,6 +646,8 @@ struct StepTimer::Piece {
   RankGroup tensor_group;
   PassTime forward;
   PassTime backward;
+  std::vector<RankTraffic> forward_traffic;
+  std::vector<RankTraffic> backward_traffic;
   double hidden_gathers = 0;  // beside the products of the backward pass
 };
 
@@ -677,12 +724,7 @@ const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std:
     if (kind.module >= 0)
       return ModulePasses(setup, setup.network.modules->layers[static_cast<std::size_t>(kind.module)]);
     Piece piece(machine_, habits_, setup);
-    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
-    if (kind.mixer == Mixer::kAttention) piece.AttentionBlock(kind.window);
-    if (kind.cross_attention) piece.AttentionBlock(0);
-    if (kind.mixer == Mixer::kLatentAttention) piece.LatentAttentionBlock();
-    if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
-    if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
+    piece.Layer(kind);
     Passes passes = piece.Finish();
     double host = habits_.layer_host_micros * (1 + habits_.tensor_host_share * Number(setup.tp - 1));
     if (PipelineCrosses(setup)) {
@@ -708,23 +750,14 @@ StepTimer::Passes StepTimer::ModulePasses(const TrainingSetup& setup, const Modu
 StepTimer::Passes StepTimer::EmbeddingPasses(const TrainingSetup& setup) const {
   if (setup.network.modules) return ModulePasses(setup, setup.network.modules->before);
   Piece piece(machine_, habits_, setup);
-  const double numbers = piece.rows * Number(setup.network.hidden);
-  piece.Elementwise(2 * numbers, 3 * numbers);
-  piece.LeaveTensorPart();
+  piece.Embedding();
   return piece.Finish();
 }
 
-// The last norm, the head, and a cross-entropy that computes in f32.
 StepTimer::Passes StepTimer::LossPasses(const TrainingSetup& setup) const {
   if (setup.network.modules) return ModulePasses(setup, setup.network.modules->after);
   Piece piece(machine_, habits_, setup);
-  const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
-  piece.Norm(piece.local_rows, Number(setup.network.hidden));
-  piece.EnterTensorPart();
-  piece.WholeProduct(piece.rows, vocabulary, Number(setup.network.hidden));
-  constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
-  constexpr double kBackwardPasses = 5;
-  piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
+  piece.Loss();
   return piece.Finish();
 }
 
@@ -866,18 +899,27 @@ std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
   return times;
 }
 
+namespace {
+
+// The largest of a micro-batch between two stages, before tensor parallelism divides it.
+double StageMessageBytes(const TrainingSetup& setup) {
+  const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
+  const ModuleNetwork* const modules = setup.network.modules.get();
+  if (modules == nullptr) return Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+  double largest = 0;
+  for (const StageShape& stage : setup.stages) {
+    if (stage.layers.empty() || stage.has_loss) continue;
+    const auto sent = static_cast<double>(modules->layers[stage.layers.back()].sent_bytes);
+    largest = std::max(largest, sent * Number(setup.micro_batch) / Number(modules->batch));
+  }
+  return largest;
+}
+
+}  // namespace
+
 double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   if (setup.pp == 1) return 0;
-  const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
-  double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
-  if (const ModuleNetwork* const modules = setup.network.modules.get()) {
-    whole = 0;
-    for (const StageShape& stage : setup.stages) {
-      if (stage.layers.empty() || stage.has_loss) continue;
-      const auto sent = static_cast<double>(modules->layers[stage.layers.back()].sent_bytes);
-      whole = std::max(whole, sent * Number(setup.micro_batch) / Number(modules->batch));
-    }
-  }
+  const double whole = StageMessageBytes(setup);
   // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
   // 2021, section 4.1).
   const double bytes = whole / Number(setup.tp);
@@ -886,6 +928,88 @@ double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
                             : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
                                                whole, habits_.network_step_micros);
   return habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
+}
+
+const StepTimer::PieceTraffic& StepTimer::TrafficOf(PieceKind kind, const LayerKind& layer,
+                                                    const TrainingSetup& setup) {
+  const Key key = KeyOf(kind, layer, setup);
+  const auto found = traffic_.find(key);
+  if (found != traffic_.end()) return found->second;
+  Piece piece(machine_, habits_, setup);
+  if (kind == PieceKind::kEmbedding) piece.Embedding();
+  if (kind == PieceKind::kLayer) piece.Layer(layer);
+  if (kind == PieceKind::kLoss) piece.Loss();
+  return traffic_.emplace(key, PieceTraffic{piece.forward_traffic, piece.backward_traffic}).first->second;
+}
+
+std::vector<RankTraffic> StepTimer::Traffic(const TrainingSetup& setup, std::size_t pipeline_rank) {
+  std::vector<RankTraffic> traffic;
+  const double micro_batches = Number(setup.micro_batches);
+  const auto add = [&](std::string_view group, CollectiveKind kind, double calls, double bytes) {
+    AddTraffic({.group = group, .kind = kind, .calls = calls, .bytes = calls * bytes}, &traffic);
+  };
+  const auto add_all = [&](const std::vector<RankTraffic>& rows, double times) {
+    for (RankTraffic row : rows) {
+      row.calls *= times;
+      row.bytes *= times;
+      AddTraffic(row, &traffic);
+    }
+  };
+  const auto add_piece = [&](PieceKind kind, const LayerKind& layer, bool is_recomputed) {
+    const PieceTraffic& piece = TrafficOf(kind, layer, setup);
+    add_all(piece.forward, micro_batches * (is_recomputed ? 2 : 1));
+    add_all(piece.backward, micro_batches);
+  };
+  const double gradient = Number(setup.gradient_bytes);
+  const double number = Number(setup.number_bytes);
+  const bool has_replicas = setup.dp * setup.cp > 1;
+  // FSDP gathers a unit for its forward pass and, unless it keeps it as it does what is outside of layers, for the
+  // backward pass again.
+  const auto add_unit = [&](const StageShape& unit, double gatherings) {
+    if (!setup.shards_weights || !has_replicas) return;
+    const double elements = CountParameters(setup, unit).sum();
+    add("data", CollectiveKind::kAllGather, gatherings * micro_batches, number * elements);
+    add("data", CollectiveKind::kReduceScatter, micro_batches, gradient * elements);
+  };
+  for (const std::size_t number_of_stage : StagesOf(setup, pipeline_rank)) {
+    const StageShape& stage = setup.stages[number_of_stage];
+    for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+      const Recompute& recompute = setup.recompute;
+      const bool is_recomputed = recompute.kind == RecomputeKind::kFull &&
+                                 (recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers));
+      add_piece(PieceKind::kLayer, setup.network.layers[stage.layers[i]], is_recomputed);
+      add_unit({.layers = {stage.layers[i]}}, 2);
+    }
+    if (stage.has_embedding) add_piece(PieceKind::kEmbedding, LayerKind(), false);
+    if (stage.has_loss) add_piece(PieceKind::kLoss, LayerKind(), false);
+    for (std::size_t i = 0; stage.has_prediction && i < setup.network.prediction_layers; ++i) {
+      add_piece(PieceKind::kLayer, setup.network.layers.back(), false);
+      add_piece(PieceKind::kLoss, LayerKind(), false);
+    }
+    StageShape ends = stage;
+    ends.layers.clear();
+    add_unit(ends, 1);
+    if (setup.pp == 1) continue;
+    const double message = StageMessageBytes(setup);
+    const bool is_first = number_of_stage == 0;
+    const bool is_last = number_of_stage + 1 == setup.stages.size();
+    const double ways = (is_first ? 0 : 1) + (is_last ? 0 : 1);
+    add("pipeline", CollectiveKind::kSendReceive, ways * micro_batches, message / Number(setup.tp));
+    if (setup.tp > 1 && !setup.sequence_parallel) {
+      add("tensor", CollectiveKind::kAllGather, ways * micro_batches, message);
+    }
+  }
+  if (setup.shards_weights || !has_replicas) return traffic;
+  const Parameters own = ParametersOfRank(setup, pipeline_rank);
+  const std::int64_t expert_replicas = setup.dp * setup.cp * setup.tp / (setup.ep * setup.etp);
+  const double elements = own.shared + (expert_replicas > 1 ? own.of_experts : 0);
+  if (setup.distributed_optimizer) {
+    add("data", CollectiveKind::kReduceScatter, 1, gradient * elements);
+    add("data", CollectiveKind::kAllGather, 1, number * elements);
+  } else {
+    add("data", CollectiveKind::kAllReduce, 1, gradient * elements);
+  }
+  return traffic;
 }
 
 StepTime StepTimer::Time(const TrainingSetup& setup) {

@@ -11,6 +11,7 @@
 
 #include "datasets/memory/training_setup.h"
 #include "datasets/planner/plan_machine.h"
+#include "datasets/planner/rank_traffic.h"
 #include "sim/device_catalog.h"
 
 namespace emplace::datasets {
@@ -47,6 +48,8 @@ struct FrameworkHabits {
   // How much longer a step takes whose allocator would reserve more than the device has, so that it frees what it
   // holds, and tries again.
   double retry_factor = 1;
+  bool gathers_inputs_again =
+      true;  // sequence parallelism keeps a part of the inputs of products for the backward pass
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
   bool has_hopper_attention = true;    // FlashAttention-3 or cuDNN's kernels on H100 and H200; else FlashAttention-2
 
@@ -112,6 +115,9 @@ class StepTimer {
   std::vector<StageTime> StageTimes(const TrainingSetup& setup);
   double StageMessageMicros(const TrainingSetup& setup) const;
 
+  // What a pipeline rank exchanges in a step.
+  std::vector<RankTraffic> Traffic(const TrainingSetup& setup, std::size_t pipeline_rank);
+
   // How many layers each stage should have so that the slowest one is as fast as can be, the embedding being work of
   // the first and the loss, with the modules that predict further tokens, of the last.
   std::vector<std::int64_t> BalancedStages(const TrainingSetup& setup);
@@ -151,6 +157,12 @@ class StepTimer {
   FrameworkHabits habits_;
   std::map<Key, Passes> known_;
   std::map<Key, Parameters> parameters_;
+  struct PieceTraffic {
+    std::vector<RankTraffic> forward;
+    std::vector<RankTraffic> backward;
+  };
+  const PieceTraffic& TrafficOf(PieceKind kind, const LayerKind& layer, const TrainingSetup& setup);
+  std::map<Key, PieceTraffic> traffic_;
 };
 
 // In which the device computes products of weights.

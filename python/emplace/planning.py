@@ -20,7 +20,8 @@ class Plan:
 
     gpus: the number of its accelerators. cost_of_step, cost_of_billion_tokens: in the unit of the price, if there is
     one. recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
-    class. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
+    class. time_us: what the slowest rank spends the step on. communication: the operations of the rank that communicates
+    most, with the group of ranks, calls and bytes. refused: why the framework does not start with the plan.
     """
     dp: int
     tp: int
@@ -33,6 +34,7 @@ class Plan:
     micro_batch: int
     grad_accumulation: int
     sequence_parallel: bool
+    precision: str
     recompute: str | int
     schedule: str
     step_time_us: float
@@ -47,6 +49,7 @@ class Plan:
     fullest_pipeline_rank: int
     memory: dict[str, int]
     time_us: dict[str, float]
+    communication: list[dict[str, Any]]
     refused: str | None = None
     cost_of_step: float | None = None
     cost_of_billion_tokens: float | None = None

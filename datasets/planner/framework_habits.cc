@@ -58,6 +58,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .network_step_micros = 22,
                           .network_share = 0.33,
                           .step_micros = 64000,
+                          .gathers_inputs_again = false,
                           .fuses_weight_gradients = false,
                           .has_hopper_attention = false,
                           .zero = {2, 3},

@@ -42,6 +42,8 @@ struct FrameworkHabits {
   // How much longer a step takes whose allocator would reserve more than the device has, so that it frees what it
   // holds, and tries again.
   double retry_factor = 1;
+  // Sequence parallelism keeps a part of the inputs of products, which the backward pass gathers again.
+  bool gathers_inputs_again = true;
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
   bool has_hopper_attention = true;    // FlashAttention-3 or cuDNN's kernels on H100 and H200; else FlashAttention-2
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "sim/base/check.h"
 #include "sim/cost/curves.h"
@@ -201,8 +202,8 @@ struct Piece {
   // What the backward pass does, a gather of the inputs is the scatter of their gradients.
   void TensorExchange(CollectiveKind forward_kind, CollectiveKind backward_kind, double numbers) {
     if (setup.tp == 1) return;
-    forward.tensor += Exchange(forward_kind, tensor_group, element * numbers);
-    backward.tensor += Exchange(backward_kind, tensor_group, element * numbers);
+    TensorForward(forward_kind, element * numbers);
+    TensorBackward(backward_kind, element * numbers);
   }
   // In front of a product whose weights are divided by outputs.
   void EnterTensorPart() {
@@ -210,9 +211,11 @@ struct Piece {
     if (setup.sequence_parallel) {
       TensorExchange(CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, numbers);
       // The backward pass gathers the inputs once more, for the gradients of weights.
-      hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, element * numbers);
+      std::vector<RankTraffic> unseen;
+      hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, "tensor", element * numbers,
+                                 habits.gathers_inputs_again ? &traffic.backward : &unseen);
     } else if (setup.tp > 1) {
-      backward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
+      TensorBackward(CollectiveKind::kAllReduce, element * numbers);
     }
   }
   void LeaveTensorPart() {
@@ -220,10 +223,18 @@ struct Piece {
     if (setup.sequence_parallel) {
       TensorExchange(CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, numbers);
     } else if (setup.tp > 1) {
-      forward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
+      TensorForward(CollectiveKind::kAllReduce, element * numbers);
     }
   }
-  double Exchange(CollectiveKind kind, const RankGroup& group, double bytes) const {
+  void TensorForward(CollectiveKind kind, double bytes) {
+    forward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &traffic.forward);
+  }
+  void TensorBackward(CollectiveKind kind, double bytes) {
+    backward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &traffic.backward);
+  }
+  double Exchange(CollectiveKind kind, const RankGroup& group, std::string_view name, double bytes,
+                  std::vector<RankTraffic>* rows_of_traffic) const {
+    if (group.ranks > 1) AddTraffic({.group = name, .kind = kind, .calls = 1, .bytes = bytes}, rows_of_traffic);
     return CollectiveMicros(machine, kind, group, bytes, habits.network_step_micros);
   }
 
@@ -258,6 +269,10 @@ struct Piece {
     const double bytes = element * rows * key_width * (Number(setup.cp) - 1);
     const double steps = (Number(setup.cp) - 1) * MessageMicros(machine, setup.tp, 0);
     const double ring = steps + MessageMicros(machine, setup.tp, bytes);
+    const RankTraffic sent = {
+        .group = "context", .kind = CollectiveKind::kSendReceive, .calls = Number(setup.cp) - 1, .bytes = bytes};
+    AddTraffic(sent, &traffic.forward);
+    for (int i = 0; i < 2; ++i) AddTraffic(sent, &traffic.backward);
     forward.tensor += std::max(0.0, ring - once);
     backward.tensor += std::max(0.0, 2 * ring - back);
   }
@@ -373,13 +388,16 @@ struct Piece {
     const RankGroup expert_tensor_group = machine.GroupOf(setup.etp, 1);
     const double bytes = element * copies * hidden;
     for (int i = 0; i < 2; ++i) {  // there and back
-      forward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
-      backward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
+      const auto exchange = [&](CollectiveKind forward_kind, CollectiveKind backward_kind, const RankGroup& of,
+                                double message) {
+        forward.experts += Exchange(forward_kind, of, "expert", message, &traffic.forward);
+        backward.experts += Exchange(backward_kind, of, "expert", message, &traffic.backward);
+      };
+      exchange(CollectiveKind::kAllToAll, CollectiveKind::kAllToAll, group, bytes);
       const double gathered = bytes * Number(setup.etp);
       const auto kind = i == 0 ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
       const auto reverse = i == 0 ? CollectiveKind::kReduceScatter : CollectiveKind::kAllGather;
-      forward.experts += Exchange(kind, expert_tensor_group, gathered);
-      backward.experts += Exchange(reverse, expert_tensor_group, gathered);
+      exchange(kind, reverse, expert_tensor_group, gathered);
       Elementwise(2 * copies * hidden, 2 * copies * hidden);
     }
     const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
@@ -422,11 +440,9 @@ struct Piece {
       }
       (is_product ? pass.products : pass.elementwise) += micros;
     }
-    for (const double bytes : modules.forward_sums) ModuleSum(bytes * grown, &forward);
-    for (const double bytes : modules.backward_sums) ModuleSum(bytes * grown, &backward);
-  }
-  void ModuleSum(double bytes, PassTime* pass) const {
-    if (setup.tp > 1) pass->tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, bytes);
+    if (setup.tp == 1) return;
+    for (const double bytes : modules.forward_sums) TensorForward(CollectiveKind::kAllReduce, bytes * grown);
+    for (const double bytes : modules.backward_sums) TensorBackward(CollectiveKind::kAllReduce, bytes * grown);
   }
   static double* SizeOf(ProductShape* product, ProductSize size) {
     switch (size) {
@@ -449,6 +465,34 @@ struct Piece {
     constexpr double kKernelsOfLayer = 34;
     const auto kernels = std::ranges::count(modules.kernels, is_backward, &ModuleKernel::is_backward);
     return habits.layer_host_micros * static_cast<double>(kernels) / kKernelsOfLayer;
+  }
+
+  void Layer(const LayerKind& kind) {
+    if (kind.module >= 0) return Modules(network.modules->layers[static_cast<std::size_t>(kind.module)]);
+    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
+    if (kind.mixer == Mixer::kAttention) AttentionBlock(kind.window);
+    if (kind.cross_attention) AttentionBlock(0);
+    if (kind.mixer == Mixer::kLatentAttention) LatentAttentionBlock();
+    if (kind.feed_forward == FeedForwardKind::kDense) DenseBlock();
+    if (kind.feed_forward == FeedForwardKind::kExperts) ExpertBlock();
+  }
+
+  void Embedding() {
+    if (network.modules) return Modules(network.modules->before);
+    const double numbers = rows * Number(network.hidden);
+    Elementwise(2 * numbers, 3 * numbers);
+    LeaveTensorPart();
+  }
+
+  void Loss() {
+    if (network.modules) return Modules(network.modules->after);
+    const double vocabulary = Number(network.vocabulary) / Number(setup.tp);
+    Norm(local_rows, Number(network.hidden));
+    EnterTensorPart();
+    WholeProduct(rows, vocabulary, Number(network.hidden));
+    constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
+    constexpr double kBackwardPasses = 5;
+    Elementwise(kForwardPasses * rows * vocabulary, kBackwardPasses * rows * vocabulary);
   }
 
   // What is hidden is hidden, and the device waits for the host where that is slower.
@@ -478,6 +522,7 @@ struct Piece {
   PassTime backward;
   double weight_gradients = 0;
   PassTime core_attention;
+  PieceTraffic traffic;
   double hidden_gathers = 0;  // beside the products of the backward pass
 };
 
@@ -488,14 +533,10 @@ void CheckRecipe(const PlanMachine& machine, const TrainingSetup& setup) {
                                             Name(precision), machine.device.name));
 }
 
-Passes ModulePasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,
-                    const ModulePiece& modules) {
-  Piece piece(machine, habits, setup);
-  piece.Modules(modules);
-  Passes passes = piece.Finish();
-  passes.forward.waiting = std::max(0.0, piece.ModuleHostMicros(modules, false) - passes.forward.micros());
-  passes.backward.waiting = std::max(0.0, piece.ModuleHostMicros(modules, true) - passes.backward.micros());
-  return passes;
+// The host's time for the kernels of modules.
+void WaitForModules(const Piece& piece, const ModulePiece& modules, Passes* passes) {
+  passes->forward.waiting = std::max(0.0, piece.ModuleHostMicros(modules, false) - passes->forward.micros());
+  passes->backward.waiting = std::max(0.0, piece.ModuleHostMicros(modules, true) - passes->backward.micros());
 }
 
 }  // namespace
@@ -537,17 +578,13 @@ Passes Passes::operator*(double factor) const {
 Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,
                    const LayerKind& layer) {
   CheckRecipe(machine, setup);
-  if (layer.module >= 0) {
-    return ModulePasses(machine, habits, setup, setup.network.modules->layers[static_cast<std::size_t>(layer.module)]);
-  }
   Piece piece(machine, habits, setup);
-  if (layer.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
-  if (layer.mixer == Mixer::kAttention) piece.AttentionBlock(layer.window);
-  if (layer.cross_attention) piece.AttentionBlock(0);
-  if (layer.mixer == Mixer::kLatentAttention) piece.LatentAttentionBlock();
-  if (layer.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
-  if (layer.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
+  piece.Layer(layer);
   Passes passes = piece.Finish();
+  if (layer.module >= 0) {
+    WaitForModules(piece, setup.network.modules->layers[static_cast<std::size_t>(layer.module)], &passes);
+    return passes;
+  }
   double host = habits.layer_host_micros * (1 + habits.tensor_host_share * Number(setup.tp - 1));
   if (PipelineCrosses(machine, setup)) {
     const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
@@ -560,25 +597,38 @@ Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, co
 }
 
 Passes EmbeddingPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup) {
-  if (setup.network.modules) return ModulePasses(machine, habits, setup, setup.network.modules->before);
   Piece piece(machine, habits, setup);
-  const double numbers = piece.rows * Number(setup.network.hidden);
-  piece.Elementwise(2 * numbers, 3 * numbers);
-  piece.LeaveTensorPart();
-  return piece.Finish();
+  piece.Embedding();
+  Passes passes = piece.Finish();
+  if (setup.network.modules) WaitForModules(piece, setup.network.modules->before, &passes);
+  return passes;
 }
 
 Passes LossPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup) {
-  if (setup.network.modules) return ModulePasses(machine, habits, setup, setup.network.modules->after);
   Piece piece(machine, habits, setup);
-  const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
-  piece.Norm(piece.local_rows, Number(setup.network.hidden));
-  piece.EnterTensorPart();
-  piece.WholeProduct(piece.rows, vocabulary, Number(setup.network.hidden));
-  constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
-  constexpr double kBackwardPasses = 5;
-  piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
-  return piece.Finish();
+  piece.Loss();
+  Passes passes = piece.Finish();
+  if (setup.network.modules) WaitForModules(piece, setup.network.modules->after, &passes);
+  return passes;
+}
+
+PieceTraffic LayerTraffic(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,
+                          const LayerKind& layer) {
+  Piece piece(machine, habits, setup);
+  piece.Layer(layer);
+  return piece.traffic;
+}
+
+PieceTraffic EmbeddingTraffic(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup) {
+  Piece piece(machine, habits, setup);
+  piece.Embedding();
+  return piece.traffic;
+}
+
+PieceTraffic LossTraffic(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup) {
+  Piece piece(machine, habits, setup);
+  piece.Loss();
+  return piece.traffic;
 }
 
 double StreamMicros(const PlanMachine& machine, const TrainingSetup& setup, double bytes) {

@@ -1,9 +1,12 @@
 #ifndef EMPLACE_DATASETS_PLANNER_LAYER_TIME_H_
 #define EMPLACE_DATASETS_PLANNER_LAYER_TIME_H_
 
+#include <vector>
+
 #include "datasets/memory/training_setup.h"
 #include "datasets/planner/framework_habits.h"
 #include "datasets/planner/plan_machine.h"
+#include "datasets/planner/rank_traffic.h"
 #include "sim/device_catalog.h"
 
 namespace emplace::datasets {
@@ -41,6 +44,16 @@ Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, co
 // Those of the embedding, and of the last norm, the head, and a cross-entropy that computes in f32.
 Passes EmbeddingPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup);
 Passes LossPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup);
+
+// What both passes exchange with other ranks, but for weights and their gradients.
+struct PieceTraffic {
+  std::vector<RankTraffic> forward;
+  std::vector<RankTraffic> backward;
+};
+PieceTraffic LayerTraffic(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,
+                          const LayerKind& layer);
+PieceTraffic EmbeddingTraffic(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup);
+PieceTraffic LossTraffic(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup);
 
 // The time of a kernel that moves so many bytes.
 double StreamMicros(const PlanMachine& machine, const TrainingSetup& setup, double bytes);

@@ -10,7 +10,8 @@
 namespace emplace::datasets {
 namespace {
 
-nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& answer, const ScoredPlan& scored) {
+nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& answer, const ScoredPlan& scored,
+                                StepTimer* timer) {
   const ParallelPlan& plan = scored.plan;
   nlohmann::ordered_json json = {{"dp", plan.dp},
                                  {"tp", plan.tp},
@@ -50,6 +51,11 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
     json["memory"][std::string(Name(static_cast<MemoryClass>(i)))] = scored.peak.classes[i];
   }
   for (const TimePart& part : TimePartsOf(scored.time)) json["time_us"][std::string(part.key)] = part.micros;
+  json["communication"] = nlohmann::ordered_json::array();
+  for (const RankTraffic& row : TrafficOf(question, scored.plan, timer)) {
+    json["communication"].push_back(
+        {{"group", row.group}, {"operation", Name(row.kind)}, {"calls", row.calls}, {"bytes", row.bytes}});
+  }
   return json;
 }
 
@@ -74,10 +80,11 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
   json["notes"] = answer.notes;
   json["refused"] = nlohmann::ordered_json::object();
   for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
+  StepTimer timer(question.machine, *question.framework);
   json["plans"] = nlohmann::ordered_json::array();
-  for (const ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan));
-  if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest);
-  if (answer.fastest) json["fastest"] = PlanJson(question, answer, *answer.fastest);
+  for (const ScoredPlan& plan : answer.plans) json["plans"].push_back(PlanJson(question, answer, plan, &timer));
+  if (answer.nearest) json["nearest"] = PlanJson(question, answer, *answer.nearest, &timer);
+  if (answer.fastest) json["fastest"] = PlanJson(question, answer, *answer.fastest, &timer);
   return json;
 }
 
@@ -125,11 +132,12 @@ void WritePlans(std::ostream& out, const PlanQuestion& question, const PlanAnswe
 
 void WritePlanCheck(std::ostream& out, const PlanQuestion& question, const PlanCheck& check) {
   nlohmann::ordered_json json = AnswerJson(question, check.answer);
-  json["checked"] = check.checked ? PlanJson(question, check.answer, *check.checked)
+  StepTimer timer(question.machine, *question.framework);
+  json["checked"] = check.checked ? PlanJson(question, check.answer, *check.checked, &timer)
                                   : nlohmann::ordered_json{{"illegal", check.illegal}};
   json["helping"] = nlohmann::ordered_json::array();
   for (const PlanChange& change : check.helping) {
-    json["helping"].push_back({{"text", change.text}, {"plan", PlanJson(question, check.answer, change.plan)}});
+    json["helping"].push_back({{"text", change.text}, {"plan", PlanJson(question, check.answer, change.plan, &timer)}});
   }
   out << json.dump(1) << "\n";
 }

@@ -342,6 +342,16 @@ std::int64_t StateBytes(const TrainingSetup& setup) {
 
 }  // namespace
 
+std::vector<RankTraffic> TrafficOf(const PlanQuestion& question, const ParallelPlan& plan, StepTimer* timer) {
+  const TrainingSetup setup = SetupOf(question, plan);
+  std::vector<RankTraffic> most;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(setup.pp); ++rank) {
+    std::vector<RankTraffic> traffic = timer->Traffic(setup, rank);
+    if (BytesOf(traffic) > BytesOf(most)) most = std::move(traffic);
+  }
+  return most;
+}
+
 void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question) {
   question->graph = std::make_shared<const GraphNetwork>(ReadGraphNetwork(graph));
   question->network = question->graph->network;

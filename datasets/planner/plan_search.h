@@ -112,6 +112,9 @@ ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan);
 void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t sequence, PlanQuestion* question);
 void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question);
 
+// What the pipeline rank that exchanges most exchanges in a step.
+std::vector<RankTraffic> TrafficOf(const PlanQuestion& question, const ParallelPlan& plan, StepTimer* timer);
+
 // A plan as the network is trained by it: the stages that the framework makes, and its setup.
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan);
 

@@ -285,18 +285,27 @@ std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
   return times;
 }
 
+namespace {
+
+// The largest of a micro-batch between two stages, before tensor parallelism divides it.
+double StageMessageBytes(const TrainingSetup& setup) {
+  const double rows = AsDouble(setup.micro_batch) * AsDouble(setup.network.sequence) / AsDouble(setup.cp);
+  const ModuleNetwork* const modules = setup.network.modules.get();
+  if (modules == nullptr) return AsDouble(setup.number_bytes) * rows * AsDouble(setup.network.hidden);
+  double largest = 0;
+  for (const StageShape& stage : setup.stages) {
+    if (stage.layers.empty() || stage.has_loss) continue;
+    const auto sent = static_cast<double>(modules->layers[stage.layers.back()].sent_bytes);
+    largest = std::max(largest, sent * AsDouble(setup.micro_batch) / AsDouble(modules->batch));
+  }
+  return largest;
+}
+
+}  // namespace
+
 double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   if (setup.pp == 1) return 0;
-  const double rows = AsDouble(setup.micro_batch) * AsDouble(setup.network.sequence) / AsDouble(setup.cp);
-  double whole = AsDouble(setup.number_bytes) * rows * AsDouble(setup.network.hidden);
-  if (const ModuleNetwork* const modules = setup.network.modules.get()) {
-    whole = 0;
-    for (const StageShape& stage : setup.stages) {
-      if (stage.layers.empty() || stage.has_loss) continue;
-      const auto sent = static_cast<double>(modules->layers[stage.layers.back()].sent_bytes);
-      whole = std::max(whole, sent * AsDouble(setup.micro_batch) / AsDouble(modules->batch));
-    }
-  }
+  const double whole = StageMessageBytes(setup);
   // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
   // 2021, section 4.1).
   const double bytes = whole / AsDouble(setup.tp);
@@ -305,6 +314,86 @@ double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
                             : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
                                                whole, habits_.network_step_micros);
   return habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
+}
+
+const PieceTraffic& StepTimer::TrafficOf(PieceKind kind, const LayerKind& layer, const TrainingSetup& setup) {
+  const Key key = KeyOf(kind, layer, setup, 0);
+  const auto found = traffic_.find(key);
+  if (found != traffic_.end()) return found->second;
+  PieceTraffic made = kind == PieceKind::kLayer       ? LayerTraffic(machine_, habits_, setup, layer)
+                      : kind == PieceKind::kEmbedding ? EmbeddingTraffic(machine_, habits_, setup)
+                                                      : LossTraffic(machine_, habits_, setup);
+  return traffic_.emplace(key, std::move(made)).first->second;
+}
+
+std::vector<RankTraffic> StepTimer::Traffic(const TrainingSetup& setup, std::size_t pipeline_rank) {
+  std::vector<RankTraffic> traffic;
+  const double micro_batches = AsDouble(setup.micro_batches);
+  const auto add = [&](std::string_view group, CollectiveKind kind, double calls, double bytes) {
+    AddTraffic({.group = group, .kind = kind, .calls = calls, .bytes = calls * bytes}, &traffic);
+  };
+  const auto add_all = [&](const std::vector<RankTraffic>& rows, double times) {
+    for (RankTraffic row : rows) {
+      row.calls *= times;
+      row.bytes *= times;
+      AddTraffic(row, &traffic);
+    }
+  };
+  const auto add_piece = [&](PieceKind kind, const LayerKind& layer, bool is_recomputed) {
+    const PieceTraffic& piece = TrafficOf(kind, layer, setup);
+    add_all(piece.forward, micro_batches * (is_recomputed ? 2 : 1));
+    add_all(piece.backward, micro_batches);
+  };
+  const double gradient = AsDouble(setup.gradient_bytes);
+  const double number = AsDouble(setup.number_bytes);
+  const bool has_replicas = setup.dp * setup.cp > 1;
+  // FSDP gathers a unit for its forward pass and, unless it keeps it as it does what is outside of layers, for the
+  // backward pass again.
+  const auto add_unit = [&](const StageShape& unit, double gatherings) {
+    if (!setup.shards_weights || !has_replicas) return;
+    const double elements = CountParameters(setup, unit).sum();
+    add("data", CollectiveKind::kAllGather, gatherings * micro_batches, number * elements);
+    add("data", CollectiveKind::kReduceScatter, micro_batches, gradient * elements);
+  };
+  for (const std::size_t number_of_stage : StagesOf(setup, pipeline_rank)) {
+    const StageShape& stage = setup.stages[number_of_stage];
+    for (std::size_t i = 0; i < stage.layers.size(); ++i) {
+      const Recompute& recompute = setup.recompute;
+      const bool is_recomputed = recompute.kind == RecomputeKind::kFull &&
+                                 (recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers));
+      add_piece(PieceKind::kLayer, setup.network.layers[stage.layers[i]], is_recomputed);
+      add_unit({.layers = {stage.layers[i]}}, 2);
+    }
+    if (stage.has_embedding) add_piece(PieceKind::kEmbedding, LayerKind(), false);
+    if (stage.has_loss) add_piece(PieceKind::kLoss, LayerKind(), false);
+    for (std::size_t i = 0; stage.has_prediction && i < setup.network.prediction_layers; ++i) {
+      add_piece(PieceKind::kLayer, setup.network.layers.back(), false);
+      add_piece(PieceKind::kLoss, LayerKind(), false);
+    }
+    StageShape ends = stage;
+    ends.layers.clear();
+    add_unit(ends, 1);
+    if (setup.pp == 1) continue;
+    const double message = StageMessageBytes(setup);
+    const bool is_first = number_of_stage == 0;
+    const bool is_last = number_of_stage + 1 == setup.stages.size();
+    const double ways = (is_first ? 0 : 1) + (is_last ? 0 : 1);
+    add("pipeline", CollectiveKind::kSendReceive, ways * micro_batches, message / AsDouble(setup.tp));
+    if (setup.tp > 1 && !setup.sequence_parallel) {
+      add("tensor", CollectiveKind::kAllGather, ways * micro_batches, message);
+    }
+  }
+  if (setup.shards_weights || !has_replicas) return traffic;
+  const Parameters own = ParametersOfRank(setup, pipeline_rank);
+  const std::int64_t expert_replicas = setup.dp * setup.cp * setup.tp / (setup.ep * setup.etp);
+  const double elements = own.shared + (expert_replicas > 1 ? own.of_experts : 0);
+  if (setup.distributed_optimizer) {
+    add("data", CollectiveKind::kReduceScatter, 1, gradient * elements);
+    add("data", CollectiveKind::kAllGather, 1, number * elements);
+  } else {
+    add("data", CollectiveKind::kAllReduce, 1, gradient * elements);
+  }
+  return traffic;
 }
 
 std::vector<Passes> StepTimer::RankPasses(const TrainingSetup& setup) {

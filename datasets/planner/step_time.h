@@ -50,6 +50,9 @@ class StepTimer {
   std::vector<StageTime> StageTimes(const TrainingSetup& setup);
   double StageMessageMicros(const TrainingSetup& setup) const;
 
+  // What a pipeline rank exchanges in a step.
+  std::vector<RankTraffic> Traffic(const TrainingSetup& setup, std::size_t pipeline_rank);
+
   // How many layers each stage should have so that the slowest one is as fast as can be on its devices, the embedding
   // being work of the first and the loss, with the modules that predict further tokens, of the last.
   std::vector<std::int64_t> BalancedStages(const TrainingSetup& setup);
@@ -94,6 +97,8 @@ class StepTimer {
   FrameworkHabits habits_;
   std::map<Key, Passes> known_;
   std::map<Key, Parameters> parameters_;
+  const PieceTraffic& TrafficOf(PieceKind kind, const LayerKind& layer, const TrainingSetup& setup);
+  std::map<Key, PieceTraffic> traffic_;
 };
 
 // FLOP of products and attention of one step of all ranks, forward and backward, without recomputation, attention whole

@@ -20,7 +20,9 @@ class Plan:
 
     gpus: the number of its accelerators. cost_of_step, cost_of_billion_tokens: in the unit of the price, if there is
     one. recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
-    class. estimated_us: the step by the schedule's closed form, where step_time_us is simulated. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
+    class. estimated_us: the step by the schedule's closed form, where step_time_us is simulated. time_us: what the slowest
+    rank spends the step on. communication: the operations of the rank that communicates most, with the group of ranks,
+    calls and bytes. refused: why the framework does not start with the plan.
     """
     dp: int
     tp: int
@@ -48,6 +50,7 @@ class Plan:
     fullest_pipeline_rank: int
     memory: dict[str, int]
     time_us: dict[str, float]
+    communication: list[dict[str, Any]]
     refused: str | None = None
     estimated_us: float | None = None
     cost_of_step: float | None = None

@@ -146,6 +146,17 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
     std::cout << fmt::format("\nIts schedule, {}, was simulated; the closed form estimates a step of {}.\n",
                              scored.plan.schedule_name(), HumanReadableMicros(*scored.estimated_micros));
   }
+  datasets::StepTimer timer(question.machine, *question.framework);
+  const std::vector<datasets::RankTraffic> traffic = datasets::TrafficOf(question, scored.plan, &timer);
+  if (!traffic.empty()) {
+    std::cout << "\nThe rank that communicates most does so, in a step, with the ranks of\n\n";
+    Table exchanges({"group", "by", "times", "GiB"});
+    for (const datasets::RankTraffic& row : traffic) {
+      exchanges.Add({std::string(row.group), std::string(Name(row.kind)), fmt::format("{:.0f}", row.calls),
+                     fmt::format("{:.2f}", row.bytes / (1 << 30))});
+    }
+    exchanges.PrintText(std::cout);
+  }
   std::cout << fmt::format("\nIts fullest rank, pipeline rank {}, reserves {} GiB and holds, in the {}:\n\n",
                            scored.fullest_rank, Gibibytes(scored.peak.reserved_bytes), scored.peak.moment);
   Table classes({"class", "GiB"});

@@ -34,6 +34,7 @@ class Plan:
     sequence_parallel: bool
     recompute: str | int
     schedule: str
+    precision: str
     step_time_us: float
     gpus: int
     tokens_per_s: float

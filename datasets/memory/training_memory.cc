@@ -58,7 +58,7 @@ class StepWriter {
     if (shape.has_embedding) {
       flight->input = (is_encoder ? encoder_ : layers_).Embedding(tape);
     } else {
-      flight->input = tape.New("inputs of stages", layers_.HiddenBytes(), MemoryClass::kActivations);
+      flight->input = tape.New("inputs of stages", layers_.InputBytes(shape), MemoryClass::kActivations);
     }
     Tape::Tensor hidden = RunLayers(shape, flight.get(), tape.View(flight->input));
     if (shape.has_loss) {
@@ -162,7 +162,7 @@ class StepWriter {
   // The last norm, and the losses: of the layers that predict further tokens first.
   Tape::Tensor Finish(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
     Tape& tape = flight->tape;
-    Tape::Tensor normed = layers_.Norm(tape, hidden);
+    Tape::Tensor normed = setup_.network.modules ? tape.View(hidden) : layers_.Norm(tape, hidden);
     tape.Drop(hidden);
     if (setup_.network.is_bert) {
       const Tape::Tensor inner = normed;
@@ -205,9 +205,9 @@ struct StagePass {
   std::uint32_t micro_batch = 0;
 };
 
-// The passes of one pipeline rank, one forward and one backward by turns after a number of forward ones. Of several
-// stages of a rank, each runs a group of micro-batches in turn. Sources: Narayanan et al. 2021, "Efficient Large-Scale
-// Language Model Training on GPU Clusters Using Megatron-LM", and Megatron-LM's schedules.
+// The passes of one pipeline rank, one forward and one backward by turns after a number of forward ones. If a rank
+// has several stages, each runs a group of micro-batches in turn. Sources: Narayanan et al. 2021, "Efficient
+// Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", and Megatron-LM's schedules.
 std::vector<StagePass> TurnPasses(const TrainingSetup& setup, std::size_t pipeline_rank, std::int64_t micro_batches) {
   const std::int64_t group = setup.vpp > 1 ? std::max(setup.schedule_group, setup.pp) : micro_batches;
   std::vector<StagePass> forward;
@@ -248,8 +248,8 @@ std::vector<StagePass> SchedulePasses(const char* schedule, const TrainingSetup&
   return passes;
 }
 
-// Of the two stages that a rank of DualPipe has, by turns, after as many forward passes as it holds micro-batches: one
-// more than there are ranks (DeepSeek-AI 2024, table 2).
+// The passes of the two stages that a rank of DualPipe has, by turns, after as many forward passes as it holds
+// micro-batches: one more than there are ranks (DeepSeek-AI 2024, table 2).
 std::vector<StagePass> DualPipePasses(const TrainingSetup& setup, std::size_t pipeline_rank,
                                       std::int64_t micro_batches) {
   const std::size_t stages[] = {pipeline_rank, static_cast<std::size_t>(setup.pp) - 1 - pipeline_rank};

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "datasets/memory/module_network.h"
 
 namespace emplace::datasets {
 
@@ -17,6 +20,7 @@ struct LayerKind {
   FeedForwardKind feed_forward = FeedForwardKind::kDense;
   bool cross_attention = false;  // a decoder's, over what the encoder returned
   std::int64_t window = 0;       // tokens that its attention looks back at; 0: all
+  std::int64_t module = -1;      // number of a layer of NetworkShape::modules, which says its work; -1: it is none
 };
 
 enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };
@@ -62,6 +66,9 @@ struct NetworkShape {
   std::size_t encoder_layers = 0;
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
+
+  // A network that is no Transformer: its layers, what comes before them and what comes after; else null.
+  std::shared_ptr<const ModuleNetwork> modules;
 
   bool gated() const { return activation == MlpActivation::kSwiglu; }
 };
@@ -137,7 +144,7 @@ struct TrainingSetup {
   bool pipeline_before_data = false;  // ranks of one pipeline are nearer to each other than those of data parallelism
 
   bool casts_products() const { return products != ProductRecipe::kWhole; }
-  // Of a factor of a product of weights, with its part of the scales.
+  // The bytes of a number in a factor of a product of weights, with its part of the scales.
   double factor_bytes() const {
     switch (products) {
       case ProductRecipe::kFp8:

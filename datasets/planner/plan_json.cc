@@ -68,6 +68,7 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"fitting", answer.fitting},
                                  {"complete", answer.is_complete},
                                  {"lower_bound_us", answer.bound_micros}};
+  if (question.graph && question.graph->modules) json["by_modules"] = question.graph->why_modules;
   if (question.within) json["within_s"] = *question.within;
   if (question.price) json["price"] = *question.price;
   json["notes"] = answer.notes;
@@ -137,6 +138,7 @@ ParallelPlan WithNetwork(const PlanQuestion& question, ParallelPlan plan, std::s
   if (plan.pp > 1 && plan.stages.empty()) {
     for (const StageShape& stage : SetupOf(question, plan).stages) plan.AddStage(stage.layers);
   }
+  if (question.graph) plan = WithPaths(*question.graph, std::move(plan));
   plan.network = std::move(network);
   plan.set = std::move(settings);
   return plan;

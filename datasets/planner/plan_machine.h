@@ -44,7 +44,7 @@ struct PlanMachine {
   std::size_t SlowestKind(std::int64_t first, std::int64_t count) const;
   // The machine with this kind in all nodes.
   PlanMachine AllOfKind(std::size_t kind) const;
-  // Of the accelerators only as many: a part of one node, or whole nodes. Requires: one of PartSizes().
+  // The machine with only this many accelerators: a part of one node, or whole nodes. Requires: one of PartSizes().
   PlanMachine Part(std::int64_t count) const;
   // How many accelerators a part can have, ascending: the divisors of a node's, then those of each number of nodes.
   std::vector<std::int64_t> PartSizes() const;

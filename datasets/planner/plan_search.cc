@@ -18,6 +18,7 @@
 #include "datasets/memory/rank_state.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
+#include "datasets/models/named_network.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 #include "sim/base/registry.h"
@@ -141,7 +142,7 @@ class Enumeration {
       if (!allowed_.Allows("tp", tp)) continue;
       if (tp > 1 && !question_.framework->has_tensor_parallel && !allowed_.Names("tp")) continue;
       if (network_.heads % tp != 0) {
-        Refuse("tp does not divide the heads");
+        Refuse(WhyNotDivided());
         continue;
       }
       for (const std::int64_t pp : Divisors(gpus / tp)) {
@@ -179,9 +180,17 @@ class Enumeration {
 
  private:
   void Refuse(const std::string& reason) { ++refused_[reason]; }
+  bool HasModules() const { return question_.graph && question_.graph->modules; }
+
+  std::string WhyNotDivided() const {
+    if (!HasModules()) return "tp does not divide the heads";
+    if (network_.heads > 1) return "tp does not divide the heads or widths of modules";
+    return "tp needs pairs of linear modules, one behind the other, whose widths it divides";
+  }
 
   bool SequenceParallel(const ParallelPlan& plan) const {
-    if (plan.tp == 1 || allowed_.AllowsText("sequence_parallel", "false") == allowed_.Names("sequence_parallel")) {
+    if (plan.tp == 1 || HasModules() ||
+        allowed_.AllowsText("sequence_parallel", "false") == allowed_.Names("sequence_parallel")) {
       return false;
     }
     return question_.sequence / plan.cp % plan.tp == 0;
@@ -192,7 +201,7 @@ class Enumeration {
     // of the causal mask.
     std::vector<std::int64_t> degrees;
     for (const std::int64_t cp : Divisors(ranks)) {
-      const bool is_possible = cp == 1 || (question_.framework->has_context_parallel &&
+      const bool is_possible = cp == 1 || (question_.framework->has_context_parallel && !HasModules() &&
                                            question_.sequence % (2 * cp) == 0 && network_.encoder_layers == 0);
       if (is_possible) degrees.push_back(cp);
     }
@@ -302,8 +311,8 @@ class Enumeration {
   std::map<std::string, std::size_t> refused_;
 };
 
-// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of ranks
-// with the same layers it is the fullest, or the last one, which has the loss.
+// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of
+// ranks with the same layers it is the fullest, or the last one, which has the loss.
 std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
   std::pair<RankPeak, std::size_t> fullest;
   std::size_t most_layers = 0;
@@ -333,15 +342,41 @@ std::int64_t StateBytes(const TrainingSetup& setup) {
 
 }  // namespace
 
+void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question) {
+  question->graph = std::make_shared<const GraphNetwork>(ReadGraphNetwork(graph));
+  question->network = question->graph->network;
+  question->sequence = question->graph->sequence;
+  if (sequence == 0) return;
+  if (question->graph->modules) {
+    throw InputError(question->prefix + "sequence",
+                     fmt::format("does not go with {}, whose samples are those of the graph: {}", graph.name(),
+                                 question->graph->why_modules));
+  }
+  question->sequence = sequence;
+}
+
+void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t sequence, PlanQuestion* question) {
+  const std::string place = question->prefix + "set";
+  if (const std::optional<Graph> graph = FindGraphFile(name)) {
+    if (!settings.empty()) throw InputError(place, fmt::format("does not go with {} (a graph as it is)", name));
+    return WithLocation(name, [&] { SetNetwork(*graph, sequence, question); });
+  }
+  question->graph.reset();
+  question->network = NamedNetwork(name, settings, place);
+  question->sequence = sequence > 0 ? sequence : UsualSequence(question->network);
+}
+
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   const bool is_modelled = question.framework->memory != TrainingFramework::kTorchtitan || IsLlama(question.network);
-  TrainingSetup setup = MakeTrainingSetup(question.network, plan, question.sequence,
-                                          is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
+  TrainingSetup setup =
+      MakeTrainingSetup(question.network, question.graph ? WithNumbers(*question.graph, plan) : plan, question.sequence,
+                        is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
   const auto attention = question.only.find("attention");
   if (attention != question.only.end() && attention->second == "unfused") {
     setup.attention = AttentionKernel::kUnfused;
     setup.attention_dropout = true;
   }
+  if (question.graph && question.graph->modules) UseModules(*question.graph, &setup);
   return setup;
 }
 
@@ -461,14 +496,15 @@ std::size_t CoprimeStep(std::size_t items) {
 }
 
 // Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
-// memory.
-void PreferRoom(std::vector<ScoredPlan>* plans) {
+// memory. Those that need less than a third of it are alike.
+void PreferRoom(std::int64_t usable_bytes, std::vector<ScoredPlan>* plans) {
   constexpr double kEquallyFast = 1.05;
+  const auto need = [&](const ScoredPlan& of) { return std::max(of.needed_bytes, usable_bytes / 3); };
   const auto first = std::ranges::find_if(*plans, &ScoredPlan::fits);
   if (first == plans->end()) return;
   auto best = first;
   for (auto it = first; it != plans->end() && it->time.micros <= kEquallyFast * first->time.micros; ++it) {
-    if (it->fits && it->needed_bytes < best->needed_bytes) best = it;
+    if (it->fits && need(*it) < need(*best)) best = it;
   }
   std::rotate(first, best, best + 1);
 }
@@ -678,7 +714,7 @@ PlanAnswer SearchMachine(const PlanQuestion& question, TimeLimit* limit) {
   if (answer.fitting == 0 && answer.is_complete) FindNearest(question, std::move(too_large), &scored, &answer);
   if (answer.fitting > 0 || !answer.is_complete) answer.nearest.reset();
   SimulateBest(question, &timers, &answer);
-  PreferRoom(&answer.plans);
+  PreferRoom(answer.usable_bytes, &answer.plans);
   return answer;
 }
 
@@ -794,7 +830,7 @@ PlanAnswer SearchParts(const PlanQuestion& question, TimeLimit* limit) {
   if (answer.legal == 0) throw *error;
   SortBy(question.objective, &answer.plans);
   if (question.best > 0 && answer.plans.size() > question.best) answer.plans.resize(question.best);
-  if (question.objective == PlanObjective::kGpus) PreferRoom(&answer.plans);
+  if (question.objective == PlanObjective::kGpus) PreferRoom(answer.usable_bytes, &answer.plans);
   if (answer.fitting > 0) answer.fastest.reset();
   if (answer.fitting > 0 || answer.fastest || !answer.is_complete) answer.nearest.reset();
   return answer;

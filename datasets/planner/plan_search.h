@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "datasets/memory/training_setup.h"
 #include "datasets/models/transformer.h"
 #include "datasets/parallel_plan.h"
+#include "datasets/planner/graph_network.h"
 #include "datasets/planner/plan_machine.h"
 #include "datasets/planner/step_time.h"
 #include "sim/base/json_struct.h"
@@ -36,6 +38,7 @@ PlanObjective NamedObjective(const std::string& name, const std::string& place);
 
 struct PlanQuestion {
   TransformerNetwork network;
+  std::shared_ptr<const GraphNetwork> graph;  // where the network was read from a graph, whose `network` it then is
   PlanMachine machine;
   const FrameworkHabits* framework = nullptr;
   std::int64_t global_batch = 0;  // sequences of a step
@@ -101,6 +104,13 @@ std::vector<std::string> PlanNotes(const PlanQuestion& question, const std::stri
 
 // The step and the peak of one plan. Throws InputError on one that is not legal.
 ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan);
+
+// The network that is asked about: one by name or of a config.json, with other values of these fields; or that of a
+// graph, whose sequences have the length that they have there unless the formulas of a Transformer say its work for
+// others. `sequence` 0: the usual one. Throws InputError, at PREFIX and `set` or `sequence` on what does not go
+// together.
+void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t sequence, PlanQuestion* question);
+void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question);
 
 // A plan as the network is trained by it: the stages that the framework makes, and its setup.
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan);

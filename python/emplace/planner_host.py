@@ -4,9 +4,11 @@ The function gets a cell, a dict with its network, its cluster and its legal set
 or several, the best first; or it yields them, and each `yield` returns what was measured: the time of a step in seconds,
 or None if the setting did not run. Lines are exchanged as with a program (docs/library.md)."""
 
+import ctypes
 import importlib
 import json
 import os
+import signal
 import sys
 import traceback
 
@@ -49,7 +51,17 @@ def described(error):
     return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}: {text}" if own else text
 
 
+def end_with_the_program():
+    """Has the kernel kill this process when its parent ends, even while the planner computes (prctl(2) of Linux)."""
+    set_parent_death_signal = 1
+    try:
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    except (AttributeError, OSError):
+        pass  # then it ends with its input
+
+
 def main():
+    end_with_the_program()
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the planner prints is no proposal
 

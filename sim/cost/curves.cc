@@ -238,6 +238,7 @@ std::optional<Precision> PrecisionOf(DType dtype, bool tf32) {
   if (dtype == DType::kF16) return Precision::kF16;
   if (dtype == DType::kBf16) return Precision::kBf16;
   if (dtype == DType::kF32) return tf32 ? Precision::kTf32 : Precision::kF32;
+  if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) return Precision::kF8;
   return std::nullopt;
 }
 

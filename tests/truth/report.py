@@ -4,10 +4,12 @@ import csv
 import re
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 
 csv.field_size_limit(1 << 30)
 GIB = 1 << 30
+WIDTH = 130  # of a page's lines
 
 
 def read_csv(path):
@@ -87,6 +89,14 @@ def table(header, rows):
         return all(re.fullmatch(r"[+-]?[0-9][0-9.,]*( %| s)?|-", row[i]) for row in rows)
     kinds = ["---:" if is_number(i) else "---" for i in range(len(header))]
     return "".join(row_text(cells) for cells in (header, kinds, *rows)).rstrip("\n")
+
+
+def wrapped(page):
+    """The page with the lines of its paragraphs filled."""
+    parts = page.split("\n\n")
+    is_text = re.compile(r"[^|#`<]|`[^`]")
+    return "\n\n".join(textwrap.fill(" ".join(part.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+                       if is_text.match(part) else part for part in parts).rstrip() + "\n"
 
 
 # --- the command line --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -78,6 +79,9 @@ OptionMap ParseOnly(const std::string& text) {
   return only;
 }
 
+// Samples are then not divided into tokens.
+bool HasModules(const datasets::PlanQuestion& question) { return question.graph && question.graph->modules; }
+
 std::string Gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
 
 void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
@@ -86,14 +90,14 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
   std::vector<std::string> header = {""};
   if (has_sizes) header.emplace_back("GPUs");
   header.insert(header.end(), {"dp", "tp", "pp", "vpp", "cp"});
-  // Of schedules, "vpp" tells 1f1b and interleaved ones apart.
+  // The column "vpp" tells 1f1b and interleaved schedules apart.
   const bool has_schedules = std::ranges::any_of(answer.plans, [](const datasets::ScoredPlan& of) {
     return of.plan.schedule != "1f1b" && of.plan.schedule != "interleaved";
   });
   if (has_schedules) header.emplace_back("schedule");
   if (has_experts) header.insert(header.end(), {"ep", "etp"});
-  header.insert(header.end(),
-                {"zero", "micro-batch", "x", "recompute", "step ms", "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
+  header.insert(header.end(), {"zero", "micro-batch", "x", "recompute", "step ms",
+                               HasModules(question) ? "samples/s/GPU" : "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
   if (question.price) header.insert(header.end(), {"cost of step", "of 1e9 tokens"});
   Table table(header);
   const std::size_t shown = question.best == 0 ? answer.plans.size() : std::min(kShownPlans, answer.plans.size());
@@ -112,7 +116,8 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     row.push_back(fmt::format("{}", plan.grad_accumulation));
     row.push_back(plan.recompute_text());
     row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
-    row.push_back(fmt::format("{:.0f}", datasets::TokensPerSecondOfGpu(question, scored)));
+    const double per_gpu = datasets::TokensPerSecondOfGpu(question, scored);
+    row.push_back(HasModules(question) ? fmt::format("{:.1f}", per_gpu) : fmt::format("{:.0f}", per_gpu));
     row.push_back(fmt::format("{:.1f}", datasets::MfuPercent(question, answer, scored)));
     row.push_back(Gibibytes(scored.peak.allocated_bytes));
     row.emplace_back(scored.fits ? "yes" : "no");
@@ -251,14 +256,21 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
                        : std::string("More accelerators are needed, or some with more memory.\n"));
 }
 
-// Targets that say a plan without a graph's modules.
-constexpr std::string_view kTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv", "schedule-comms-csv"};
+// Targets that say a plan, and those that name a graph's modules too.
+constexpr std::string_view kNetworkTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv",
+                                                "schedule-comms-csv"};
+constexpr std::string_view kGraphTargets[] = {"fsdp", "stages", "split-spec"};
+
+bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // The plan as it is written.
 std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
   plan = datasets::WithNetwork(question, std::move(plan), options.network, ParseSettings(options.settings));
   if (!options.to.empty()) {
-    std::string text = datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+    std::string text = datasets::FindFrameworkTarget(options.to)
+                           .write({.graph = question.graph ? &question.graph->graph : nullptr, .plan = &plan});
     const bool overlaps = question.framework->tensor_overlap > 0 && plan.tp > 1 && plan.sequence_parallel;
     if (options.to == "megatron" && overlaps) text += "--tp-comm-overlap\n";
     return text;
@@ -408,6 +420,7 @@ int RunCheck(const PlanOptions& options) {
                      "-o (it checks one plan)");
   }
   datasets::PlanQuestion question;
+  question.prefix = "--";
   question.machine = MachineOf(options.problem);
   CheckedFile file = ReadCheckedFile(options.check, question.machine);
   const std::string& name = options.network.empty() ? file.name : options.network;
@@ -415,9 +428,11 @@ int RunCheck(const PlanOptions& options) {
     if (name.empty()) throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.check));
     OptionMap settings = file.set;
     for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
-    file.network = datasets::NamedNetwork(name, settings, "--set");
+    datasets::SetNetwork(name, settings, options.sequence > 0 ? options.sequence : file.sequence, &question);
+  } else {
+    question.network = *std::move(file.network);
+    question.sequence = options.sequence > 0 ? options.sequence : file.sequence;
   }
-  question.network = *std::move(file.network);
   question.framework = &datasets::NamedFramework(
       options.framework.empty() ? std::string(file.framework) : options.framework, "--framework");
   question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
@@ -425,9 +440,6 @@ int RunCheck(const PlanOptions& options) {
     throw InputError("--global-batch",
                      fmt::format("is {} ({} has {})", options.global_batch, options.check, question.global_batch));
   }
-  question.sequence = options.sequence > 0 ? options.sequence
-                      : file.sequence > 0  ? file.sequence
-                                           : datasets::UsualSequence(question.network);
   question.best = kBestPlans;
   question.price = options.price;
   question.threads = options.threads;
@@ -446,12 +458,13 @@ int RunCheck(const PlanOptions& options) {
 int RunPlan(const PlanOptions& options) {
   if (!options.check.empty()) return RunCheck(options);
   if (options.global_batch == 0) throw InputError("--global-batch", "is missing (sequences of a step)");
-  if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
+  if (options.network.empty())
+    throw InputError("NETWORK", "is missing (a name such as llama-3-8b, a config.json, or a graph)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
-    if (std::ranges::find(kTargets, options.to) == std::end(kTargets)) {
-      throw InputError(
-          "--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to, fmt::join(kTargets, ", ")));
+    if (!IsOneOf(kNetworkTargets, options.to) && !IsOneOf(kGraphTargets, options.to)) {
+      throw InputError("--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to,
+                                           fmt::join(kNetworkTargets, ", ")));
     }
     if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
   }
@@ -463,20 +476,25 @@ int RunPlan(const PlanOptions& options) {
   }
   CheckFiles({}, {options.out, options.report});
   datasets::PlanQuestion question;
-  question.network = datasets::NamedNetwork(options.network, ParseSettings(options.settings), "--set");
+  question.prefix = "--";
+  datasets::SetNetwork(options.network, ParseSettings(options.settings), options.sequence, &question);
+  if (!question.graph && IsOneOf(kGraphTargets, options.to)) {
+    throw InputError("--to",
+                     fmt::format("is {}, which names the modules of a graph ({}; `emplace export` writes others)",
+                                 options.to, fmt::join(kNetworkTargets, ", ")));
+  }
   // A file for a framework is of a plan that it can run.
   const bool runs_target = options.framework.empty() && datasets::FindFrameworkHabits(options.to) != nullptr;
-  question.framework = &datasets::NamedFramework(runs_target                 ? options.to
-                                                 : options.framework.empty() ? "megatron"
-                                                                             : options.framework,
+  question.framework = &datasets::NamedFramework(runs_target                  ? options.to
+                                                 : !options.framework.empty() ? options.framework
+                                                 : HasModules(question)       ? "pytorch"
+                                                                              : "megatron",
                                                  "--framework");
   question.global_batch = options.global_batch;
-  question.sequence = options.sequence > 0 ? options.sequence : datasets::UsualSequence(question.network);
   question.only = ParseOnly(options.only);
   question.objective = datasets::NamedObjective(options.objective, "--objective");
   question.within = options.within;
   question.price = options.price;
-  question.prefix = "--";
   question.best = options.all ? 0 : kBestPlans;
   question.seconds = options.seconds;
   question.threads = options.threads;
@@ -501,10 +519,15 @@ int RunPlan(const PlanOptions& options) {
     datasets::WritePlans(std::cout, question, answer);
   } else {
     const bool has_sizes = question.objective != datasets::PlanObjective::kStepTime;
-    std::cout << fmt::format("{} on {}{} x {}, {} sequences of {} tokens a step, as {} runs it{}\n\n",
-                             Printable(options.network), has_sizes ? "at most " : "", question.machine.gpus(),
-                             question.machine.DeviceNames(), question.global_batch, question.sequence,
-                             question.framework->name, GoalText(question));
+    const std::string batch = HasModules(question)
+                                  ? fmt::format("{} samples", question.global_batch)
+                                  : fmt::format("{} sequences of {} tokens", question.global_batch, question.sequence);
+    std::cout << fmt::format("{} on {}{} x {}, {} a step, as {} runs it{}\n\n", Printable(options.network),
+                             has_sizes ? "at most " : "", question.machine.gpus(), question.machine.DeviceNames(),
+                             batch, question.framework->name, GoalText(question));
+    if (HasModules(question)) {
+      std::cout << fmt::format("Planned by its modules: {}.\n\n", Printable(question.graph->why_modules));
+    }
     if (answer.plans.empty()) {
       if (answer.fastest) PrintFastest(question, *answer.fastest);
       if (answer.nearest) PrintNearest(question, answer);
@@ -530,12 +553,13 @@ Command AddPlan(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
   command
       ->add_option("network", options->network,
-                   "Name of a network, such as llama-3-8b, or a config.json of Hugging Face's")
+                   "Name of a network, such as llama-3-8b, a config.json of Hugging Face's, or a PyTorch model: a "
+                   "graph.json that was captured or imported, or a .pt2")
       ->type_name("NETWORK");
   AddSetOption(*command, &options->settings);
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
-  command->add_option("--global-batch", options->global_batch, "Sequences of a step")
+  command->add_option("--global-batch", options->global_batch, "Sequences or samples of a step")
       ->type_name("SEQUENCES")
       ->transform(IntegerFrom(1, 1 << 24));
   command

@@ -286,7 +286,7 @@ TEST(TransformerSetupTest, SchedulesHoldTheirMicroBatches) {
   EXPECT_EQ(StagesOf(v, 1), (std::vector<std::size_t>{1, 6}));
   EXPECT_EQ(PipelineRankOf(v, 6), 1U);
   for (const std::size_t rank : {1U, 2U}) EXPECT_LE(held(PipelinePeaks(v)[rank]) / of_one, 4.5);
-  // Of DualPipe each rank has two stages whole.
+  // Each rank of DualPipe has two whole stages.
   const TrainingSetup dual = setup_of("dualpipe", 1);
   EXPECT_EQ(StagesOf(dual, 2), (std::vector<std::size_t>{1, 2}));
   EXPECT_EQ(PipelineRankOf(dual, 2), 2U);
@@ -343,7 +343,8 @@ TEST(TransformerSetupTest, RefusesDegreesThatDoNotDivide) {
   };
   EXPECT_EQ(error_of(R"("tp": 3)"), "tp: is 3 (a divisor of heads, which is 32)");
   EXPECT_EQ(error_of(R"("ep": 2, "dp": 2)"), "ep: is 2, but the network has no experts (1)");
-  EXPECT_EQ(error_of(R"("pp": 64)"), "pp: times vpp is 64 (at most the 32 layers of the network)");
+  EXPECT_EQ(error_of(R"("pp": 64)"),
+            "pp: times vpp is 64 (at most the 32 layers of the network, the embedding and the loss)");
   EXPECT_EQ(error_of(R"("pp": 2, "stages": [[0, 40], [1]])"), "stages[0][1]: is 40 (the number of a layer, 0 to 31)");
 }
 

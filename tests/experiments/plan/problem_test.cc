@@ -209,8 +209,7 @@ TEST(ProblemTest, CostsWithoutANameAreMeasuredElseCurvesElseRoofline) {
   const auto detail = [&](const Cluster& of, const experiments::CostsChoice& asked) {
     return experiments::CostsDetail(asked, experiments::ResolvedCosts(asked, estimated, of), estimated, of);
   };
-  EXPECT_EQ(detail(h100, {}),
-            "1 elementwise; by roofline 0; h100 takes curves of common; no curves, so roofline, on cpu-core");
+  EXPECT_EQ(detail(h100, {}), "1 elementwise; by roofline 0; no curves, so roofline, on cpu-core");
   EXPECT_EQ(detail(mixed, {}), "no curves of k80");
   EXPECT_EQ(detail(mixed, {.model = "roofline"}), "");
   EXPECT_TRUE(experiments::LoadCostModels({.model = "curves"}).model->TimesCollectives());

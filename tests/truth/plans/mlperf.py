@@ -65,7 +65,7 @@ def slope(points):
 
 
 def slopes(rows):
-    """Of each network on GPUs of one kind in one precision, with the degrees that the most rows have."""
+    """The slopes of each network on GPUs of one kind in one precision, with the degrees that the most rows have."""
     series = defaultdict(list)
     for row in rows:
         series[(row["benchmark"], row["accelerator"], row["precision"], row["tp"], row["pp"], row["vpp"], row["micro_batch"])].append(row)

@@ -36,7 +36,6 @@ class Plan:
     recompute: str | int
     precision: str
     schedule: str
-    precision: str
     step_time_us: float
     gpus: int
     tokens_per_s: float

@@ -260,7 +260,7 @@ TEST(StepTimerTest, ARankOfDualPipeHasTwiceTheParameters) {
   StepTimer timer(MachineOf("dgx-h100"), Ideal());
   const double zb_v = timer.Time(EqualStages("zb-v", 4, 2, 16)).optimizer;
   EXPECT_DOUBLE_EQ(zb_v, timer.Time(EqualStages("1f1b", 4, 1, 16)).optimizer);
-  EXPECT_NEAR(timer.Time(EqualStages("dualpipe", 4, 1, 16)).optimizer, 2 * zb_v, 0.01 * zb_v);
+  EXPECT_NEAR(timer.Time(EqualStages("dualpipe", 4, 1, 16)).optimizer, 2 * zb_v, 0.05 * zb_v);
 }
 
 TEST(StepTimerTest, AnUnlikeStageIsSimulatedWhereItIs) {

@@ -10,8 +10,8 @@
 
 namespace emplace::agents {
 
-// Quality of an outcome in a search. One that fits is better than one that does not. Of two that fit, the larger reward
-// is better; of two that do not, the smaller overflow.
+// Quality of an outcome in a search. One that fits is better than one that does not. If both fit, the larger reward is
+// better; if neither does, the smaller overflow.
 struct Score {
   bool fits = false;
   double overflow_bytes = 0;  // summed over devices; 1e18 for a placement that cannot run

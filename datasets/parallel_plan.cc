@@ -83,10 +83,11 @@ ParallelPlan ReadChecked(const JsonNode& node) {
     CheckRecompute(JsonNode(node, "recompute", *recompute));
   }
   if (plan.vpp > 1 && plan.pp == 1) throw InputError("vpp", fmt::format("is {}, but pp is 1 (1)", plan.vpp));
-  const ScheduleName schedule = ParseScheduleName(plan.schedule_name(), "schedule");
-  if (schedule.chunks != static_cast<std::size_t>(plan.vpp)) {
+  const std::size_t chunks =
+      plan.schedule == kDualPipe ? 1 : ParseScheduleName(plan.schedule_name(), "schedule").chunks;
+  if (chunks != static_cast<std::size_t>(plan.vpp)) {
     throw InputError("schedule", fmt::format("is {}, which has {} stages on each rank (vpp is {})",
-                                             Quoted(plan.schedule), schedule.chunks, plan.vpp));
+                                             Quoted(plan.schedule), chunks, plan.vpp));
   }
   CheckStages(plan);
   if (plan.rank_order.empty()) plan.rank_order = kRankOrder;

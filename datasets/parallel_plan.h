@@ -12,6 +12,10 @@
 
 namespace emplace::datasets {
 
+// DualPipe (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1) as a plan's schedule. It is none of
+// `emplace list schedules`, as each of its stages is on two ranks.
+inline constexpr std::string_view kDualPipe = "dualpipe";
+
 // The recipes that products of weights can be computed by: as everything else is, with factors in 8 bits and a scale
 // for each tensor, in 8 bits and a scale for every 32 numbers, and in 4 bits with a scale for every 16.
 inline constexpr std::array<std::string_view, 4> kProductRecipes = {"bf16", "fp8", "mxfp8", "nvfp4"};

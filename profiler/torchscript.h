@@ -28,7 +28,7 @@ TorchScriptInput ParseTorchScriptInput(const std::string& text, const std::strin
 // The training step (or with backward = false the forward pass) that a TorchScript module executes, as a graph.
 //
 // Ops: the module runs once on random inputs, for training (dropout, batch statistics, auxiliary heads) with backward
-// and for inference without. Of nested calls the outermost ATen operator that is not composite becomes an op, of kind
+// and for inference without. In nested calls the outermost ATen operator that is not composite becomes an op, of kind
 // "aten::NAME.OVERLOAD", its arguments in attr `args` (op_runner.h). Backward goes from the sum of all float outputs to
 // the gradient of every parameter; there are no updates. Left out are operators that hand on their argument as it is
 // (detach) or make a tensor without elements, and parameters that no op reads.

@@ -79,7 +79,7 @@ class EdgeIterator
     ++edge_;
     FindRow();
   }
-  // Requires: the row does not begin behind the edge. Of the end, the row does not matter.
+  // Requires: the row does not begin behind the edge. At the end, the row does not matter.
   void FindRow() {
     if (edge_ == num_edges_) return;
     while (begin_[row_ + 1] <= edge_) ++row_;

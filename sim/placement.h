@@ -16,7 +16,7 @@ namespace emplace {
 
 class CostTable;
 
-// Which device each op runs on: one DeviceId per op, by OpId. Of groups, where the graph is a coarse one.
+// Which device each op runs on: one DeviceId per op, by OpId. In a coarse graph, the ops are groups.
 class Placement {
  public:
   Placement() = default;

@@ -10,7 +10,7 @@
 namespace emplace::agents {
 
 // What the largest load of a device is made of, as links of a chain without an order: what CriticalChain is to the time
-// of a step. Of several devices with the largest load, the first. Links are for
+// of a step. If several devices have the largest load, the first counts. Links are for
 //   - each of its ops that takes time: kNothing,
 //   - each value that it sends, and each reader elsewhere: kTransfer,
 //   - each value that it receives, and each reader here: kTransfer.

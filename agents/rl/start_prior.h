@@ -6,7 +6,7 @@
 namespace emplace::agents {
 
 // How policies begin at a given start: a constant is added to the logits of what the start chose. A sample then differs
-// from the start in four of its `num_choices` choices in the mean (at most half of them), as long as the network's own
+// from the start in four of its `num_choices` choices on average (at most half of them), as long as the network's own
 // logits are equal. The constant stays while the network learns, and no gradient depends on it. Ours.
 //
 // Returns the constant for a choice where the start chose one of `chosen` options that are equally good, and `others`

@@ -279,7 +279,7 @@ void JoinFree(const std::vector<UnitEdge>& edges, const StageCosts& costs, Mergi
   }
 }
 
-// Takes sets depth first: after one, a set that it made ready. Of several, the one with the smallest op.
+// Takes sets depth first: after one, a set that it made ready. If it made several, the one with the smallest op first.
 ContiguousUnits Number(std::size_t num_ops, const std::vector<UnitEdge>& edges, MergingSets* sets) {
   constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> smallest(num_ops, kNone);

@@ -27,7 +27,7 @@ CostTable WithoutCpuStages(const Cluster& cluster, const CostTable& costs, const
 Grouping ForwardOpGroups(const Graph& graph);
 
 // A placement of ops that the schedule can run, in stages of parts that follow one another (pipeline_chain.h); a
-// group is never split. Of all that it tries the step that fits and takes least, else the one that exceeds memory
+// group is never split. It is the fastest of all that fit, or else the one that exceeds memory
 // least; none: nothing runs. It is never worse than everything on one accelerator.
 //
 // For each number of stage devices from 1 to all accelerators that the schedule allows, and some orders of unlike

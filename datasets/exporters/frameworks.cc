@@ -337,6 +337,9 @@ std::string Megatron(const FrameworkInput& input) {
     flag("use-megatron-fsdp");
     flag("data-parallel-sharding-strategy", plan.zero == 2 ? "optim_grads" : "optim_grads_params");
   }
+  // Predicted times assume these.
+  if (plan.dp * plan.cp > 1) flag("overlap-grad-reduce");
+  if (plan.dp * plan.cp > 1 && plan.zero > 0) flag("overlap-param-gather");
   if (plan.dp_replicate > 1) {
     if (plan.zero > 1 && plan.ep > 1) {
       CannotSay("dp_replicate", std::to_string(plan.dp_replicate), "Megatron-LM",

@@ -137,7 +137,7 @@ KinetoTrace ReadKinetoTrace(const ImportSource& source);
 
 // The ranks that were merged into one file: processes whose calls have the same correlation ids. The activities of a
 // GPU belong to the process whose calls all come before them, and the nearest. Throws InputError if no process is the
-// right one. Of other traces, the trace alone.
+// right one. For other traces it returns the trace alone.
 std::vector<KinetoTrace> SplitRanks(KinetoTrace trace);
 
 // A decimal number of µs in ns, exactly, as far as it has no more than three decimals; nullopt if it is not one, or

@@ -13,7 +13,7 @@
 //   given, that); NVLink as many times 18 (sm 60), 20 (70, 80), 12 (86), 20.6 (90) or 40.1 (100) as there are links;
 //   XGMI as many times 24 (gfx906, gfx908), 36 (gfx90a) or 48 (gfx94x); between sockets 16 (AMD), 6, 10, 22 or 40
 //   (Intel, by model), 32 (POWER), 6 else; a network port by its `speed` in Mbit/s, 10 Gbit/s where it is not known;
-//   <c2c> by its `bw` in MB/s. Of several ports that a GPU reaches alike one is used. In a file without <net> the PCI
+//   <c2c> by its `bw` in MB/s. If a GPU reaches several ports alike, one is used. In a file without <net> the PCI
 //   devices of class 0x0207 (InfiniBand), or else of 0x02, are ports as fast as their PCIe links.
 // - Latencies are not in the file. They are put so that a copy between GPUs takes 2.5 us, one from a CPU 8 us, and one
 //   between nodes 5 us, as in the cluster dgx-h100.

@@ -78,8 +78,8 @@ bool IsPartOfOperator(std::string_view caller, std::string_view called);
 
 // Data from a Kineto trace of the same step: device time in µs for each node (negative: not in it), summed over the
 // kernels, copies and sets of the calls inside the node, but not inside a recorded part of it. Joined by Record
-// function id, or where the trace has none by order: the k-th call of a name there is the k-th here. Of a trace of n
-// equal steps, the mean. Of a trace of op ranges alone, the times of the ranges themselves.
+// function id, or where the trace has none by order: the k-th call of a name there is the k-th here. For a trace of n
+// equal steps, the mean. For a trace of op ranges alone, the times of the ranges themselves.
 struct EtTimes {
   std::vector<double> micros;  // indexed by node
   bool is_host = false;        // the trace is of op ranges alone: times are those of the host

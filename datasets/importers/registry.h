@@ -37,8 +37,8 @@ struct MeasuredStep {
     double end_micros = 0;
   };
   std::vector<Busy> backlog;
-  // The peak of allocated memory, measured and as the engine fifo simulates it: the sum over threads. Of traces of a
-  // CPU.
+  // The peak of allocated memory, measured and as the engine fifo simulates it: the sum over threads. Only traces of
+  // a CPU have it.
   std::optional<std::int64_t> peak_bytes;
   std::int64_t simulated_peak_bytes = 0;
   double without_call_micros = 0;    // device time of activities without a call

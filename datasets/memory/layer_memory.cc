@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace emplace::datasets {
 namespace {
@@ -128,7 +129,38 @@ Tape::Tensor LayerMemory::AddResidual(Tape& tape, Tape::Tensor output, Tape::Ten
   return sum;
 }
 
+std::int64_t LayerMemory::InputBytes(const StageShape& stage) const {
+  if (!network_.modules) return HiddenBytes();
+  const std::size_t first = stage.layers.empty() ? network_.layers.size() : stage.layers.front();
+  return OfMicroBatch(first == 0 ? network_.modules->before.sent_bytes
+                                 : network_.modules->layers[first - 1].sent_bytes);
+}
+
+// The ops of the modules are one operation here, which keeps what their backward passes read.
+Tape::Tensor LayerMemory::Modules(Tape& tape, const Tape::Tensor* input, const ModulePiece& piece) const {
+  const Tape::Tensor kept =
+      tape.New("activations of modules", OfMicroBatch(piece.kept_bytes + piece.kept_divided_bytes / setup_.tp));
+  const Tape::Tensor output = tape.New("outputs of modules", OfMicroBatch(piece.output_bytes));
+  std::int64_t largest = 0;
+  for (const ModuleWeight& weight : piece.weights) {
+    largest = std::max(largest, weight.is_divided ? weight.elements / setup_.tp : weight.elements);
+  }
+  Tape::Operation operation = {.label = "modules",
+                               .output = output,
+                               .saved = {kept},
+                               .backward_bytes = {OfMicroBatch(piece.largest_gradient_bytes)},
+                               .weight_gradient_bytes = number_ * largest};
+  if (input != nullptr) {
+    operation.inputs.push_back(*input);
+    operation.saved.push_back(*input);
+  }
+  tape.Record(std::move(operation));
+  tape.Drop(kept);
+  return output;
+}
+
 Tape::Tensor LayerMemory::Embedding(Tape& tape) const {
+  if (network_.modules) return Modules(tape, nullptr, network_.modules->before);
   const std::int64_t whole = number_ * rows_ * network_.hidden;
   Tape::Tensor hidden = tape.New("embeddings", whole);
   const std::int64_t table = network_.vocabulary / setup_.tp * network_.hidden;
@@ -471,6 +503,9 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
 }
 
 Tape::Tensor LayerMemory::Layer(Tape& tape, Tape::Tensor input, const LayerKind& kind, Tape::Tensor encoded) const {
+  if (kind.module >= 0) {
+    return Modules(tape, &input, network_.modules->layers[static_cast<std::size_t>(kind.module)]);
+  }
   Tape::Tensor hidden = tape.View(input);
   const auto add = [&](Tape::Tensor output) {
     const Tape::Tensor sum = AddResidual(tape, output, hidden);
@@ -523,6 +558,7 @@ Tape::Tensor LayerMemory::MaskedHead(Tape& tape, Tape::Tensor input) const {
 }
 
 Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
+  if (network_.modules) return Modules(tape, &input, network_.modules->after);
   const std::int64_t columns = network_.vocabulary / setup_.tp;
   const std::int64_t numbers = rows_ * columns;
   const Tape::Tensor logits = tape.New("logits", number_ * numbers, MemoryClass::kLogits);

@@ -25,12 +25,18 @@ class LayerMemory {
   Tape::Tensor Loss(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor MaskedHead(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor Prediction(Tape& tape, Tape::Tensor input, const LayerKind& kind) const;
+  // Bytes that a stage receives from the one before.
+  std::int64_t InputBytes(const StageShape& stage) const;
   // Bytes of a hidden state between layers.
   std::int64_t HiddenBytes() const { return number_ * local_rows_ * network_.hidden; }
   std::int64_t LogitBytes() const;
   std::int64_t AttentionMaskBytes() const;
 
  private:
+  // Modules that read `input` (none: data).
+  Tape::Tensor Modules(Tape& tape, const Tape::Tensor* input, const ModulePiece& piece) const;
+  // The bytes for a micro-batch, from those for the batch that the graph of the modules has.
+  std::int64_t OfMicroBatch(std::int64_t bytes) const { return bytes * setup_.micro_batch / network_.modules->batch; }
   std::int64_t GatheredBytes(std::int64_t width) const;
   bool MakesAgain(bool Recompute::*module) const;
   // What a product keeps of an input that nothing else keeps.

@@ -26,8 +26,8 @@ struct MemoryCurve {
 // From the first pass on: what is there before is the first point. Requires that the program has a moment.
 MemoryCurve CurveOf(const RankProgram& program);
 
-// As areas above each other, one for each class, with a strip of the passes below (SVG, 960 wide). Of points closer
-// together than two pixels the one with most bytes is drawn.
+// Draws an area for each class, one above the other, with a strip of the passes below (SVG, 960 wide). Where points are
+// closer together than two pixels, the one with the most bytes is drawn.
 void WriteMemorySvg(std::ostream& out, const MemoryCurve& curve, const std::string& title);
 
 // As Chrome trace events: a counter of each class and a track of the passes, a microsecond for each point.

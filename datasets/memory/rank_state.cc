@@ -14,6 +14,7 @@ class ParameterList {
   explicit ParameterList(const TrainingSetup& setup) : setup_(setup), network_(setup.network) {}
 
   void AddEmbedding() {
+    if (network_.modules) return AddModules(network_.modules->before, /*is_matrix=*/false);
     Add(network_.vocabulary / setup_.tp * network_.hidden);
     if (network_.position_embeddings > 0) Add(network_.position_embeddings * network_.hidden);
     if (network_.is_bert) Add(2 * network_.hidden);  // of token types
@@ -21,6 +22,11 @@ class ParameterList {
 
   // `has_embedding`: the rank holds the embedding too, whose weights a tied head shares.
   void AddLoss(bool has_embedding) {
+    if (network_.modules) {
+      AddModules(network_.modules->after, /*is_matrix=*/false);
+      if (!has_embedding && network_.is_tied) Add(network_.modules->tied_elements);
+      return;
+    }
     if (network_.is_bert) {
       AddLinear(network_.hidden, network_.hidden, 1);
       AddNorm(network_.hidden);
@@ -40,6 +46,9 @@ class ParameterList {
   }
 
   void AddLayer(const LayerKind& layer) {
+    if (layer.module >= 0) {
+      return AddModules(network_.modules->layers[static_cast<std::size_t>(layer.module)], /*is_matrix=*/true);
+    }
     if (layer.mixer == Mixer::kAttention) AddAttention(layer.cross_attention);
     if (layer.mixer == Mixer::kLatentAttention) AddLatentAttention();
     if (layer.mixer == Mixer::kMamba) AddMamba();
@@ -66,6 +75,11 @@ class ParameterList {
  private:
   void Add(std::int64_t elements, bool is_expert = false, bool is_matrix = false) {
     parameters_.push_back({.elements = elements, .is_expert = is_expert, .is_matrix = is_matrix});
+  }
+  void AddModules(const ModulePiece& piece, bool is_matrix) {
+    for (const ModuleWeight& weight : piece.weights) {
+      Add(weight.is_divided ? weight.elements / setup_.tp : weight.elements, false, is_matrix);
+    }
   }
   void AddVector(std::int64_t elements) { Add(elements); }
   // From `in` to `out` numbers, one of which tensor parallelism divides.
@@ -176,10 +190,20 @@ void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParamet
 
 std::vector<std::size_t> StagesOf(const TrainingSetup& setup, std::size_t pipeline_rank) {
   std::vector<std::size_t> stages;
+  if (setup.order == PipelineOrder::kZbV || setup.order == PipelineOrder::kDualPipe) {
+    const std::size_t back = setup.stages.size() - 1 - pipeline_rank;
+    return {std::min(pipeline_rank, back), std::max(pipeline_rank, back)};
+  }
   for (std::size_t stage = pipeline_rank; stage < setup.stages.size(); stage += static_cast<std::size_t>(setup.pp)) {
     stages.push_back(stage);
   }
   return stages;
+}
+
+std::size_t PipelineRankOf(const TrainingSetup& setup, std::size_t stage) {
+  const auto ranks = static_cast<std::size_t>(setup.pp);
+  const bool is_back = setup.order == PipelineOrder::kZbV && stage >= ranks;
+  return is_back ? 2 * ranks - 1 - stage : stage % ranks;
 }
 
 std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t pipeline_rank) {
@@ -197,7 +221,7 @@ std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t 
       list.AddPrediction(network.layers.back());
     }
     if (!stage.has_loss) continue;
-    list.AddNorm(network.hidden);
+    if (!network.modules) list.AddNorm(network.hidden);
     if (network.encoder_layers > 0) list.AddNorm(network.hidden);
     list.AddLoss(has_embedding);
   }

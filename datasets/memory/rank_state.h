@@ -20,8 +20,11 @@ struct RankParameter {
 // Parameters of the stages that a pipeline rank runs, in the order of the network.
 std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t pipeline_rank);
 
-// Stages of a pipeline rank, in the order of the network: of `pp * vpp`, every pp-th.
+// Stages of a pipeline rank, in the order of the network: of `pp * vpp`, every pp-th; of zb-v and DualPipe one of each
+// half, the second half in reverse order.
 std::vector<std::size_t> StagesOf(const TrainingSetup& setup, std::size_t pipeline_rank);
+// The first rank that has the stage.
+std::size_t PipelineRankOf(const TrainingSetup& setup, std::size_t stage);
 
 // Allocates what stays for the whole training: weights, the buffer of gradients, the optimizer's state, and workspaces.
 void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankProgram* program);

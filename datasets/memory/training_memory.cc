@@ -18,6 +18,7 @@
 #include "datasets/memory/tape.h"
 #include "datasets/memory/torchtitan_memory.h"
 #include "sim/base/check.h"
+#include "sim/schedule/schedule.h"
 
 namespace emplace::datasets {
 namespace {
@@ -57,7 +58,7 @@ class StepWriter {
     if (shape.has_embedding) {
       flight->input = (is_encoder ? encoder_ : layers_).Embedding(tape);
     } else {
-      flight->input = tape.New("inputs of stages", layers_.HiddenBytes(), MemoryClass::kActivations);
+      flight->input = tape.New("inputs of stages", layers_.InputBytes(shape), MemoryClass::kActivations);
     }
     Tape::Tensor hidden = RunLayers(shape, flight.get(), tape.View(flight->input));
     if (shape.has_loss) {
@@ -161,7 +162,7 @@ class StepWriter {
   // The last norm, and the losses: of the layers that predict further tokens first.
   Tape::Tensor Finish(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
     Tape& tape = flight->tape;
-    Tape::Tensor normed = layers_.Norm(tape, hidden);
+    Tape::Tensor normed = setup_.network.modules ? tape.View(hidden) : layers_.Norm(tape, hidden);
     tape.Drop(hidden);
     if (setup_.network.is_bert) {
       const Tape::Tensor inner = normed;
@@ -204,10 +205,10 @@ struct StagePass {
   std::uint32_t micro_batch = 0;
 };
 
-// The passes of one pipeline rank, one forward and one backward by turns after a number of forward ones. Of several
-// stages of a rank, each runs a group of micro-batches in turn. Sources: Narayanan et al. 2021, "Efficient Large-Scale
-// Language Model Training on GPU Clusters Using Megatron-LM", and Megatron-LM's schedules.
-std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline_rank, std::int64_t micro_batches) {
+// The passes of one pipeline rank, one forward and one backward by turns after a number of forward ones. If a rank
+// has several stages, each runs a group of micro-batches in turn. Sources: Narayanan et al. 2021, "Efficient
+// Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", and Megatron-LM's schedules.
+std::vector<StagePass> TurnPasses(const TrainingSetup& setup, std::size_t pipeline_rank, std::int64_t micro_batches) {
   const std::int64_t group = setup.vpp > 1 ? std::max(setup.schedule_group, setup.pp) : micro_batches;
   std::vector<StagePass> forward;
   std::vector<StagePass> backward;
@@ -230,6 +231,58 @@ std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline
     passes.push_back(backward[i]);
   }
   return passes;
+}
+
+// The same of a schedule of `emplace list schedules`. Where the backward pass has two parts, all that it needs is held
+// until the second, the gradients of weights.
+std::vector<StagePass> SchedulePasses(const char* schedule, const TrainingSetup& setup, std::size_t pipeline_rank,
+                                      std::int64_t micro_batches) {
+  const PipelineSchedule made =
+      MakeSchedule(ParseScheduleName(schedule, "schedule"), static_cast<std::size_t>(setup.pp),
+                   static_cast<std::size_t>(micro_batches));
+  std::vector<StagePass> passes;
+  for (const PipelineAction& action : made.ranks[pipeline_rank]) {
+    if (action.kind == ActionKind::kBackwardInput) continue;
+    passes.push_back({action.kind == ActionKind::kForward, action.stage, action.micro_batch});
+  }
+  return passes;
+}
+
+// The passes of the two stages that a rank of DualPipe has, by turns, after as many forward passes as it holds
+// micro-batches: one more than there are ranks (DeepSeek-AI 2024, table 2).
+std::vector<StagePass> DualPipePasses(const TrainingSetup& setup, std::size_t pipeline_rank,
+                                      std::int64_t micro_batches) {
+  const std::size_t stages[] = {pipeline_rank, static_cast<std::size_t>(setup.pp) - 1 - pipeline_rank};
+  const auto pass = [&](bool is_forward, std::int64_t i) {
+    return StagePass{is_forward, stages[i % 2], static_cast<std::uint32_t>(i / 2)};
+  };
+  const std::int64_t ahead = std::min(setup.pp + 1, micro_batches);
+  std::vector<StagePass> passes;
+  for (std::int64_t i = 0; i < ahead; ++i) passes.push_back(pass(true, i));
+  for (std::int64_t i = 0; i < micro_batches; ++i) {
+    passes.push_back(pass(false, i));
+    if (ahead + i < micro_batches) passes.push_back(pass(true, ahead + i));
+  }
+  return passes;
+}
+
+// The passes of a rank until its peak is reached: the pipeline has then run full a few times.
+std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline_rank) {
+  const std::int64_t most = 2 * std::max(setup.schedule_group, setup.pp) + setup.pp;
+  const std::int64_t few = std::min(setup.micro_batches, most);
+  switch (setup.order) {
+    case PipelineOrder::kGpipe:
+      return SchedulePasses("gpipe", setup, pipeline_rank, setup.micro_batches);
+    case PipelineOrder::kZbH1:
+      return SchedulePasses("zb-h1", setup, pipeline_rank, few);
+    case PipelineOrder::kZbV:
+      return SchedulePasses("zb-v", setup, pipeline_rank, few);
+    case PipelineOrder::kDualPipe:
+      return DualPipePasses(setup, pipeline_rank, few);
+    case PipelineOrder::kOneForwardOneBackward:
+      break;
+  }
+  return TurnPasses(setup, pipeline_rank, few);
 }
 
 // Two steps: the optimizer's moments are made after the first one.
@@ -297,9 +350,7 @@ RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_ran
   if (setup.framework == TrainingFramework::kNanotron) return MakeNanotronProgram(setup, pipeline_rank);
   RankProgram program;
   program.Mark("before the step");
-  // The peak is reached before the pipeline has run full a few times.
-  const std::int64_t most = 2 * std::max(setup.schedule_group, setup.pp) + setup.pp;
-  const std::vector<StagePass> passes = PassesOf(setup, pipeline_rank, std::min(setup.micro_batches, most));
+  const std::vector<StagePass> passes = PassesOf(setup, pipeline_rank);
   if (setup.framework == TrainingFramework::kTorchtitan) {
     WriteTorchtitanSteps(setup, pipeline_rank, passes, &program);
     return program;

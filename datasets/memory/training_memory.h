@@ -41,7 +41,7 @@ std::string WhyRefused(const TrainingSetup& setup);
 
 // The fewest of these changes that make every rank need no more than `bytes`, in words, with the most that a rank then
 // needs: sequence parallelism, a distributed optimizer, micro-batches of one sequence, full recomputation,
-// sharded weights. Of equally many the first in this order. None if all together do not.
+// sharded weights. Among equally many, the first in this order; none if all together do not suffice.
 struct FittingChange {
   std::string text;
   std::int64_t needed_bytes = 0;

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "datasets/memory/module_network.h"
 
 namespace emplace::datasets {
 
@@ -17,6 +20,7 @@ struct LayerKind {
   FeedForwardKind feed_forward = FeedForwardKind::kDense;
   bool cross_attention = false;  // a decoder's, over what the encoder returned
   std::int64_t window = 0;       // tokens that its attention looks back at; 0: all
+  std::int64_t module = -1;      // number of a layer of NetworkShape::modules, which says its work; -1: it is none
 };
 
 enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };
@@ -63,6 +67,9 @@ struct NetworkShape {
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
 
+  // A network that is no Transformer: its layers, what comes before them and what comes after; else null.
+  std::shared_ptr<const ModuleNetwork> modules;
+
   bool gated() const { return activation == MlpActivation::kSwiglu; }
 };
 
@@ -78,6 +85,10 @@ struct StageShape {
 enum class AttentionKernel : std::uint8_t { kAutomatic, kUnfused, kFused, kFlash };
 enum class CrossEntropyKind : std::uint8_t { kVocabularyParallel, kFusedByCompiler, kKernel };
 enum class ExpertDispatcher : std::uint8_t { kAllGather, kAllToAll, kFlex };
+// The order of a pipeline's passes: one forward and one backward in turn, interleaved where a rank has several stages;
+// all forward passes first; with weight gradients in idle times, in one stage a rank or in two, there and back; and
+// from both ends at once, with each stage on two ranks.
+enum class PipelineOrder : std::uint8_t { kOneForwardOneBackward, kGpipe, kZbH1, kZbV, kDualPipe };
 enum class RecomputeKind : std::uint8_t { kNone, kSelective, kFull };
 
 struct Recompute {
@@ -128,11 +139,12 @@ struct TrainingSetup {
   std::int64_t micro_batch = 1;
   std::int64_t micro_batches = 1;
   bool sequence_parallel = false;
+  PipelineOrder order = PipelineOrder::kOneForwardOneBackward;
   std::int64_t schedule_group = 0;    // micro-batches that an interleaved schedule runs in each stage in turn; 0: pp
   bool pipeline_before_data = false;  // ranks of one pipeline are nearer to each other than those of data parallelism
 
   bool casts_products() const { return products != ProductRecipe::kWhole; }
-  // Of a factor of a product of weights, with its part of the scales.
+  // The bytes of a number in a factor of a product of weights, with its part of the scales.
   double factor_bytes() const {
     switch (products) {
       case ProductRecipe::kFp8:

@@ -90,7 +90,8 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
     // The first stage has the embedding, and the last one the loss: they may have no layers.
     if (layers + 2 < count || (count < 3 && layers < count)) {
       throw InputError("pp", fmt::format("times vpp is {} (at most the {} layers of the network, the embedding and the "
-                                         "loss)", count, layers));
+                                         "loss)",
+                                         count, layers));
     }
     // The stages in the middle take one layer more where the layers cannot be divided.
     std::size_t layer = 0;
@@ -124,18 +125,42 @@ std::vector<StageShape> StagesOf(const ParallelPlan& plan, std::size_t layers) {
   return stages;
 }
 
+PipelineOrder OrderOf(const ParallelPlan& plan) {
+  if (plan.pp == 1 || plan.schedule == "1f1b" || plan.schedule.starts_with("interleaved")) {
+    return PipelineOrder::kOneForwardOneBackward;
+  }
+  if (plan.schedule == "gpipe") return PipelineOrder::kGpipe;
+  if (plan.schedule == "zb-h1") return PipelineOrder::kZbH1;
+  if (plan.schedule == "zb-v") return PipelineOrder::kZbV;
+  if (plan.schedule == kDualPipe) return PipelineOrder::kDualPipe;
+  throw InputError("schedule", fmt::format("is {} (1f1b, interleaved, gpipe, zb-h1, zb-v or dualpipe)", plan.schedule));
+}
+
 void CheckDegrees(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence) {
   CheckDegreeDivides("tp", plan.tp, "heads", network.heads);
   CheckDegreeDivides("tp", plan.tp, "d_ff", network.d_ff);
   CheckDegreeDivides("cp", plan.cp, "the sequence", sequence);
+  if (plan.cp > 1 && network.encoder_layers > 0) {
+    throw InputError("cp", fmt::format("is {} (1: the network has an encoder)", plan.cp));
+  }
   if (plan.sequence_parallel) CheckDegreeDivides("tp", plan.tp, "the sequence of a rank", sequence / plan.cp);
   if (network.positions == PositionKind::kLearned && network.max_positions > 0 && sequence > network.max_positions) {
     throw InputError("sequence",
                      fmt::format("is {} (at most the {} positions of the network)", sequence, network.max_positions));
   }
-  if (plan.pp > 1 && plan.schedule != "1f1b" && !plan.schedule.starts_with("interleaved")) {
-    throw InputError("schedule",
-                     fmt::format("is {}, whose memory is not modelled (1f1b, or interleaved with vpp)", plan.schedule));
+  const PipelineOrder order = OrderOf(plan);
+  const std::int64_t stages_of_rank = order == PipelineOrder::kZbV ? 2 : 1;
+  if (order != PipelineOrder::kOneForwardOneBackward && plan.vpp != stages_of_rank) {
+    throw InputError("vpp", fmt::format("is {} ({} with {})", plan.vpp, stages_of_rank, plan.schedule));
+  }
+  if (order == PipelineOrder::kDualPipe) {
+    // Half of the micro-batches begin at each end, and a rank has one stage from each end.
+    if (plan.pp % 2 != 0) throw InputError("pp", fmt::format("is {} (an even number with dualpipe)", plan.pp));
+    if (plan.grad_accumulation % 2 != 0 || plan.grad_accumulation < 2 * plan.pp) {
+      throw InputError("grad_accumulation", fmt::format("is {} (an even number of at least 2 pp, which is {}, with "
+                                                        "dualpipe)",
+                                                        plan.grad_accumulation, 2 * plan.pp));
+    }
   }
   if (plan.ep > 1 && network.experts.count == 0) {
     throw InputError("ep", fmt::format("is {}, but the network has no experts (1)", plan.ep));
@@ -207,6 +232,7 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   setup.cp = plan.cp;
   setup.ep = plan.ep;
   setup.etp = plan.etp;
+  setup.order = OrderOf(plan);
   setup.micro_batch = plan.micro_batch;
   setup.micro_batches = plan.grad_accumulation;
   setup.sequence_parallel = plan.sequence_parallel && plan.tp > 1;

@@ -126,12 +126,15 @@ PlanCheck CheckPlan(const PlanQuestion& question, const ParallelPlan& plan) {
   PlanQuestion alike = question;
   alike.only["precision"] = plan.precision;
   check.answer = SearchPlans(alike);
+  check.answer.notes = PlanNotes(question, plan.pp > 1 ? plan.schedule : "");
   const OptionMap parts = PartsOf(plan);
   // Not for less than predictions err.
   constexpr double kLeastGain = 0.95;
+  constexpr std::size_t kSimulated = 10;
   for (const std::vector<std::string>& knob : Knobs()) {
     PlanQuestion changed = question;
     changed.best = 1;
+    changed.simulated = kSimulated;
     changed.only = parts;
     for (const std::string& part : knob) changed.only.erase(part);
     PlanAnswer found;

@@ -31,6 +31,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question, const PlanAnswer& 
   json["precision"] = plan.precision;
   json["schedule"] = plan.schedule;
   json["step_time_us"] = scored.time.micros;
+  if (scored.estimated_micros) json["estimated_us"] = *scored.estimated_micros;
   json["gpus"] = plan.devices();
   json["tokens_per_s"] = TokensPerSecond(question, scored.time.micros);
   json["tokens_per_s_per_gpu"] = TokensPerSecondOfGpu(question, scored);
@@ -67,8 +68,10 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"fitting", answer.fitting},
                                  {"complete", answer.is_complete},
                                  {"lower_bound_us", answer.bound_micros}};
+  if (question.graph && question.graph->modules) json["by_modules"] = question.graph->why_modules;
   if (question.within) json["within_s"] = *question.within;
   if (question.price) json["price"] = *question.price;
+  json["notes"] = answer.notes;
   json["refused"] = nlohmann::ordered_json::object();
   for (const auto& [reason, count] : answer.refused) json["refused"][reason] = count;
   json["plans"] = nlohmann::ordered_json::array();
@@ -135,6 +138,7 @@ ParallelPlan WithNetwork(const PlanQuestion& question, ParallelPlan plan, std::s
   if (plan.pp > 1 && plan.stages.empty()) {
     for (const StageShape& stage : SetupOf(question, plan).stages) plan.AddStage(stage.layers);
   }
+  if (question.graph) plan = WithPaths(*question.graph, std::move(plan));
   plan.network = std::move(network);
   plan.set = std::move(settings);
   return plan;

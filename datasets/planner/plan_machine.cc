@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "datasets/exporters/frameworks.h"
@@ -13,28 +14,54 @@
 namespace emplace::datasets {
 namespace {
 
-// Throws InputError unless there is one and all are of one kind.
-std::vector<DeviceId> EqualAccelerators(const Cluster& cluster) {
+// Throws InputError if there is none.
+std::vector<DeviceId> SomeAccelerators(const Cluster& cluster) {
   std::vector<DeviceId> accelerators = Accelerators(cluster);
   if (accelerators.empty()) throw InputError(cluster.name(), "has no accelerator (a plan's ranks run on one each)");
-  for (const DeviceId id : accelerators) {
-    if (cluster.device(id).kind == cluster.device(accelerators[0]).kind) continue;
-    throw InputError(cluster.name(), fmt::format("has accelerators of several kinds, {} and {} (one kind)",
-                                                 cluster.device(accelerators[0]).kind, cluster.device(id).kind));
-  }
   return accelerators;
 }
 
-// How many accelerators, from the first on, are joined by links as fast as that to the second.
-std::size_t GroupSize(const Cluster& cluster, const std::vector<DeviceId>& accelerators) {
-  constexpr double kSlower = 0.6;
-  if (accelerators.size() < 2) return accelerators.size();
-  const double fast = cluster.link(accelerators[0], accelerators[1]).bandwidth_gb_per_s;
-  std::size_t size = 2;
-  while (size < accelerators.size() &&
-         cluster.link(accelerators[0], accelerators[size]).bandwidth_gb_per_s >= kSlower * fast) {
-    ++size;
+// A link between groups is slower than this part of those within them.
+constexpr double kSlower = 0.6;
+
+// How many accelerators, from this one on, are joined to it by links as fast as that to the next.
+std::size_t RunLength(const Cluster& cluster, const std::vector<DeviceId>& accelerators, std::size_t first) {
+  if (first + 1 == accelerators.size()) return 1;
+  const double fast = cluster.link(accelerators[first], accelerators[first + 1]).bandwidth_gb_per_s;
+  std::size_t end = first + 2;
+  while (end < accelerators.size() &&
+         cluster.link(accelerators[first], accelerators[end]).bandwidth_gb_per_s >= kSlower * fast) {
+    ++end;
   }
+  return end - first;
+}
+
+// Throws InputError where groups of unlike sizes are apart from each other: they are nodes.
+void CheckNodesAreEqual(const Cluster& cluster, const std::vector<DeviceId>& accelerators) {
+  std::vector<std::size_t> group_of;
+  std::vector<std::size_t> sizes;
+  while (group_of.size() < accelerators.size()) {
+    const std::size_t size = RunLength(cluster, accelerators, group_of.size());
+    group_of.insert(group_of.end(), size, sizes.size());
+    sizes.push_back(size);
+  }
+  const double fast = cluster.link(accelerators[0], accelerators[1]).bandwidth_gb_per_s;
+  for (std::size_t i = 0; i < accelerators.size(); ++i) {
+    for (std::size_t j = 0; j < accelerators.size(); ++j) {
+      const bool is_joined = cluster.link(accelerators[i], accelerators[j]).bandwidth_gb_per_s >= kSlower * fast;
+      if (group_of[i] != group_of[j] && is_joined) return;
+    }
+  }
+  if (std::ranges::adjacent_find(sizes, std::not_equal_to()) == sizes.end()) return;
+  throw InputError(cluster.name(),
+                   fmt::format("has nodes of {} accelerators (as many in each)", fmt::join(sizes, ", ")));
+}
+
+// How many accelerators a node has, or a group of them that is joined by faster links than the groups are.
+std::size_t GroupSize(const Cluster& cluster, const std::vector<DeviceId>& accelerators) {
+  if (accelerators.size() < 2) return accelerators.size();
+  CheckNodesAreEqual(cluster, accelerators);
+  const std::size_t size = RunLength(cluster, accelerators, 0);
   return accelerators.size() % size == 0 ? size : accelerators.size();
 }
 
@@ -60,23 +87,64 @@ double PortShare(const Cluster& cluster, std::size_t accelerators) {
   return total / static_cast<double>(accelerators);
 }
 
+double PeakOfKind(const DeviceKind& device, Precision precision) { return RateOf(device, precision).peak.count / 1e6; }
+
+void TakeLess(const std::optional<Bytes>& memory, std::optional<Bytes>* least) {
+  if (memory && (!*least || memory->count < (*least)->count)) *least = memory;
+}
+
+// What all nodes have, from the kinds of each.
+void JoinKinds(PlanMachine* machine) {
+  const std::size_t slowest = *std::ranges::min_element(machine->kind_of_node);
+  machine->device = machine->kinds[slowest].device;
+  machine->memory.reset();
+  for (const std::size_t kind : machine->kind_of_node) TakeLess(machine->kinds[kind].memory, &machine->memory);
+  if (std::ranges::adjacent_find(machine->kind_of_node, std::not_equal_to()) != machine->kind_of_node.end()) return;
+  machine->kinds.clear();
+  machine->kind_of_node.clear();
+}
+
+// The kinds of the nodes, `size` accelerators each, and of the copies of all.
+void AddKinds(const Cluster& cluster, const std::vector<DeviceId>& accelerators, std::size_t size, std::int64_t copies,
+              PlanMachine* machine) {
+  const auto position_of = [&](const std::string& name) {
+    const auto found =
+        std::ranges::find(machine->kinds, name, [](const PlanMachine::NodeKind& of) { return of.device.name; });
+    return static_cast<std::size_t>(found - machine->kinds.begin());
+  };
+  for (std::size_t i = 0; i < accelerators.size(); ++i) {
+    const Device& device = cluster.device(accelerators[i]);
+    const std::string& first = cluster.device(accelerators[i / size * size]).kind;
+    if (device.kind != first) {
+      throw InputError(cluster.name(), fmt::format("has accelerators of several kinds in a node, {} and {} (one kind)",
+                                                   first, device.kind));
+    }
+    const DeviceKind* const kind = cluster.FindKind(device.kind);
+    if (kind == nullptr) {
+      throw InputError(cluster.name(), fmt::format("has accelerators of the kind {}, whose rates are not known "
+                                                   "(`emplace list device-kinds`, or `kinds` of the file)",
+                                                   device.kind));
+    }
+    const std::size_t position = position_of(kind->name);
+    if (position == machine->kinds.size()) machine->kinds.push_back({.device = *kind, .memory = {}});
+    TakeLess(device.memory, &machine->kinds[position].memory);
+  }
+  std::ranges::stable_sort(machine->kinds, {},
+                           [](const PlanMachine::NodeKind& of) { return PeakOfKind(of.device, Precision::kBf16); });
+  for (std::int64_t copy = 0; copy < copies; ++copy) {
+    for (std::size_t i = 0; i < accelerators.size(); i += size) {
+      machine->kind_of_node.push_back(position_of(cluster.FindKind(cluster.device(accelerators[i]).kind)->name));
+    }
+  }
+  JoinKinds(machine);
+}
+
 PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
-  const std::vector<DeviceId> accelerators = EqualAccelerators(cluster);
-  const Device& first = cluster.device(accelerators[0]);
+  const std::vector<DeviceId> accelerators = SomeAccelerators(cluster);
   PlanMachine machine;
   machine.name = cluster.name();
-  const DeviceKind* const kind = cluster.FindKind(first.kind);
-  if (kind == nullptr) {
-    throw InputError(cluster.name(), fmt::format("has accelerators of the kind {}, whose rates are not known "
-                                                 "(`emplace list device-kinds`, or `kinds` of the file)",
-                                                 first.kind));
-  }
-  machine.device = *kind;
-  for (const DeviceId id : accelerators) {
-    const std::optional<Bytes>& memory = cluster.device(id).memory;
-    if (memory && (!machine.memory || memory->count < machine.memory->count)) machine.memory = memory;
-  }
   const std::size_t size = GroupSize(cluster, accelerators);
+  AddKinds(cluster, accelerators, size, nodes, &machine);
   machine.gpus_per_node = static_cast<std::int64_t>(size);
   machine.nodes = static_cast<std::int64_t>(accelerators.size() / size) * nodes;
   machine.inside = SlowestLink(cluster, accelerators, 1, size);
@@ -84,7 +152,7 @@ PlanMachine WholeMachine(const Cluster& cluster, std::int64_t nodes) {
     machine.between = SlowestLink(cluster, accelerators, size, accelerators.size());
   } else if (nodes > 1) {
     const Cluster two = cluster.Repeat(2);
-    const std::vector<DeviceId> all = EqualAccelerators(two);
+    const std::vector<DeviceId> all = SomeAccelerators(two);
     machine.between = SlowestLink(two, all, accelerators.size(), all.size());
     if (!cluster.network()->ports.empty()) {
       machine.between.bandwidth_gb_per_s =
@@ -101,10 +169,45 @@ RankGroup PlanMachine::GroupOf(std::int64_t ranks, std::int64_t stride) const {
   return {.ranks = ranks, .per_node = std::clamp<std::int64_t>(gpus_per_node / stride, 1, ranks)};
 }
 
+double PlanMachine::PeakFlopPerMicro(Precision precision) const {
+  const auto of_node = static_cast<double>(gpus_per_node);
+  if (kind_of_node.empty()) return static_cast<double>(gpus()) * PeakOfKind(device, precision);
+  double sum = 0;
+  for (const std::size_t kind : kind_of_node) sum += of_node * PeakOfKind(kinds[kind].device, precision);
+  return sum;
+}
+
+std::string PlanMachine::DeviceNames() const {
+  if (kinds.empty()) return device.name;
+  std::vector<std::string> names;
+  for (const NodeKind& kind : kinds) names.push_back(kind.device.name);
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+std::size_t PlanMachine::SlowestKind(std::int64_t first, std::int64_t count) const {
+  if (kind_of_node.empty()) return 0;
+  const auto begin = kind_of_node.begin();
+  return *std::min_element(begin + first / gpus_per_node, begin + (first + count - 1) / gpus_per_node + 1);
+}
+
+PlanMachine PlanMachine::AllOfKind(std::size_t kind) const {
+  PlanMachine machine = *this;
+  if (kinds.empty()) return machine;
+  machine.device = kinds[kind].device;
+  machine.memory = kinds[kind].memory;
+  machine.kinds.clear();
+  machine.kind_of_node.clear();
+  return machine;
+}
+
 PlanMachine PlanMachine::Part(std::int64_t count) const {
   PlanMachine part = *this;
   part.nodes = std::max<std::int64_t>(1, count / gpus_per_node);
   part.gpus_per_node = std::min(count, gpus_per_node);
+  if (!kind_of_node.empty()) {
+    part.kind_of_node.resize(static_cast<std::size_t>(part.nodes));
+    JoinKinds(&part);
+  }
   return part;
 }
 
@@ -126,9 +229,8 @@ PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes, std::opt
     throw InputError(gpus_place, fmt::format("is {} (a multiple of the {} nodes, at most {})", *gpus, machine.nodes,
                                              machine.gpus()));
   }
-  machine.nodes = used;
   machine.gpus_per_node = *gpus / used;
-  return machine;
+  return machine.Part(*gpus);
 }
 
 double CollectiveMicros(const PlanMachine& machine, CollectiveKind kind, const RankGroup& group, double bytes,

@@ -18,6 +18,7 @@
 #include "datasets/memory/rank_state.h"
 #include "datasets/memory/training_memory.h"
 #include "datasets/memory/transformer_setup.h"
+#include "datasets/models/named_network.h"
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 #include "sim/base/registry.h"
@@ -65,11 +66,11 @@ class Allowed {
       Degree(degree);
     }
     Recompute();
-    Either("sequence_parallel", "true", "false");
-    Either("schedule", "1f1b", "interleaved");
-    Either("attention", "fused", "unfused");
-    Either("stages", "even", "balanced");
-    Either("rank_order", kUsualRankOrder, kPipelinesFirst);
+    OneOf("sequence_parallel", {"true", "false"});
+    OneOf("schedule", {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-v", kDualPipe});
+    OneOf("attention", {"fused", "unfused"});
+    OneOf("stages", {"even", "balanced"});
+    OneOf("rank_order", {kUsualRankOrder, kPipelinesFirst});
     if (std::ranges::find(kProductRecipes, Recipe()) == kProductRecipes.end()) {
       throw InputError(place_, fmt::format("precision is {} ({})", Quoted(Recipe()), fmt::join(kProductRecipes, ", ")));
     }
@@ -100,9 +101,11 @@ class Allowed {
   }
 
  private:
-  void Either(const std::string& field, std::string_view one, std::string_view other) const {
-    if (AllowsText(field, one) || AllowsText(field, other)) return;
-    throw InputError(place_, fmt::format("{} is {} ({} or {})", field, Quoted(only_.at(field)), one, other));
+  void OneOf(const std::string& field, const std::vector<std::string_view>& values) const {
+    for (const std::string_view value : values) {
+      if (AllowsText(field, value)) return;
+    }
+    throw InputError(place_, fmt::format("{} is {} ({})", field, Quoted(only_.at(field)), fmt::join(values, ", ")));
   }
   std::optional<std::int64_t> Degree(const std::string& field) const {
     const auto found = only_.find(field);
@@ -139,7 +142,7 @@ class Enumeration {
       if (!allowed_.Allows("tp", tp)) continue;
       if (tp > 1 && !question_.framework->has_tensor_parallel && !allowed_.Names("tp")) continue;
       if (network_.heads % tp != 0) {
-        Refuse("tp does not divide the heads");
+        Refuse(WhyNotDivided());
         continue;
       }
       for (const std::int64_t pp : Divisors(gpus / tp)) {
@@ -177,9 +180,17 @@ class Enumeration {
 
  private:
   void Refuse(const std::string& reason) { ++refused_[reason]; }
+  bool HasModules() const { return question_.graph && question_.graph->modules; }
+
+  std::string WhyNotDivided() const {
+    if (!HasModules()) return "tp does not divide the heads";
+    if (network_.heads > 1) return "tp does not divide the heads or widths of modules";
+    return "tp needs pairs of linear modules, one behind the other, whose widths it divides";
+  }
 
   bool SequenceParallel(const ParallelPlan& plan) const {
-    if (plan.tp == 1 || allowed_.AllowsText("sequence_parallel", "false") == allowed_.Names("sequence_parallel")) {
+    if (plan.tp == 1 || HasModules() ||
+        allowed_.AllowsText("sequence_parallel", "false") == allowed_.Names("sequence_parallel")) {
       return false;
     }
     return question_.sequence / plan.cp % plan.tp == 0;
@@ -190,7 +201,7 @@ class Enumeration {
     // of the causal mask.
     std::vector<std::int64_t> degrees;
     for (const std::int64_t cp : Divisors(ranks)) {
-      const bool is_possible = cp == 1 || (question_.framework->has_context_parallel &&
+      const bool is_possible = cp == 1 || (question_.framework->has_context_parallel && !HasModules() &&
                                            question_.sequence % (2 * cp) == 0 && network_.encoder_layers == 0);
       if (is_possible) degrees.push_back(cp);
     }
@@ -205,24 +216,47 @@ class Enumeration {
           !allowed_.Allows("grad_accumulation", plan.grad_accumulation)) {
         continue;
       }
-      for (const std::int64_t vpp : StagesOfARank(plan)) {
+      for (const auto& [schedule, vpp] : SchedulesOf(plan)) {
         plan.vpp = vpp;
-        plan.schedule = vpp > 1 ? "interleaved" : "1f1b";
-        if (!allowed_.Allows("vpp", vpp) || !allowed_.AllowsText("schedule", plan.schedule)) continue;
+        plan.schedule = schedule;
+        if (!allowed_.Allows("vpp", vpp) || !allowed_.AllowsText("schedule", schedule)) continue;
+        const bool needs_even = schedule == kDualPipe;
+        if (needs_even &&
+            (plan.pp % 2 != 0 || plan.grad_accumulation % 2 != 0 || plan.grad_accumulation < 2 * plan.pp)) {
+          Refuse("dualpipe needs an even pp and an even number of micro-batches, 2 pp or more");
+          continue;
+        }
         AddExperts(plan, visit);
       }
     }
   }
 
-  // Interleaved schedules need micro-batches in groups of pp.
-  std::vector<std::int64_t> StagesOfARank(const ParallelPlan& plan) const {
-    std::vector<std::int64_t> counts = {1};
-    if (plan.pp == 1 || !question_.framework->interleaves || plan.grad_accumulation % plan.pp != 0) return counts;
-    // Uneven ones only where they are asked for, also with stages for the embedding and the loss alone.
-    for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers + 2; ++vpp) {
-      if (network_.layers % (vpp * plan.pp) == 0 || allowed_.Names("vpp")) counts.push_back(vpp);
+  // Schedules, and the stages that each rank then has.
+  std::vector<std::pair<std::string, std::int64_t>> SchedulesOf(const ParallelPlan& plan) const {
+    if (plan.pp == 1) return {{"1f1b", 1}};
+    const auto is_wanted = [&](std::string_view schedule) {
+      if (allowed_.Names("schedule")) return allowed_.AllowsText("schedule", schedule);
+      const std::vector<std::string_view>& own = question_.framework->schedules;
+      return schedule != "gpipe" && std::ranges::find(own, schedule) != own.end();
+    };
+    std::vector<std::pair<std::string, std::int64_t>> schedules;
+    for (const std::string_view schedule :
+         {std::string_view("1f1b"), std::string_view("gpipe"), std::string_view("zb-h1"), kDualPipe}) {
+      if (is_wanted(schedule)) schedules.emplace_back(schedule, 1);
     }
-    return counts;
+    // Uneven ones only where they are asked for, also with stages for the embedding and the loss alone.
+    const auto is_possible = [&](std::int64_t vpp) {
+      const std::int64_t stages = vpp * plan.pp;
+      return network_.layers % stages == 0 || (stages <= network_.layers + 2 && allowed_.Names("vpp"));
+    };
+    if (is_wanted("zb-v") && is_possible(2)) schedules.emplace_back("zb-v", 2);
+    // Interleaved schedules need micro-batches in groups of pp.
+    if (is_wanted("interleaved") && plan.grad_accumulation % plan.pp == 0) {
+      for (std::int64_t vpp = 2; vpp * plan.pp <= network_.layers + 2; ++vpp) {
+        if (is_possible(vpp)) schedules.emplace_back("interleaved", vpp);
+      }
+    }
+    return schedules;
   }
 
   void AddExperts(ParallelPlan plan, const std::function<void(ParallelPlan)>& visit) {
@@ -247,6 +281,10 @@ class Enumeration {
   std::vector<JsonValue> Recomputations() const {
     if (const std::optional<JsonValue> wanted = allowed_.Recompute()) return {*wanted};
     if (!question_.framework->recomputes) return {ToJson("none")};
+    // Beside fused attention, Megatron-LM's selective recomputation saves little.
+    if (question_.framework->memory == TrainingFramework::kTorchtitan && IsLlama(network_)) {
+      return {ToJson("none"), ToJson("selective"), ToJson("full")};
+    }
     return {ToJson("none"), ToJson("full")};
   }
 
@@ -273,8 +311,8 @@ class Enumeration {
   std::map<std::string, std::size_t> refused_;
 };
 
-// Its peak, of the rank that has it. A rank of a pipeline holds as many micro-batches as ranks follow it, so that of
-// ranks with the same layers the first is the fullest.
+// Its peak, of the rank that has it. No rank of a pipeline holds more micro-batches than the first one, so that of
+// ranks with the same layers it is the fullest, or the last one, which has the loss.
 std::pair<RankPeak, std::size_t> FullestPeak(const TrainingSetup& setup) {
   std::pair<RankPeak, std::size_t> fullest;
   std::size_t most_layers = 0;
@@ -304,15 +342,41 @@ std::int64_t StateBytes(const TrainingSetup& setup) {
 
 }  // namespace
 
+void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question) {
+  question->graph = std::make_shared<const GraphNetwork>(ReadGraphNetwork(graph));
+  question->network = question->graph->network;
+  question->sequence = question->graph->sequence;
+  if (sequence == 0) return;
+  if (question->graph->modules) {
+    throw InputError(question->prefix + "sequence",
+                     fmt::format("does not go with {}, whose samples are those of the graph: {}", graph.name(),
+                                 question->graph->why_modules));
+  }
+  question->sequence = sequence;
+}
+
+void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t sequence, PlanQuestion* question) {
+  const std::string place = question->prefix + "set";
+  if (const std::optional<Graph> graph = FindGraphFile(name)) {
+    if (!settings.empty()) throw InputError(place, fmt::format("does not go with {} (a graph as it is)", name));
+    return WithLocation(name, [&] { SetNetwork(*graph, sequence, question); });
+  }
+  question->graph.reset();
+  question->network = NamedNetwork(name, settings, place);
+  question->sequence = sequence > 0 ? sequence : UsualSequence(question->network);
+}
+
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   const bool is_modelled = question.framework->memory != TrainingFramework::kTorchtitan || IsLlama(question.network);
-  TrainingSetup setup = MakeTrainingSetup(question.network, plan, question.sequence,
-                                          is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
+  TrainingSetup setup =
+      MakeTrainingSetup(question.network, question.graph ? WithNumbers(*question.graph, plan) : plan, question.sequence,
+                        is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
   const auto attention = question.only.find("attention");
   if (attention != question.only.end() && attention->second == "unfused") {
     setup.attention = AttentionKernel::kUnfused;
     setup.attention_dropout = true;
   }
+  if (question.graph && question.graph->modules) UseModules(*question.graph, &setup);
   return setup;
 }
 
@@ -344,7 +408,7 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
   }
   // Stages of an interleaved schedule are even unless they are asked for: there is little to win.
   const bool is_balanced = allowed.AllowsText("stages", "balanced") && (best.plan.vpp == 1 || allowed.Names("stages"));
-  if (framework.balances_stages && is_balanced) {
+  if (best.plan.schedule != kDualPipe && framework.balances_stages && is_balanced) {
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
@@ -362,14 +426,25 @@ std::int64_t UsableBytes(const PlanQuestion& question, const TrainingSetup& setu
   return std::max<std::int64_t>(1, question.machine.memory->count - OutsideBytes(setup));
 }
 
+// A step takes longer whose allocator frees what it holds and tries again.
+void AddRetries(const PlanQuestion& question, ScoredPlan* scored) {
+  if (!question.machine.memory || scored->peak.reserved_bytes <= question.machine.memory->count - kContextBytes) return;
+  const double retries = (question.framework->retry_factor - 1) * scored->time.micros;
+  scored->time.other += retries;
+  scored->time.micros += retries;
+}
+
+// Simulates the step of a plan whose peak is known.
+void Simulate(const PlanQuestion& question, StepTimer* timer, ScoredPlan* scored) {
+  scored->estimated_micros = scored->time.micros;
+  scored->time = timer->Simulate(SetupOf(question, scored->plan));
+  AddRetries(question, scored);
+}
+
 // The memory of the plan, whether it fits, and what too little of it costs in time.
 void SetPeak(const PlanQuestion& question, const TrainingSetup& setup, ScoredPlan* scored) {
   std::tie(scored->peak, scored->fullest_rank) = FullestPeak(setup);
-  if (question.machine.memory && scored->peak.reserved_bytes > question.machine.memory->count - kContextBytes) {
-    const double retries = (question.framework->retry_factor - 1) * scored->time.micros;
-    scored->time.other += retries;
-    scored->time.micros += retries;
-  }
+  AddRetries(question, scored);
   scored->needed_bytes = NeededBytes(setup, scored->peak);
   scored->refused = WhyRefused(setup);
   const std::int64_t usable = UsableBytes(question, setup);
@@ -421,14 +496,15 @@ std::size_t CoprimeStep(std::size_t items) {
 }
 
 // Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
-// memory.
-void PreferRoom(std::vector<ScoredPlan>* plans) {
+// memory. Those that need less than a third of it are alike.
+void PreferRoom(std::int64_t usable_bytes, std::vector<ScoredPlan>* plans) {
   constexpr double kEquallyFast = 1.05;
+  const auto need = [&](const ScoredPlan& of) { return std::max(of.needed_bytes, usable_bytes / 3); };
   const auto first = std::ranges::find_if(*plans, &ScoredPlan::fits);
   if (first == plans->end()) return;
   auto best = first;
   for (auto it = first; it != plans->end() && it->time.micros <= kEquallyFast * first->time.micros; ++it) {
-    if (it->fits && it->needed_bytes < best->needed_bytes) best = it;
+    if (it->fits && need(*it) < need(*best)) best = it;
   }
   std::rotate(first, best, best + 1);
 }
@@ -611,6 +687,18 @@ void FindNearest(const PlanQuestion& question, std::vector<TooLarge> all_too_lar
   }
 }
 
+// Simulates the best that fit, unless all plans are wanted, and sorts them by what comes out.
+void SimulateBest(const PlanQuestion& question, std::vector<StepTimer>* timers, PlanAnswer* answer) {
+  std::vector<ScoredPlan*> best;
+  for (ScoredPlan& scored : answer->plans) {
+    if (question.best > 0 && scored.fits && best.size() < question.simulated) best.push_back(&scored);
+  }
+  RunOnThreads(timers->size(), best.size(),
+               [&](std::size_t thread, std::size_t i) { Simulate(question, &(*timers)[thread], best[i]); });
+  SortBy(PlanObjective::kStepTime, &answer->plans);
+  if (question.best > 0 && answer->plans.size() > question.best) answer->plans.resize(question.best);
+}
+
 // The best plans for a step time on the whole machine.
 PlanAnswer SearchMachine(const PlanQuestion& question, TimeLimit* limit) {
   PlanAnswer answer;
@@ -618,14 +706,15 @@ PlanAnswer SearchMachine(const PlanQuestion& question, TimeLimit* limit) {
   std::vector<ScoredPlan> scored = TimePlans(question, *limit, &timers, &answer);
   const TrainingSetup any = SetupOf(question, scored[0].plan);
   answer.usable_bytes = UsableBytes(question, any);
-  const double peak =
-      static_cast<double>(question.machine.gpus()) * RateOf(question.machine.device, PrecisionOf(any)).peak.count / 1e6;
+  const double peak = question.machine.PeakFlopPerMicro(PrecisionOf(any));
   answer.ideal_micros = ModelFlop(any) / peak;
   answer.bound_micros = LeastFlop(any) / peak;
-  std::vector<TooLarge> too_large = CheckMemory(question, question.best, limit, &timers, &scored, &answer);
+  const std::size_t wanted = std::max(question.best, question.simulated);
+  std::vector<TooLarge> too_large = CheckMemory(question, wanted, limit, &timers, &scored, &answer);
   if (answer.fitting == 0 && answer.is_complete) FindNearest(question, std::move(too_large), &scored, &answer);
   if (answer.fitting > 0 || !answer.is_complete) answer.nearest.reset();
-  PreferRoom(&answer.plans);
+  SimulateBest(question, &timers, &answer);
+  PreferRoom(answer.usable_bytes, &answer.plans);
   return answer;
 }
 
@@ -691,24 +780,42 @@ ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan) {
   scored.plan = plan;
   scored.time = timer.Time(setup);
   SetPeak(question, setup, &scored);
+  Simulate(question, &timer, &scored);
   return scored;
 }
 
-PlanAnswer SearchPlans(const PlanQuestion& question) {
-  CheckObjective(question);
-  TimeLimit limit(question);
-  if (question.objective == PlanObjective::kStepTime) return SearchMachine(question, &limit);
+std::vector<std::string> PlanNotes(const PlanQuestion& question, const std::string& schedule) {
+  const FrameworkHabits& framework = *question.framework;
+  std::vector<std::string> notes;
+  if (framework.memory == TrainingFramework::kTorchtitan && !IsLlama(question.network)) {
+    notes.push_back(
+        fmt::format("The memory that {} needs is modelled for Llamas, and {} is none: Megatron-LM's is shown.",
+                    framework.name, question.network.name));
+  } else if (framework.memory == TrainingFramework::kMegatron && !framework.name.starts_with("megatron")) {
+    notes.push_back(fmt::format("The memory that {} needs is taken for Megatron-LM's.", framework.name));
+  }
+  const bool has_pipelines = framework.has_pipelines && !schedule.empty();
+  if (has_pipelines && std::ranges::find(framework.schedules, schedule) == framework.schedules.end()) {
+    notes.push_back(fmt::format("{} has no schedule {} (it has {}).", framework.name, schedule,
+                                fmt::join(framework.schedules, ", ")));
+  }
+  return notes;
+}
+
+namespace {
+
+PlanAnswer SearchParts(const PlanQuestion& question, TimeLimit* limit) {
   PlanAnswer answer;
   std::optional<InputError> error;  // of the largest part
   for (const std::int64_t gpus : question.machine.PartSizes()) {
-    if (limit.IsOver() && !answer.plans.empty()) {
+    if (limit->IsOver() && !answer.plans.empty()) {
       answer.is_complete = false;
       break;
     }
     PlanQuestion part = question;
     part.machine = question.machine.Part(gpus);
     try {
-      PlanAnswer found = SearchMachine(part, &limit);
+      PlanAnswer found = SearchMachine(part, limit);
       const double parts = static_cast<double>(question.machine.gpus()) / static_cast<double>(gpus);
       answer.ideal_micros = found.ideal_micros / parts;
       answer.bound_micros = found.bound_micros / parts;
@@ -723,9 +830,21 @@ PlanAnswer SearchPlans(const PlanQuestion& question) {
   if (answer.legal == 0) throw *error;
   SortBy(question.objective, &answer.plans);
   if (question.best > 0 && answer.plans.size() > question.best) answer.plans.resize(question.best);
-  if (question.objective == PlanObjective::kGpus) PreferRoom(&answer.plans);
+  if (question.objective == PlanObjective::kGpus) PreferRoom(answer.usable_bytes, &answer.plans);
   if (answer.fitting > 0) answer.fastest.reset();
   if (answer.fitting > 0 || answer.fastest || !answer.is_complete) answer.nearest.reset();
+  return answer;
+}
+
+}  // namespace
+
+PlanAnswer SearchPlans(const PlanQuestion& question) {
+  CheckObjective(question);
+  TimeLimit limit(question);
+  const bool is_whole = question.objective == PlanObjective::kStepTime;
+  PlanAnswer answer = is_whole ? SearchMachine(question, &limit) : SearchParts(question, &limit);
+  const auto schedule = question.only.find("schedule");
+  answer.notes = PlanNotes(question, schedule == question.only.end() ? "" : schedule->second);
   return answer;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "datasets/memory/training_setup.h"
 #include "datasets/models/transformer.h"
 #include "datasets/parallel_plan.h"
+#include "datasets/planner/graph_network.h"
 #include "datasets/planner/plan_machine.h"
 #include "datasets/planner/step_time.h"
 #include "sim/base/json_struct.h"
@@ -36,6 +38,7 @@ PlanObjective NamedObjective(const std::string& name, const std::string& place);
 
 struct PlanQuestion {
   TransformerNetwork network;
+  std::shared_ptr<const GraphNetwork> graph;  // where the network was read from a graph, whose `network` it then is
   PlanMachine machine;
   const FrameworkHabits* framework = nullptr;
   std::int64_t global_batch = 0;  // sequences of a step
@@ -45,9 +48,11 @@ struct PlanQuestion {
   std::optional<double> within;  // seconds that a step may take; not with kStepTime
   std::optional<double> price;   // of an accelerator for an hour
   std::string prefix;            // of the fields in errors, such as "--"
-  std::size_t best = 20;         // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
-  double seconds = 0;            // 0: no limit
-  std::size_t threads = 0;       // 0: as many as there are cores; the answer is the same with any number
+  std::size_t simulated =
+      50;  // how many of those that fit are simulated, if not all are wanted, the fastest by their closed form
+  std::size_t best = 20;    // how many plans that fit are wanted; 0: all legal ones, those that do not fit too
+  double seconds = 0;       // 0: no limit
+  std::size_t threads = 0;  // 0: as many as there are cores; the answer is the same with any number
   std::function<void(std::size_t done, std::size_t all)> on_progress = nullptr;
   std::function<bool()> is_stopped = nullptr;  // asked by all threads
 };
@@ -55,7 +60,8 @@ struct PlanQuestion {
 struct ScoredPlan {
   ParallelPlan plan;
   StepTime time;
-  RankPeak peak;  // of the fullest rank
+  std::optional<double> estimated_micros;  // the closed form's step, if `time` is simulated
+  RankPeak peak;                           // of the fullest rank
   std::size_t fullest_rank = 0;
   std::int64_t needed_bytes = 0;  // by the fullest rank, of its device
   std::string refused;            // why the framework does not start with it (WhyRefused)
@@ -80,18 +86,31 @@ struct PlanAnswer {
   std::int64_t usable_bytes = 0;               // of a device; 0: no limit
   double ideal_micros = 0;                     // ModelFlop at the peak of all devices: a step with an MFU of 100 %
   double bound_micros = 0;                     // no plan takes less: LeastFlop at that peak
+  std::vector<std::string> notes;              // PlanNotes
   std::vector<PlanPoint> points;               // but for plans whose state alone is too large
   bool is_complete = true;                     // false: stopped before all plans were looked at
 };
 
 // Looks at every plan that divides the accelerators of the machine into dp, tp, pp and cp, with each micro-batch,
-// stages per rank, ZeRO stage and recomputation that the network and the framework allow: the times of all, then the
-// memory of the fastest until enough fit. Throws InputError where no plan is legal, with the reason of most, on unknown
-// fields of `only`, and where the objective, `within` and `price` do not go together.
+// schedule, ZeRO stage and recomputation that the network and the framework allow: the times of all by closed form,
+// then the memory of the fastest until enough fit, then their simulated steps. Throws InputError where no plan is
+// legal, with the reason of most, on unknown fields of `only`, and where the objective, `within` and `price` do not go
+// together.
 PlanAnswer SearchPlans(const PlanQuestion& question);
+
+// What the user has to know of all plans: whose memory is shown, if it is another framework's, and that the framework
+// does not have this schedule ("": none is asked for).
+std::vector<std::string> PlanNotes(const PlanQuestion& question, const std::string& schedule);
 
 // The step and the peak of one plan. Throws InputError on one that is not legal.
 ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan);
+
+// The network that is asked about: one by name or of a config.json, with other values of these fields; or that of a
+// graph, whose sequences have the length that they have there unless the formulas of a Transformer say its work for
+// others. `sequence` 0: the usual one. Throws InputError, at PREFIX and `set` or `sequence` on what does not go
+// together.
+void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t sequence, PlanQuestion* question);
+void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question);
 
 // A plan as the network is trained by it: the stages that the framework makes, and its setup.
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan);

@@ -3,549 +3,51 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
+#include <numeric>
 #include <utility>
-#include <variant>
 
 #include "datasets/memory/rank_state.h"
 #include "sim/base/check.h"
-#include "sim/base/json_text.h"
-#include "sim/base/suggestion.h"
-#include "sim/cost/curves.h"
+#include "sim/schedule/schedule.h"
+#include "sim/schedule/schedule_simulator.h"
 
 namespace emplace::datasets {
 namespace {
 
-std::vector<FrameworkHabits> MakeAllHabits() {
-  std::vector<FrameworkHabits> habits = {
-      {.name = "megatron",
-       .elementwise = 2.6,
-       .layer_host_micros = 1600,
-       .tensor_host_share = 0.04,
-       .host_exponent = 4,
-       .gradient_overlap = 0.9,
-       .parameter_overlap = 0.9,
-       .message_micros = 50},
-      {.name = "nanotron",
-       .elementwise = 0.5,
-       .layer_host_micros = 2078,
-       .message_micros = 1306,
-       .pipeline_host_micros = 1086,
-       .large_job_micros = 1.08e6,
-       .pipeline_delay_micros = 0.58e6,
-       .gathers_of_layer = 0.82,
-       .network_step_micros = 28,
-       .network_share = 0.66,
-       .step_micros = 57000,
-       .retry_factor = 3,
-       .fuses_weight_gradients = false,
-       .has_hopper_attention = false,
-       .interleaves = false,
-       .has_context_parallel = false,
-       .recomputes = false,
-       .orders_ranks = false,
-       .balances_stages = false,
-       .memory = TrainingFramework::kNanotron},
-  };
-  // NVIDIA's recipes of 2025 and 2026 for Megatron-LM: Megatron-Bridge's and those of MLPerf.
-  FrameworkHabits bridge = habits[0];
-  bridge.name = "megatron-bridge";
-  bridge.grouped_share = 0.57;
-  bridge.tensor_overlap = 0.76;
-  habits.push_back(std::move(bridge));
-  FrameworkHabits fsdp = {.name = "fsdp",
-                          .kernel_share = 0.92,
-                          .elementwise = 0.58,
-                          .layer_host_micros = 190,
-                          .gradient_overlap = 0.5,
-                          .parameter_overlap = 0.3,
-                          .network_step_micros = 22,
-                          .network_share = 0.33,
-                          .step_micros = 64000,
-                          .fuses_weight_gradients = false,
-                          .has_hopper_attention = false,
-                          .zero = {2, 3},
-                          .has_tensor_parallel = false,
-                          .has_pipelines = false,
-                          .interleaves = false,
-                          .has_context_parallel = false,
-                          .orders_ranks = false};
-  FrameworkHabits torchtitan = fsdp;
-  torchtitan.name = "torchtitan";
-  torchtitan.zero = {3};
-  torchtitan.has_tensor_parallel = torchtitan.has_pipelines = torchtitan.shards_in_pipelines = true;
-  torchtitan.interleaves = torchtitan.has_context_parallel = true;
-  torchtitan.recomputes_layers = false;
-  torchtitan.memory = TrainingFramework::kTorchtitan;
-  FrameworkHabits deepspeed = fsdp;  // nothing measured is at hand
-  deepspeed.name = "deepspeed";
-  deepspeed.zero = {0, 1, 2, 3};
-  habits.push_back(std::move(fsdp));
-  habits.push_back(std::move(deepspeed));
-  habits.push_back(std::move(torchtitan));
-  return habits;
+double AsDouble(std::int64_t value) { return static_cast<double>(value); }
+
+// Whether passes of other micro-batches run while a rank sends.
+bool SendsBeside(const TrainingSetup& setup) {
+  return setup.vpp > 1 || setup.order == PipelineOrder::kZbV || setup.order == PipelineOrder::kDualPipe;
 }
-
-const std::vector<FrameworkHabits>& AllHabits() {
-  static const std::vector<FrameworkHabits> habits = MakeAllHabits();
-  return habits;
-}
-
-double Number(std::int64_t value) { return static_cast<double>(value); }
-
-// From a rank to that of the next stage.
-std::int64_t PipelineStride(const TrainingSetup& setup) {
-  return setup.tp * setup.cp * (setup.pipeline_before_data ? 1 : setup.dp);
-}
-
-// The rate of products and attention in a step that runs for long, relative to that of kernels that were measured
-// alone: GPUs lower their clocks when they draw all of their power for long. The large products of a GB200, whose curves
-// a GB300 has too, were measured at a lowered clock. docs/results/plan.md says on which rows each was fitted.
-double SustainedShare(std::string_view device) {
-  struct Sustained {
-    std::string_view device;  // the beginning of a kind's name
-    double share;
-  };
-  constexpr Sustained kSustained[] = {{"a100", 0.80}, {"h100", 0.74}, {"h200", 0.74}, {"b200", 0.66},
-                                       {"gb200", 0.98}, {"b300", 0.80}, {"gb300", 1.32}};
-  constexpr double kOthers = 0.75;
-  for (const Sustained& of : kSustained) {
-    if (device.starts_with(of.device)) return of.share;
-  }
-  return kOthers;
-}
-
-// The same of products in fewer bits, relative to products in half precision. Fitted as docs/results/plan.md says.
-double RecipeShare(ProductRecipe recipe) {
-  switch (recipe) {
-    case ProductRecipe::kFp8:
-      return 1.10;
-    case ProductRecipe::kMxfp8:
-      return 1.04;
-    case ProductRecipe::kNvfp4:
-      return 0.60;
-    case ProductRecipe::kWhole:
-      break;
-  }
-  return 1;
-}
-
-// Bytes that the cast of one number of half precision moves, to factors by rows and by columns. A scale of a tensor
-// needs a pass over it first, to find its largest number.
-double CastBytes(ProductRecipe recipe) {
-  switch (recipe) {
-    case ProductRecipe::kFp8:
-      return 2 + 2 + 2 * 1;
-    case ProductRecipe::kMxfp8:
-      return 2 + 2 * (1 + 1.0 / 32);
-    case ProductRecipe::kNvfp4:
-      return 2 + 2 + 2 * (0.5 + 1.0 / 16);
-    case ProductRecipe::kWhole:
-      break;
-  }
-  return 0;
-}
-
-// How much longer FlashAttention-2 takes on a Hopper GPU than the kernels made for it, which the curves describe: up to
-// twice as long, and the less so the shorter the sequence (Shah et al. 2024, FlashAttention-3, section 4.1). Both
-// numbers are fitted on half of llm-foundry's rows, within the range of that paper (docs/results/plan.md).
-double FlashAttention2Factor(std::string_view device, double keys) {
-  if (!device.starts_with("h100") && !device.starts_with("h200")) return 1;
-  constexpr double kLong = 2;
-  constexpr double kHalfOfIt = 4096;  // keys
-  return 1 + (kLong - 1) * keys / (keys + kHalfOfIt);
-}
-
-// How much longer than `device` a pass takes that the host needs `host` to launch. See FrameworkHabits::host_exponent.
-double WaitingFor(double host, double device, double exponent) {
-  if (exponent == 0 || device <= 0) return std::max(0.0, host - device);
-  return device * (std::pow(1 + std::pow(host / device, exponent), 1 / exponent) - 1);
-}
-
-constexpr double kHalf = 2;    // bytes of a number in half precision
-constexpr double kSingle = 4;  // in f32
 
 }  // namespace
 
-const FrameworkHabits* FindFrameworkHabits(std::string_view name) {
-  const auto found = std::ranges::find(AllHabits(), name, &FrameworkHabits::name);
-  return found == AllHabits().end() ? nullptr : &*found;
-}
-
-std::vector<std::string_view> FrameworkNames() {
-  std::vector<std::string_view> names;
-  for (const FrameworkHabits& habits : AllHabits()) names.push_back(habits.name);
-  return names;
-}
-
-const FrameworkHabits& NamedFramework(const std::string& name, const std::string& place) {
-  if (const FrameworkHabits* const habits = FindFrameworkHabits(name)) return *habits;
-  const std::vector<std::string_view> names = FrameworkNames();
-  throw InputError(place, fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "),
-                                      DidYouMean(name, std::vector<std::string>(names.begin(), names.end()))));
-}
-
-PassTime& PassTime::operator+=(const PassTime& other) {
-  products += other.products;
-  elementwise += other.elementwise;
-  tensor += other.tensor;
-  experts += other.experts;
-  weights += other.weights;
-  waiting += other.waiting;
-  return *this;
-}
-
-PassTime PassTime::operator*(double factor) const {
-  PassTime scaled = *this;
-  for (double* part :
-       {&scaled.products, &scaled.elementwise, &scaled.tensor, &scaled.experts, &scaled.weights, &scaled.waiting}) {
-    *part *= factor;
-  }
-  return scaled;
-}
-
-StepTimer::Passes& StepTimer::Passes::operator+=(const Passes& other) {
-  forward += other.forward;
-  backward += other.backward;
-  return *this;
-}
-
-// Adds up the kernels and collectives of a piece of the network.
-struct StepTimer::Piece {
-  Piece(const PlanMachine& of_machine, const FrameworkHabits& of_habits, const TrainingSetup& of_setup)
-      : machine(of_machine), habits(of_habits), setup(of_setup), network(of_setup.network) {
-    const Precision precision = setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
-    element = Number(setup.number_bytes);
-    rows = Number(setup.micro_batch) * Number(network.sequence) / Number(setup.cp);
-    local_rows = setup.sequence_parallel ? rows / Number(setup.tp) : rows;
-    const double share = habits.kernel_share * SustainedShare(machine.device.name);
-    whole = {.precision = precision, .element = element, .share = share};
-    of_weights = {.precision = PrecisionOf(setup),
-                  .element = setup.factor_bytes(),
-                  .cast_bytes = CastBytes(setup.products),
-                  .share = share * RecipeShare(setup.products)};
-    tensor_group = machine.GroupOf(setup.tp, 1);
-  }
-
-  // How the factors of a product are given.
-  struct Factors {
-    Precision precision = Precision::kBf16;
-    double element = kHalf;  // bytes
-    double cast_bytes = 0;   // moved to make a number of an activation such a factor
-    double share = 1;        // of the measured rate that is sustained
-  };
-
-  double Micros(const OpShape& shape, double bytes) const { return Micros(shape, bytes, whole); }
-  double Micros(const OpShape& shape, double bytes, const Factors& factors) const {
-    const bool is_product =
-        std::holds_alternative<ProductShape>(shape) || std::holds_alternative<AttentionShape>(shape);
-    const double slower = is_product ? 1 / factors.share : 1;
-    if (const auto curved = CurveMicros(machine.device, factors.precision, shape, bytes)) {
-      // What was measured may have run at a lower clock than a step does, but never above the peak.
-      const auto* const product = std::get_if<ProductShape>(&shape);
-      const double flop = product != nullptr ? 2 * product->batch * product->m * product->n * product->k : 0;
-      const double least = flop / (RateOf(machine.device, factors.precision).peak.count / 1e6);
-      return std::max(least, slower * curved->time.micros);
-    }
-    const PrecisionRate rate = RateOf(machine.device, factors.precision);
-    const auto share = [](const auto& shares, OpClass of, double otherwise) {
-      const double value = shares[static_cast<std::size_t>(of)];
-      return value > 0 ? value : otherwise;
-    };
-    constexpr double kUsual = 0.7;
-    const auto streamed = [&](double moved, OpClass of) {
-      return moved / (Number(machine.device.memory_bandwidth.count) / 1e6) /
-             share(machine.device.bandwidth_efficiency, of, kUsual);
-    };
-    double micros = 0;
-    if (const auto* const product = std::get_if<ProductShape>(&shape)) {
-      const double flop = 2 * product->batch * product->m * product->n * product->k;
-      const double moved = product->batch * (factors.element * (product->m + product->n) * product->k +
-                                             element * product->m * product->n);
-      micros = std::max(flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kMatrixProduct, kUsual),
-                        streamed(moved, OpClass::kMatrixProduct));
-    } else if (const auto* const attention = std::get_if<AttentionShape>(&shape)) {
-      const double pairs =
-          attention->batch * attention->heads * attention->queries * attention->keys * (attention->causal ? 0.5 : 1);
-      const double flop = (attention->backward ? 10 : 4) * pairs * attention->head_dim;
-      micros = flop / (rate.peak.count / 1e6) / share(rate.efficiency, OpClass::kAttention, 0.5);
-    } else {
-      micros = streamed(bytes, OpClass::kElementwise);
-    }
-    return slower * (machine.device.launch_micros + micros);
-  }
-
-  // `parts` products with weights, of `m` rows each, and the two of their backward passes.
-  void Product(double m, double n, double k, double parts = 1) { Product(m, n, k, parts, of_weights); }
-  // One that is as precise as everything else, whatever the recipe.
-  void WholeProduct(double m, double n, double k) { Product(m, n, k, 1, whole); }
-  void Product(double m, double n, double k, double parts, const Factors& factors) {
-    const double grouped = parts > 1 && !setup.casts_products() ? 1 / habits.grouped_share : 1;
-    const auto product = [&](double rows_of, double columns, double sums) {
-      ProductShape shape = {.batch = parts, .m = rows_of, .n = columns, .k = sums};
-      if (factors.element != element) {
-        shape.moved_bytes = parts * (factors.element * (rows_of + columns) * sums + element * rows_of * columns);
-      }
-      return grouped * Micros(shape, 0, factors);
-    };
-    
-    forward.products += product(m, n, k);
-    backward.products += product(m, k, n);
-    const double weights = parts * n * k;
-    const double gradient = Number(setup.gradient_bytes);
-    ProductShape of_gradient = {.batch = parts, .m = n, .n = k, .k = m};
-    if (habits.fuses_weight_gradients) {
-      of_gradient.moved_bytes = factors.element * parts * m * (n + k) + 2 * gradient * weights;
-    }
-    backward.products += grouped * Micros(of_gradient, 0, factors);
-    if (factors.cast_bytes > 0) {
-      forward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * k);
-      backward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * n);
-    }
-    if (!habits.fuses_weight_gradients) {
-      backward.elementwise += Micros(OpShape(), (element + 2 * gradient) * weights);
-    }
-  }
-
-  // Moves so many numbers in the forward and in the backward pass.
-  void Elementwise(double forward_numbers, double backward_numbers) {
-    if (forward_numbers > 0) {
-      forward.elementwise += Micros(OpShape(), habits.elementwise * element * forward_numbers);
-    }
-    if (backward_numbers > 0) {
-      backward.elementwise += Micros(OpShape(), habits.elementwise * element * backward_numbers);
-    }
-  }
-
-  void Norm(double of_rows, double width) {
-    const RowsShape shape = {.columns = width};
-    forward.elementwise += Micros(shape, 2 * element * of_rows * width);
-    backward.elementwise += Micros(shape, 3 * element * of_rows * width);
-  }
-
-  // What the backward pass does, a gather of the inputs is the scatter of their gradients.
-  void TensorExchange(CollectiveKind forward_kind, CollectiveKind backward_kind, double numbers) {
-    if (setup.tp == 1) return;
-    forward.tensor += Exchange(forward_kind, tensor_group, element * numbers);
-    backward.tensor += Exchange(backward_kind, tensor_group, element * numbers);
-  }
-  // In front of a product whose weights are divided by outputs.
-  void EnterTensorPart() {
-    const double numbers = rows * Number(network.hidden);
-    if (setup.sequence_parallel) {
-      TensorExchange(CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, numbers);
-      // The backward pass gathers the inputs once more, for the gradients of weights.
-      hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, element * numbers);
-    } else if (setup.tp > 1) {
-      backward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
-    }
-  }
-  void LeaveTensorPart() {
-    const double numbers = rows * Number(network.hidden);
-    if (setup.sequence_parallel) {
-      TensorExchange(CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, numbers);
-    } else if (setup.tp > 1) {
-      forward.tensor += Exchange(CollectiveKind::kAllReduce, tensor_group, element * numbers);
-    }
-  }
-  double Exchange(CollectiveKind kind, const RankGroup& group, double bytes) const {
-    return CollectiveMicros(machine, kind, group, bytes, habits.network_step_micros);
-  }
-
-  void Attention(double heads, double key_heads, double head_dim, double key_width, std::int64_t window) {
-    AttentionShape shape = {.batch = Number(setup.micro_batch),
-                            .queries = Number(network.sequence),
-                            .keys = Number(network.sequence),
-                            .heads = heads,
-                            .key_heads = std::min(heads, key_heads),
-                            .head_dim = head_dim,
-                            .window = Number(window),
-                            .causal = !network.is_bert};
-    if (setup.attention == AttentionKernel::kUnfused) {
-      UnfusedAttention(shape);
-      return;
-    }
-    // Each rank of context parallelism has as much of the causal mask as the others.
-    const double keys = window > 0 ? std::min(Number(window), shape.keys) : shape.keys;
-    const double share =
-        (habits.has_hopper_attention ? 1 : FlashAttention2Factor(machine.device.name, keys)) / Number(setup.cp);
-    const double once = share * Micros(shape, 0);
-    shape.backward = true;
-    const double back = share * Micros(shape, 0);
-    forward.products += once;
-    backward.products += back;
-    if (setup.cp == 1) return;
-    // The parts of each step of the ring are added up.
-    const double merged = 3 * rows * heads * head_dim * (Number(setup.cp) - 1);
-    Elementwise(merged, merged);
-    // Keys and values travel around the ring while the attention to those before them runs; the backward pass sends
-    // their gradients too.
-    const double bytes = element * rows * key_width * (Number(setup.cp) - 1);
-    const double steps = (Number(setup.cp) - 1) * MessageMicros(machine, setup.tp, 0);
-    const double ring = steps + MessageMicros(machine, setup.tp, bytes);
-    forward.tensor += std::max(0.0, ring - once);
-    backward.tensor += std::max(0.0, 2 * ring - back);
-  }
-
-  // Scores are a tensor, whole under a causal mask too, and so are their softmax and what dropout leaves of it.
-  void UnfusedAttention(const AttentionShape& shape) {
-    const double heads = shape.batch * shape.heads;
-    const double scores = heads * shape.queries * shape.keys;
-    const auto product = [&](double m, double n, double k) {
-      return Micros(ProductShape{.batch = heads, .m = m, .n = n, .k = k}, 0);
-    };
-    forward.products += product(shape.queries, shape.keys, shape.head_dim);
-    forward.products += product(shape.queries, shape.head_dim, shape.keys);
-    backward.products += 2 * product(shape.keys, shape.head_dim, shape.queries);
-    backward.products += product(shape.queries, shape.head_dim, shape.keys);
-    backward.products += product(shape.queries, shape.keys, shape.head_dim);
-    const RowsShape rows_of_scores = {.columns = shape.keys, .is_softmax = true};
-    forward.elementwise += Micros(rows_of_scores, 2 * element * scores);
-    backward.elementwise += Micros(rows_of_scores, 3 * element * scores);
-    if (setup.attention_dropout) Elementwise(2.5 * scores, 2.5 * scores);  // with a mask of bytes
-  }
-
-  void AttentionBlock(std::int64_t window) {
-    const double tp = Number(setup.tp);
-    const double hidden = Number(network.hidden);
-    const double heads = Number(network.heads) / tp;
-    const double key_heads = std::max(1.0, Number(network.query_groups) / tp);
-    const double queries = heads * Number(network.head_dim);
-    const double keys = key_heads * Number(network.head_dim);
-    Norm(local_rows, hidden);
-    EnterTensorPart();
-    Product(rows, queries + 2 * keys, hidden);
-    if (network.norms_queries) {
-      Norm(rows * heads, Number(network.head_dim));
-      Norm(rows * key_heads, Number(network.head_dim));
-    }
-    if (network.has_rope) Elementwise(2 * rows * (queries + keys), 2 * rows * (queries + keys));
-    Attention(heads, key_heads, Number(network.head_dim), 2 * keys, window);
-    Product(rows, hidden, queries);
-    LeaveTensorPart();
-    Residual();
-  }
-
-  void LatentAttentionBlock() {
-    const double tp = Number(setup.tp);
-    const double hidden = Number(network.hidden);
-    const double heads = Number(network.heads) / tp;
-    const double query = Number(network.nope_dim + network.rope_dim);
-    const double value = Number(network.value_dim);
-    Norm(local_rows, hidden);
-    if (network.query_rank > 0) {
-      Product(local_rows, Number(network.query_rank), hidden);
-      Norm(local_rows, Number(network.query_rank));
-      Product(rows, heads * query, Number(network.query_rank));
-    } else {
-      Product(rows, heads * query, hidden);
-    }
-    Product(local_rows, Number(network.key_rank + network.rope_dim), hidden);
-    Norm(local_rows, Number(network.key_rank));
-    EnterTensorPart();
-    Product(rows, heads * (Number(network.nope_dim) + value), Number(network.key_rank));
-    Elementwise(4 * rows * heads * query, 4 * rows * heads * query);
-    Attention(heads, heads, (query + value) / 2, heads * (query + value), 0);
-    Product(rows, hidden, heads * value);
-    LeaveTensorPart();
-    Residual();
-  }
-
-  void Residual() {
-    const double numbers = local_rows * Number(network.hidden);
-    Elementwise(3 * numbers, 3 * numbers);
-  }
-
-  void Activation(double of_rows, double width) {
-    const double gated = network.gated() ? 1 : 0;
-    Elementwise((2 + gated) * of_rows * width, (3 + 2 * gated) * of_rows * width);
-  }
-
-  void FeedForward(double of_rows, double width) {
-    const double hidden = Number(network.hidden);
-    Product(of_rows, (network.gated() ? 2 : 1) * width, hidden);
-    Activation(of_rows, width);
-    Product(of_rows, hidden, width);
-  }
-
-  void DenseBlock() {
-    Norm(local_rows, Number(network.hidden));
-    EnterTensorPart();
-    FeedForward(rows, Number(network.d_ff) / Number(setup.tp));
-    LeaveTensorPart();
-    Residual();
-  }
-
-  // Each rank sends its tokens to the ranks of their experts, which are `ep` apart from each other's copies.
-  void ExpertBlock() {
-    const double hidden = Number(network.hidden);
-    Norm(local_rows, hidden);
-    if (network.d_shared_expert > 0) {
-      EnterTensorPart();
-      FeedForward(rows, Number(network.d_shared_expert) / Number(setup.tp));
-      LeaveTensorPart();
-    }
-    WholeProduct(local_rows, Number(network.experts), hidden);
-    const double tokens = setup.sequence_parallel || setup.tp == 1 ? local_rows : rows / Number(setup.tp);
-    const double copies = tokens * Number(network.top_k);
-    const RankGroup group = machine.GroupOf(setup.ep, setup.etp);
-    const RankGroup expert_tensor_group = machine.GroupOf(setup.etp, 1);
-    const double bytes = element * copies * hidden;
-    for (int i = 0; i < 2; ++i) {  // there and back
-      forward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
-      backward.experts += Exchange(CollectiveKind::kAllToAll, group, bytes);
-      const double gathered = bytes * Number(setup.etp);
-      const auto kind = i == 0 ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
-      const auto reverse = i == 0 ? CollectiveKind::kReduceScatter : CollectiveKind::kAllGather;
-      forward.experts += Exchange(kind, expert_tensor_group, gathered);
-      backward.experts += Exchange(reverse, expert_tensor_group, gathered);
-      Elementwise(2 * copies * hidden, 2 * copies * hidden);
-    }
-    const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
-    const double of_expert = copies * Number(setup.etp) / experts * network.load_imbalance;
-    const double width = Number(network.d_expert) / Number(setup.etp);
-    Product(of_expert, (network.gated() ? 2 : 1) * width, hidden, experts);
-    Activation(of_expert * experts, width);
-    Product(of_expert, hidden, width, experts);
-    Residual();
-  }
-
-  // What is hidden is hidden, and the device waits for the host where that is slower.
-  Passes Finish() const {
-    Passes passes = {forward, backward};
-    passes.backward.tensor += std::max(0.0, hidden_gathers - backward.products / 2);
-    for (PassTime* pass : {&passes.forward, &passes.backward}) {
-      pass->tensor -= std::min(pass->tensor, pass->products) * habits.tensor_overlap;
-    }
-    return passes;
-  }
-
-  const PlanMachine& machine;
-  const FrameworkHabits& habits;
-  const TrainingSetup& setup;
-  const NetworkShape& network;
-  double element = kHalf;
-  Factors whole;          // of attention, the router, the head
-  Factors of_weights;     // of all other products
-  double rows = 0;        // tokens of a micro-batch on a rank, within tensor-parallel parts
-  double local_rows = 0;  // between them
-  RankGroup tensor_group;
-  PassTime forward;
-  PassTime backward;
-  double hidden_gathers = 0;  // beside the products of the backward pass
-};
-
 StepTimer::StepTimer(const PlanMachine& machine, const FrameworkHabits& habits) : machine_(machine), habits_(habits) {
   machine_.between.bandwidth_gb_per_s *= habits.network_share;
+  for (std::size_t kind = 0; kind < std::max<std::size_t>(1, machine_.kinds.size()); ++kind) {
+    machines_.push_back(machine_.AllOfKind(kind));
+  }
 }
 
-StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup) const {
+std::size_t StepTimer::KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const {
+  const std::int64_t group = setup.tp * setup.cp;
+  const auto rank = static_cast<std::int64_t>(pipeline_rank);
+  if (!setup.pipeline_before_data) return machine_.SlowestKind(rank * group * setup.dp, group * setup.dp);
+  std::size_t slowest = machines_.size();
+  for (std::int64_t replica = 0; replica < setup.dp; ++replica) {
+    slowest = std::min(slowest, machine_.SlowestKind((replica * setup.pp + rank) * group, group));
+  }
+  return slowest;
+}
+
+StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup,
+                                std::size_t kind) const {
   return {static_cast<std::int64_t>(piece),
           static_cast<std::int64_t>(layer.mixer),
           static_cast<std::int64_t>(layer.feed_forward),
           layer.cross_attention ? 1 : 0,
-          layer.window,
+          layer.module >= 0 ? -1 - layer.module : layer.window,
           setup.micro_batch,
           setup.network.sequence,
           setup.tp,
@@ -553,11 +55,12 @@ StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const T
           setup.ep,
           setup.etp,
           setup.sequence_parallel ? 1 : 0,
-          PipelineCrosses(setup) ? 1 : 0,
-          static_cast<std::int64_t>(setup.products)};
+          PipelineCrosses(machine_, setup) ? 1 : 0,
+          static_cast<std::int64_t>(setup.products),
+          static_cast<std::int64_t>(kind)};
 }
 
-const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
+const Passes& StepTimer::Cached(const Key& key, auto make) {
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   return known_.emplace(key, make()).first->second;
@@ -566,16 +69,17 @@ const StepTimer::Passes& StepTimer::Cached(const Key& key, auto make) {
 // The parameters of one layer, or of what the flags of a stage without layers say.
 StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
   const LayerKind layer = stage.layers.empty() ? LayerKind() : setup.network.layers[stage.layers[0]];
-  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup);
+  Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup, 0);
   key[5] = (stage.has_embedding ? 1 : 0) + (stage.has_loss ? 2 : 0) + (stage.has_prediction ? 4 : 0);
   const auto found = parameters_.find(key);
   if (found != parameters_.end()) return found->second;
   TrainingSetup alone = setup;
   alone.pp = alone.vpp = 1;
+  alone.order = PipelineOrder::kOneForwardOneBackward;
   alone.stages = {stage};
   Parameters parameters;
   for (const RankParameter& parameter : ParametersOf(alone, 0)) {
-    (parameter.is_expert ? parameters.of_experts : parameters.shared) += Number(parameter.elements);
+    (parameter.is_expert ? parameters.of_experts : parameters.shared) += AsDouble(parameter.elements);
   }
   return parameters_.emplace(key, parameters).first->second;
 }
@@ -599,122 +103,119 @@ StepTimer::Parameters StepTimer::ParametersOfRank(const TrainingSetup& setup, st
   return sum;
 }
 
-bool StepTimer::PipelineCrosses(const TrainingSetup& setup) const {
-  return setup.pp > 1 && PipelineStride(setup) * setup.pp > machine_.gpus_per_node;
+const Passes& StepTimer::OfLayer(const TrainingSetup& setup, std::size_t layer, std::size_t kind) {
+  const LayerKind& made = setup.network.layers[layer];
+  return Cached(KeyOf(PieceKind::kLayer, made, setup, kind),
+                [&] { return LayerPasses(machines_[kind], habits_, setup, made); });
 }
 
-const StepTimer::Passes& StepTimer::LayerPasses(const TrainingSetup& setup, std::size_t layer) {
-  const LayerKind& kind = setup.network.layers[layer];
-  return Cached(KeyOf(PieceKind::kLayer, kind, setup), [&] {
-    Piece piece(machine_, habits_, setup);
-    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
-    if (kind.mixer == Mixer::kAttention) piece.AttentionBlock(kind.window);
-    if (kind.cross_attention) piece.AttentionBlock(0);
-    if (kind.mixer == Mixer::kLatentAttention) piece.LatentAttentionBlock();
-    if (kind.feed_forward == FeedForwardKind::kDense) piece.DenseBlock();
-    if (kind.feed_forward == FeedForwardKind::kExperts) piece.ExpertBlock();
-    Passes passes = piece.Finish();
-    double host = habits_.layer_host_micros * (1 + habits_.tensor_host_share * Number(setup.tp - 1));
-    if (PipelineCrosses(setup)) {
-      const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
-      host = std::max(host, habits_.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
+const Passes& StepTimer::OfEmbedding(const TrainingSetup& setup, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup, kind),
+                [&] { return EmbeddingPasses(machines_[kind], habits_, setup); });
+}
+
+const Passes& StepTimer::OfLoss(const TrainingSetup& setup, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup, kind),
+                [&] { return LossPasses(machines_[kind], habits_, setup); });
+}
+
+PassTime StepTimer::AgainOf(const TrainingSetup& setup, const Passes& layer, std::size_t position) const {
+  const Recompute& recompute = setup.recompute;
+  switch (recompute.kind) {
+    case RecomputeKind::kNone:
+      break;
+    case RecomputeKind::kFull:
+      if (recompute.is_uniform || position < static_cast<std::size_t>(recompute.layers)) return layer.forward;
+      break;
+    case RecomputeKind::kSelective: {
+      if (habits_.memory != TrainingFramework::kTorchtitan) {
+        return recompute.core_attention ? layer.core_attention : PassTime();
+      }
+      // torchtitan keeps what attention returns, every second product, and what is scattered.
+      PassTime again;
+      again.products = (layer.forward.products - layer.core_attention.products) / 2;
+      again.elementwise = layer.forward.elementwise;
+      again.tensor = layer.forward.tensor / 2;
+      return again;
     }
-    for (PassTime* pass : {&passes.forward, &passes.backward}) {
-      pass->waiting = WaitingFor(host, pass->micros(), habits_.host_exponent);
-    }
-    return passes;
-  });
+  }
+  return {};
 }
 
-StepTimer::Passes StepTimer::EmbeddingPasses(const TrainingSetup& setup) const {
-  Piece piece(machine_, habits_, setup);
-  const double numbers = piece.rows * Number(setup.network.hidden);
-  piece.Elementwise(2 * numbers, 3 * numbers);
-  piece.LeaveTensorPart();
-  return piece.Finish();
-}
-
-// The last norm, the head, and a cross-entropy that computes in f32.
-StepTimer::Passes StepTimer::LossPasses(const TrainingSetup& setup) const {
-  Piece piece(machine_, habits_, setup);
-  const double vocabulary = Number(setup.network.vocabulary) / Number(setup.tp);
-  piece.Norm(piece.local_rows, Number(setup.network.hidden));
-  piece.EnterTensorPart();
-  piece.WholeProduct(piece.rows, vocabulary, Number(setup.network.hidden));
-  constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
-  constexpr double kBackwardPasses = 5;
-  piece.Elementwise(kForwardPasses * piece.rows * vocabulary, kBackwardPasses * piece.rows * vocabulary);
-  return piece.Finish();
-}
-
-StepTimer::Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_number) {
+Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_number) {
   Passes passes;
   const StageShape& stage = setup.stages[stage_number];
-  const Recompute& recompute = setup.recompute;
+  const std::size_t kind = KindOfRank(setup, PipelineRankOf(setup, stage_number));
   const bool gathers = setup.shards_weights;
   const std::int64_t shards = setup.dp * setup.cp / setup.optimizer_instances;
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
-  const double layer_bytes =
-      Number(GatheredUnitsOf(setup, stage_number % static_cast<std::size_t>(setup.pp)).layer_bytes);
+  const double layer_bytes = AsDouble(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-    Passes layer = LayerPasses(setup, stage.layers[i]);
-    const bool is_recomputed = recompute.kind == RecomputeKind::kFull &&
-                               (recompute.is_uniform || i < static_cast<std::size_t>(recompute.layers));
-    if (is_recomputed) layer.backward += layer.forward;
+    Passes layer = OfLayer(setup, stage.layers[i], kind);
+    layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
       const double gather =
           CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group, layer_bytes, habits_.network_step_micros);
-      const double scatter = CollectiveMicros(machine_, CollectiveKind::kReduceScatter, shard_group,
-                                              layer_bytes * Number(setup.gradient_bytes) / Number(setup.number_bytes),
-                                              habits_.network_step_micros);
+      const double scatter = CollectiveMicros(
+          machine_, CollectiveKind::kReduceScatter, shard_group,
+          layer_bytes * AsDouble(setup.gradient_bytes) / AsDouble(setup.number_bytes), habits_.network_step_micros);
       layer.forward.weights += std::max(0.0, gather - layer.forward.micros());
       layer.backward.weights += std::max(0.0, gather + scatter - layer.backward.micros());
     }
     passes += layer;
   }
-  if (stage.has_embedding)
-    passes += Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); });
-  if (stage.has_loss) passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
+  if (stage.has_embedding) passes += OfEmbedding(setup, kind);
+  if (stage.has_loss) passes += OfLoss(setup, kind);
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
-      passes += LayerPasses(setup, setup.network.layers.size() - 1);
-      passes += Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); });
+      passes += OfLayer(setup, setup.network.layers.size() - 1, kind);
+      passes += OfLoss(setup, kind);
     }
   }
   return passes;
 }
 
 std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) {
-  const auto micros = [](const Passes& passes) { return passes.forward.micros() + passes.backward.micros(); };
-  std::vector<double> layers;
-  for (std::size_t i = 0; i < setup.network.layers.size(); ++i) {
-    Passes layer = LayerPasses(setup, i);
-    if (setup.recompute.kind == RecomputeKind::kFull) layer.backward += layer.forward;
-    layers.push_back(micros(layer));
-  }
-  const double first =
-      micros(Cached(KeyOf(PieceKind::kEmbedding, LayerKind(), setup), [&] { return EmbeddingPasses(setup); }));
-  const double loss = micros(Cached(KeyOf(PieceKind::kLoss, LayerKind(), setup), [&] { return LossPasses(setup); }));
-  const double last = loss + static_cast<double>(setup.network.prediction_layers) * (layers.back() + loss);
   const auto stages = static_cast<std::size_t>(setup.pp * setup.vpp);
+  std::vector<std::size_t> kinds;  // of the stages
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    kinds.push_back(KindOfRank(setup, PipelineRankOf(setup, stage)));
+  }
+  const auto layer_micros = [&](std::size_t i, std::size_t kind) {
+    Passes layer = OfLayer(setup, i, kind);
+    layer.backward += AgainOf(setup, layer, 0);
+    return layer.micros();
+  };
+  const std::size_t layers = setup.network.layers.size();
+  std::vector<std::vector<double>> micros(machines_.size(), std::vector<double>(layers));  // by kind and layer
+  for (const std::size_t kind : kinds) {
+    if (micros[kind][0] > 0) continue;
+    for (std::size_t i = 0; i < layers; ++i) micros[kind][i] = layer_micros(i, kind);
+  }
+  const double first = OfEmbedding(setup, kinds.front()).micros();
+  const double loss = OfLoss(setup, kinds.back()).micros();
+  const double last = loss + AsDouble(static_cast<std::int64_t>(setup.network.prediction_layers)) *
+                                 (micros[kinds.back()].back() + loss);
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
     std::size_t next = 0;
     for (std::size_t stage = 0; stage < stages; ++stage) {
+      const std::vector<double>& own = micros[kinds[stage]];
       double sum = (stage == 0 ? first : 0) + (stage + 1 == stages ? last : 0);
-      while (next < layers.size() && layers.size() - next >= stages - stage &&
-             (counts[stage] == 0 || sum + layers[next] <= limit)) {
-        sum += layers[next++];
+      while (next < layers && layers - next >= stages - stage && (counts[stage] == 0 || sum + own[next] <= limit)) {
+        sum += own[next++];
         ++counts[stage];
       }
       if (sum > limit) return std::vector<std::int64_t>();
     }
-    return next == layers.size() ? counts : std::vector<std::int64_t>();
+    return next == layers ? counts : std::vector<std::int64_t>();
   };
   double low = 0;
   double high = first + last;
-  for (const double layer : layers) high += layer;
+  for (std::size_t i = 0; i < layers; ++i) {
+    high += std::ranges::max(micros, {}, [&](const std::vector<double>& of) { return of[i]; })[i];
+  }
   std::vector<std::int64_t> best = fill(high);
   constexpr int kSteps = 20;
   for (int i = 0; i < kSteps; ++i) {
@@ -730,68 +231,75 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   return best;
 }
 
-// The exchange of gradients and the optimizer, of the pipeline rank with the most parameters.
-void StepTimer::AddExchange(const TrainingSetup& setup, const Passes& last, StepTime* step) {
-  Parameters most;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(setup.pp); ++i) {
-    const Parameters own = ParametersOfRank(setup, i);
-    if (own.sum() > most.sum()) most = own;
-  }
+StepTimer::Exchange StepTimer::ExchangeOf(const TrainingSetup& setup, std::size_t pipeline_rank,
+                                          const Parameters& parameters, const Passes& last) const {
+  Exchange result;
   const std::int64_t replicas = setup.dp * setup.cp;
   const std::int64_t expert_replicas = std::max<std::int64_t>(1, replicas * setup.tp / (setup.ep * setup.etp));
   const auto exchange = [&](CollectiveKind kind, double bytes) {
-    return CollectiveMicros(machine_, kind, machine_.GroupOf(replicas, setup.tp), bytes * most.shared,
+    return CollectiveMicros(machine_, kind, machine_.GroupOf(replicas, setup.tp), bytes * parameters.shared,
                             habits_.network_step_micros) +
            CollectiveMicros(machine_, kind, machine_.GroupOf(expert_replicas, setup.ep * setup.etp),
-                            bytes * most.of_experts, habits_.network_step_micros);
+                            bytes * parameters.of_experts, habits_.network_step_micros);
   };
   const auto exposed = [](double micros, double share, const PassTime& beside) {
     return std::max(0.0, micros - share * beside.micros());
   };
-  const double gradient = Number(setup.gradient_bytes);
+  const double gradient = AsDouble(setup.gradient_bytes);
   double divided = 1;  // parts of the optimizer's state
   double expert_divided = 1;
   if (setup.distributed_optimizer || setup.shards_weights) {
-    divided = Number(replicas) / Number(setup.optimizer_instances);
-    expert_divided = std::max(1.0, Number(expert_replicas) / Number(setup.optimizer_instances));
+    divided = AsDouble(replicas) / AsDouble(setup.optimizer_instances);
+    expert_divided = std::max(1.0, AsDouble(expert_replicas) / AsDouble(setup.optimizer_instances));
   }
   if (setup.shards_weights) {  // exchanged layer by layer
   } else if (setup.distributed_optimizer) {
-    const double layers = Number(static_cast<std::int64_t>(setup.network.layers.size())) / Number(setup.pp);
+    const double layers = AsDouble(static_cast<std::int64_t>(setup.network.layers.size())) / AsDouble(setup.pp);
     const double latencies =
-        layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, most.shared));
-    step->gradients =
-        exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap, last.backward) +
-        exposed(exchange(CollectiveKind::kAllGather, Number(setup.number_bytes)) + latencies, habits_.parameter_overlap,
-                last.forward);
+        layers * habits_.gathers_of_layer * exchange(CollectiveKind::kAllGather, 1 / std::max(1.0, parameters.shared));
+    result.gradients =
+        exposed(exchange(CollectiveKind::kReduceScatter, gradient), habits_.gradient_overlap, last.backward);
+    result.weights = exposed(exchange(CollectiveKind::kAllGather, AsDouble(setup.number_bytes)) + latencies,
+                             habits_.parameter_overlap, last.forward);
   } else {
-    step->gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
+    result.gradients = exposed(exchange(CollectiveKind::kAllReduce, gradient), habits_.gradient_overlap, last.backward);
   }
   // Adam reads gradients, weights in f32 and both moments, and writes all but the gradients, and weights in half
   // precision. The norm of the gradients reads them before it, and they are set to zero behind it.
-  constexpr double kBytesOfAdam = 7 * kSingle + kHalf;
-  const Piece piece(machine_, habits_, setup);
-  const double state = most.shared / divided + most.of_experts / expert_divided;
-  const double gradients = setup.shards_gradients || setup.shards_weights ? state : most.sum();
-  step->optimizer = piece.Micros(OpShape(), kBytesOfAdam * state + gradient * (state + gradients));
+  constexpr double kBytesOfAdam = 7 * 4 + 2;
+  const PlanMachine& machine = machines_[KindOfRank(setup, pipeline_rank)];
+  const double state = parameters.shared / divided + parameters.of_experts / expert_divided;
+  const double gradients = setup.shards_gradients || setup.shards_weights ? state : parameters.sum();
+  result.optimizer = StreamMicros(machine, setup, kBytesOfAdam * state + gradient * (state + gradients));
+  return result;
 }
 
 std::vector<StageTime> StepTimer::StageTimes(const TrainingSetup& setup) {
   std::vector<StageTime> times;
   for (std::size_t i = 0; i < setup.stages.size(); ++i) {
     const Passes passes = StagePasses(setup, i);
-    times.push_back({.forward = passes.forward.micros(), .backward = passes.backward.micros()});
+    times.push_back({.forward = passes.forward.micros(),
+                     .backward = passes.backward.micros(),
+                     .weight_gradients = passes.weight_gradients});
   }
   return times;
 }
 
 double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   if (setup.pp == 1) return 0;
-  const double rows = Number(setup.micro_batch) * Number(setup.network.sequence) / Number(setup.cp);
-  const double whole = Number(setup.number_bytes) * rows * Number(setup.network.hidden);
+  const double rows = AsDouble(setup.micro_batch) * AsDouble(setup.network.sequence) / AsDouble(setup.cp);
+  double whole = AsDouble(setup.number_bytes) * rows * AsDouble(setup.network.hidden);
+  if (const ModuleNetwork* const modules = setup.network.modules.get()) {
+    whole = 0;
+    for (const StageShape& stage : setup.stages) {
+      if (stage.layers.empty() || stage.has_loss) continue;
+      const auto sent = static_cast<double>(modules->layers[stage.layers.back()].sent_bytes);
+      whole = std::max(whole, sent * AsDouble(setup.micro_batch) / AsDouble(modules->batch));
+    }
+  }
   // Tensor-parallel ranks send a part each. Without sequence parallelism they then gather the whole (Narayanan et al.
   // 2021, section 4.1).
-  const double bytes = whole / Number(setup.tp);
+  const double bytes = whole / AsDouble(setup.tp);
   const double gather = setup.sequence_parallel
                             ? 0
                             : CollectiveMicros(machine_, CollectiveKind::kAllGather, machine_.GroupOf(setup.tp, 1),
@@ -799,82 +307,268 @@ double StepTimer::StageMessageMicros(const TrainingSetup& setup) const {
   return habits_.message_micros + MessageMicros(machine_, PipelineStride(setup), bytes) + gather;
 }
 
-StepTime StepTimer::Time(const TrainingSetup& setup) {
-  const Precision precision = PrecisionOf(setup);
-  if (setup.casts_products() && machine_.device.precisions[static_cast<std::size_t>(precision)].peak.count <= 0) {
-    throw InputError("precision", fmt::format("needs products in {}, for which the data sheet of {} has no rate",
-                                              Name(precision), machine_.device.name));
-  }
+std::vector<Passes> StepTimer::RankPasses(const TrainingSetup& setup) {
   std::vector<Passes> ranks(static_cast<std::size_t>(setup.pp));
-  for (std::size_t i = 0; i < setup.stages.size(); ++i) ranks[i % ranks.size()] += StagePasses(setup, i);
-  const double micro_batches = Number(setup.micro_batches);
-  std::size_t slowest = 0;
-  double sum = 0;
-  const auto micros = [](const Passes& passes) { return passes.forward.micros() + passes.backward.micros(); };
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    sum += micros(ranks[i]);
-    if (micros(ranks[i]) > micros(ranks[slowest])) slowest = i;
+  for (std::size_t i = 0; i < setup.stages.size(); ++i) {
+    const Passes stage = StagePasses(setup, i);
+    if (setup.order != PipelineOrder::kDualPipe) {
+      ranks[PipelineRankOf(setup, i)] += stage;
+      continue;
+    }
+    // Each of the two ranks of a stage runs half of the micro-batches.
+    for (const std::size_t rank : {i, ranks.size() - 1 - i}) ranks[rank] += stage * 0.5;
   }
-  StepTime step;
-  PassTime both = ranks[slowest].forward;
-  both += ranks[slowest].backward;
-  step.passes = both * micro_batches;
-  // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
-  step.bubble = (sum - both.micros()) / Number(setup.vpp);
-  if (setup.pp > 1) {
-    const double message = StageMessageMicros(setup);
-    // Interleaved schedules send while other stages of the rank run.
-    step.messages = 2 * message * ((setup.vpp > 1 ? 0 : micro_batches) + Number(setup.pp) - 1);
+  // DualPipe exchanges the tokens of one micro-batch beside the products of another one.
+  for (Passes& passes : ranks) {
+    if (setup.order != PipelineOrder::kDualPipe) break;
+    for (PassTime* pass : {&passes.forward, &passes.backward}) pass->experts -= std::min(pass->experts, pass->products);
   }
-  AddExchange(setup, ranks[slowest], &step);
-  step.other = habits_.step_micros;
+  return ranks;
+}
+
+namespace {
+
+// What one more rank makes a pipeline wait: `forward`, `input` and `weight` are its passes of one micro-batch.
+double RankBubble(const TrainingSetup& setup, double forward, double input, double weight) {
+  switch (setup.order) {
+    case PipelineOrder::kOneForwardOneBackward:
+      // Narayanan et al. 2021, section 2.2: each of vpp stages of a rank fills the pipeline with a part of its passes.
+      return (forward + input + weight) / AsDouble(setup.vpp);
+    case PipelineOrder::kGpipe:
+      return forward + input + weight;
+    case PipelineOrder::kZbH1:
+      // Qi et al. 2024 (ICLR), table 1, where no weight gradient takes longer than the forward pass.
+      return input + std::max(0.0, forward - weight);
+    case PipelineOrder::kZbV: {
+      // Passes of one of the two stages; with fewer micro-batches than fill the pipeline, of both.
+      const double full = std::max({forward, input, 2 * (input - weight)}) / 2;
+      const double missing =
+          AsDouble(2 * setup.pp - 1 - setup.micro_batches) / AsDouble(std::max<std::int64_t>(1, setup.pp - 1));
+      return full + std::clamp(missing, 0.0, 1.0) * (std::max(forward, input) - full);
+    }
+    case PipelineOrder::kDualPipe: {
+      // DeepSeek-AI 2024, table 2, of all ranks: (pp / 2 - 1) (F&B + B - 3 W). A forward and a backward pass side by
+      // side, F&B, are taken for as long as one after the other.
+      const double of_one = std::max(0.0, forward + 2 * input - weight);
+      return of_one * (AsDouble(setup.pp) / 2 - 1) / AsDouble(setup.pp - 1);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+// What is added to each step, and to each micro-batch of large jobs.
+double StepTimer::FixedMicros(const TrainingSetup& setup) const {
+  double micros = habits_.step_micros;
   constexpr std::int64_t kFewMicroBatches = 8;
   constexpr std::int64_t kLargeJob = 512;
   const bool is_large = machine_.gpus() >= kLargeJob;
   const bool replicas_cross = setup.dp > 1 && setup.dp * setup.tp * setup.cp > machine_.gpus_per_node;
   const bool is_delayed =
       is_large || (replicas_cross && !setup.distributed_optimizer && setup.micro_batches > kFewMicroBatches);
-  if (PipelineCrosses(setup) && is_delayed) {
-    step.other +=
-        habits_.pipeline_delay_micros * micro_batches * static_cast<double>(std::min<std::int64_t>(setup.pp - 1, 2));
+  if (PipelineCrosses(machine_, setup) && is_delayed) {
+    micros += habits_.pipeline_delay_micros * AsDouble(setup.micro_batches) *
+              static_cast<double>(std::min<std::int64_t>(setup.pp - 1, 2));
   }
-  if (is_large && replicas_cross) step.other += habits_.large_job_micros;
+  if (is_large && replicas_cross) micros += habits_.large_job_micros;
+  return micros;
+}
+
+StepTime StepTimer::Time(const TrainingSetup& setup) {
+  const std::vector<Passes> ranks = RankPasses(setup);
+  const double micro_batches = AsDouble(setup.micro_batches);
+  std::size_t slowest = 0;
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    if (ranks[i].micros() > ranks[slowest].micros()) slowest = i;
+  }
+  StepTime step;
+  PassTime both = ranks[slowest].forward;
+  both += ranks[slowest].backward;
+  step.passes = both * micro_batches;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == slowest) continue;
+    step.bubble += RankBubble(setup, ranks[i].forward.micros(), ranks[i].input_gradients(), ranks[i].weight_gradients);
+  }
+  if (setup.pp > 1) {
+    const double message = StageMessageMicros(setup);
+    step.messages = 2 * message * ((SendsBeside(setup) ? 0 : micro_batches) + AsDouble(setup.pp) - 1);
+  }
+  // The parameters of the rank that has the most.
+  Parameters most;
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Parameters own = ParametersOfRank(setup, i);
+    if (own.sum() <= most.sum()) continue;
+    most = own;
+    largest = i;
+  }
+  const Exchange exchange = ExchangeOf(setup, largest, most, ranks[slowest]);
+  step.gradients = exchange.gradients + exchange.weights;
+  step.optimizer = exchange.optimizer;
+  step.other = FixedMicros(setup);
   step.micros = step.passes.micros() + step.bubble + step.messages + step.gradients + step.optimizer + step.other;
   return step;
 }
 
 namespace {
 
+std::string_view ScheduleOf(PipelineOrder order) {
+  switch (order) {
+    case PipelineOrder::kGpipe:
+      return "gpipe";
+    case PipelineOrder::kZbH1:
+      return "zb-h1";
+    case PipelineOrder::kZbV:
+      return "zb-v";
+    case PipelineOrder::kOneForwardOneBackward:
+    case PipelineOrder::kDualPipe:
+      break;
+  }
+  return "1f1b";
+}
+
+// What a simulated step is made of, in us.
+struct PipelineStep {
+  double all = 0;
+  double communication = 0;  // that nothing hides, gradients included
+  double gradients = 0;
+  // After `repeats` more of what made `this` longer than `shorter`.
+  PipelineStep Extend(const PipelineStep& shorter, double repeats) const {
+    const auto extend = [&](double PipelineStep::*part) {
+      return this->*part + repeats * (this->*part - shorter.*part);
+    };
+    return {.all = extend(&PipelineStep::all),
+            .communication = extend(&PipelineStep::communication),
+            .gradients = gradients};
+  }
+};
+
+PipelineStep RunPipeline(const ScheduleName& name, std::size_t ranks, std::int64_t micro_batches,
+                         const PipelineModel& model) {
+  const auto micros = [](Duration time) { return static_cast<double>(time.count()) / 1000; };
+  const ScheduleResult result =
+      SimulateSchedule(MakeSchedule(name, ranks, static_cast<std::size_t>(micro_batches)), model);
+  Duration end{};  // of the last pass
+  for (const ScheduleResult::RankResult& rank : result.ranks) end = std::max(end, rank.end);
+  // The optimizers start together, and each gathers weights behind its own.
+  Duration optimizer{};
+  for (std::size_t i = ranks; i < 2 * ranks; ++i) optimizer = std::max(optimizer, model.final_ops[i].time);
+  return {.all = micros(result.step_time),
+          .communication = micros(result.exposed_communication),
+          .gradients = micros(result.step_time - end - optimizer)};
+}
+
+}  // namespace
+
+StepTime StepTimer::Simulate(const TrainingSetup& setup) {
+  if (setup.pp == 1 || setup.order == PipelineOrder::kDualPipe) return Time(setup);
+  const auto ranks = static_cast<std::size_t>(setup.pp);
+  const ScheduleName name = setup.vpp > 1 && setup.order == PipelineOrder::kOneForwardOneBackward
+                                ? ParseScheduleName(fmt::format("interleaved:{}", setup.vpp), "schedule")
+                                : ParseScheduleName(ScheduleOf(setup.order), "schedule");
+  std::vector<PipelineStage> stages;
+  for (const StageTime& stage : StageTimes(setup)) {
+    stages.push_back({.forward = DurationFromMicros(stage.forward),
+                      .backward_input = DurationFromMicros(stage.backward - stage.weight_gradients),
+                      .backward_weight = DurationFromMicros(stage.weight_gradients)});
+  }
+  const Duration message = DurationFromMicros(StageMessageMicros(setup));
+  PipelineModel model = ChainModel(RankOfStage(name, ranks), stages, {.forward = message, .backward = message});
+  // Messages in both directions share the link of their sender, which waits for them unless it sends beside its passes.
+  model.num_channels = ranks;
+  for (PipelineMessage& sent : model.messages) sent.route.channel = sent.route.from;
+  for (PipelineModel::Rank& rank : model.ranks) rank.copy_engine = SendsBeside(setup);
+  // Gradients of a rank are exchanged when its passes are over. The optimizers wait for the norm of all gradients.
+  const std::vector<Passes> passes = RankPasses(setup);
+  std::vector<Exchange> exchanges;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    exchanges.push_back(ExchangeOf(setup, i, ParametersOfRank(setup, i), passes[i]));
+  }
+  std::vector<std::size_t> all_gradients(ranks);
+  std::iota(all_gradients.begin(), all_gradients.end(), std::size_t{0});
+  const auto collective = [&](std::size_t rank, double micros, std::vector<std::size_t> reads) {
+    model.final_ops.push_back({.rank = rank, .reads = std::move(reads), .collective = model.final_collectives.size()});
+    model.final_collectives.push_back({.num_members = 1, .time = DurationFromMicros(micros)});
+  };
+  for (std::size_t i = 0; i < ranks; ++i) collective(i, exchanges[i].gradients, {});
+  for (std::size_t i = 0; i < ranks; ++i) {
+    model.final_ops.push_back({.rank = i, .time = DurationFromMicros(exchanges[i].optimizer), .reads = all_gradients});
+  }
+  for (std::size_t i = 0; i < ranks; ++i) collective(i, exchanges[i].weights, {ranks + i});
+
+  // Schedules repeat themselves every `pp` micro-batches once they have run full.
+  constexpr std::int64_t kFullRounds = 6;
+  const std::int64_t few = kFullRounds * setup.pp + setup.micro_batches % setup.pp;
+  PipelineStep run = RunPipeline(name, ranks, std::min(setup.micro_batches, few + setup.pp), model);
+  if (setup.micro_batches > few + setup.pp) {
+    const double repeats = AsDouble(setup.micro_batches - few - setup.pp) / AsDouble(setup.pp);
+    run = run.Extend(RunPipeline(name, ranks, few, model), repeats);
+  }
+
+  StepTime step = Time(setup);
+  step.optimizer = 0;
+  for (const Exchange& exchange : exchanges) step.optimizer = std::max(step.optimizer, exchange.optimizer);
+  step.gradients = std::min(run.gradients, run.communication);
+  step.messages = run.communication - step.gradients;
+  step.bubble = run.all - run.communication - step.optimizer - step.passes.micros();
+  step.micros = run.all + step.other;
+  return step;
+}
+
+namespace {
+
+// FLOP of both passes of the batch that the modules were captured with.
+double FlopOfModules(const ModuleNetwork& modules, double attention) {
+  double flop = 0;
+  const auto add = [&](const ModulePiece& piece) {
+    for (const ModuleKernel& kernel : piece.kernels) {
+      if (const auto* const product = std::get_if<ProductShape>(&kernel.shape)) {
+        flop += 2 * product->batch * product->m * product->n * product->k;
+      } else if (const auto* const of = std::get_if<AttentionShape>(&kernel.shape)) {
+        flop += (of->causal ? attention : 1) * (of->backward ? 8 : 4) * of->batch * of->heads * of->queries * of->keys *
+                of->head_dim;
+      }
+    }
+  };
+  add(modules.before);
+  for (const ModulePiece& layer : modules.layers) add(layer);
+  add(modules.after);
+  return flop;
+}
+
 // `attention`: the part of scores that is counted.
 double FlopWith(const TrainingSetup& setup, double attention) {
   const NetworkShape& network = setup.network;
-  const double sequence = Number(network.sequence);
-  const double hidden = Number(network.hidden);
+  const double samples = AsDouble(setup.micro_batch) * AsDouble(setup.micro_batches) * AsDouble(setup.dp);
+  if (network.modules) return FlopOfModules(*network.modules, attention) * samples / AsDouble(network.modules->batch);
+  const double sequence = AsDouble(network.sequence);
+  const double hidden = AsDouble(network.hidden);
   double of_token = 0;  // multiplications of a token in the forward pass
   const auto add = [&](const LayerKind& layer) {
-    const double heads = Number(network.heads);
+    const double heads = AsDouble(network.heads);
     if (layer.mixer == Mixer::kAttention) {
-      const double queries = heads * Number(network.head_dim);
-      const double keys = Number(network.query_groups) * Number(network.head_dim);
-      const double seen = layer.window > 0 ? std::min(sequence, Number(layer.window)) : sequence;
+      const double queries = heads * AsDouble(network.head_dim);
+      const double keys = AsDouble(network.query_groups) * AsDouble(network.head_dim);
+      const double seen = layer.window > 0 ? std::min(sequence, AsDouble(layer.window)) : sequence;
       of_token += hidden * (2 * queries + 2 * keys) + 2 * attention * seen * queries;
       if (layer.cross_attention) of_token += hidden * (2 * queries + 2 * keys) + 2 * attention * sequence * queries;
     }
     if (layer.mixer == Mixer::kLatentAttention) {
-      const double query = Number(network.nope_dim + network.rope_dim);
-      const double value = Number(network.value_dim);
-      const double rank = Number(network.query_rank);
+      const double query = AsDouble(network.nope_dim + network.rope_dim);
+      const double value = AsDouble(network.value_dim);
+      const double rank = AsDouble(network.query_rank);
       of_token += rank > 0 ? rank * (hidden + heads * query) : hidden * heads * query;
-      of_token += hidden * Number(network.key_rank + network.rope_dim) +
-                  Number(network.key_rank) * heads * (Number(network.nope_dim) + value) + heads * value * hidden +
+      of_token += hidden * AsDouble(network.key_rank + network.rope_dim) +
+                  AsDouble(network.key_rank) * heads * (AsDouble(network.nope_dim) + value) + heads * value * hidden +
                   attention * sequence * heads * (query + value);
     }
     const double products = network.gated() ? 3 : 2;
-    if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * Number(network.d_ff);
+    if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * AsDouble(network.d_ff);
     if (layer.feed_forward == FeedForwardKind::kExperts) {
-      of_token +=
-          hidden * Number(network.experts) +
-          products * hidden * (Number(network.top_k) * Number(network.d_expert) + Number(network.d_shared_expert));
+      of_token += hidden * AsDouble(network.experts) +
+                  products * hidden *
+                      (AsDouble(network.top_k) * AsDouble(network.d_expert) + AsDouble(network.d_shared_expert));
     }
   };
   for (const LayerKind& layer : network.layers) add(layer);
@@ -883,25 +577,13 @@ double FlopWith(const TrainingSetup& setup, double attention) {
     add(network.layers.back());
     of_token += 2 * hidden * hidden;
   }
-  of_token += hidden * Number(network.vocabulary) * (1 + Number(static_cast<std::int64_t>(network.prediction_layers)));
+  of_token +=
+      hidden * AsDouble(network.vocabulary) * (1 + AsDouble(static_cast<std::int64_t>(network.prediction_layers)));
   constexpr double kFlopOfStep = 6;  // two of each multiplication, in the forward pass and twice in the backward pass
-  return kFlopOfStep * of_token * sequence * Number(setup.micro_batch) * Number(setup.micro_batches) * Number(setup.dp);
+  return kFlopOfStep * of_token * sequence * samples;
 }
 
 }  // namespace
-
-Precision PrecisionOf(const TrainingSetup& setup) {
-  switch (setup.products) {
-    case ProductRecipe::kFp8:
-    case ProductRecipe::kMxfp8:
-      return Precision::kF8;
-    case ProductRecipe::kNvfp4:
-      return Precision::kF4;
-    case ProductRecipe::kWhole:
-      break;
-  }
-  return setup.number_bytes == 4 ? Precision::kTf32 : Precision::kBf16;
-}
 
 double ModelFlop(const TrainingSetup& setup) { return FlopWith(setup, 1); }
 double LeastFlop(const TrainingSetup& setup) { return FlopWith(setup, 0.5); }

@@ -22,6 +22,7 @@
 #include "sim/cost_model.h"
 #include "sim/formats/cluster_yaml.h"
 #include "sim/formats/graph_json.h"
+#include "sim/network/collective_times.h"
 #include "sim/op_kinds.h"
 #include "sim/profile.h"
 
@@ -139,6 +140,16 @@ std::set<std::string> KindsWithoutCurves(const Cluster& cluster) {
   return without;
 }
 
+// How many collectives have curves, if each member is on an accelerator of its own; "" if there are none.
+std::string CollectivesText(const Graph& graph, const Cluster& cluster) {
+  if (graph.collectives().empty()) return "";
+  const CollectiveTimes times(cluster, /*by_curves=*/true);
+  const auto curved = std::ranges::count_if(graph.collectives(), [&](const Collective& each) {
+    return times.CurveMicros(each.kind, each.size, FirstDevicesFor(each, cluster)).has_value();
+  });
+  return fmt::format("; {} of {} collectives", curved, graph.collectives().size());
+}
+
 bool HasCurves(const Cluster& cluster) {
   const bool has_accelerators = !std::ranges::all_of(cluster.devices(), &Device::is_cpu);
   return has_accelerators && KindsWithoutCurves(cluster).empty();
@@ -198,7 +209,7 @@ RooflineOptions LoadCostOptions(const CostsChoice& choice) {
 std::string CostsDetail(const CostsChoice& asked, const CostsChoice& used, const Graph& graph, const Cluster& cluster) {
   if (used.has_curves()) {
     const RooflineOptions options = LoadCostOptions(used);
-    std::string text = CoverageText(CoverOps(graph, cluster, options));
+    std::string text = CoverageText(CoverOps(graph, cluster, options)) + CollectivesText(graph, cluster);
     if (options.own == nullptr) return text;
     for (const auto& [kind, curves] : *options.own) {
       const bool is_here =

@@ -107,7 +107,7 @@ class PlanPageMaker {
 
   ReportDocument Make() {
     ReportDocument page;
-    page.title = fmt::format("{} on {} x {}: plans", network_, best_.plan.devices(), question_.machine.device.name);
+    page.title = fmt::format("{} on {} x {}: plans", network_, best_.plan.devices(), question_.machine.DeviceNames());
     page.blocks.push_back(Summary());
     if (!answer_.plans.empty()) {
       page.blocks.push_back(HeadingBlock{.level = 2, .text = "Best plans"});
@@ -117,8 +117,10 @@ class PlanPageMaker {
     page.blocks.push_back(Parts());
     page.blocks.push_back(HeadingBlock{.level = 2, .text = "Memory"});
     page.blocks.push_back(Memory());
-    page.blocks.push_back(HeadingBlock{.level = 2, .text = "Schedule"});
-    page.blocks.push_back(Schedule());
+    if (best_.plan.schedule != datasets::kDualPipe) {  // whose stages are on two ranks each
+      page.blocks.push_back(HeadingBlock{.level = 2, .text = "Schedule"});
+      page.blocks.push_back(Schedule());
+    }
     if (!answer_.points.empty()) {
       page.blocks.push_back(HeadingBlock{.level = 2, .text = "Step time against memory"});
       page.blocks.push_back(Frontier());
@@ -137,7 +139,7 @@ class PlanPageMaker {
   AnswerBlock Summary() const {
     AnswerBlock block;
     block.question =
-        fmt::format("How should {} train on {} x {}?", network_, best_.plan.devices(), question_.machine.device.name);
+        fmt::format("How should {} train on {} x {}?", network_, best_.plan.devices(), question_.machine.DeviceNames());
     if (best_.fits) {
       block.answer =
           fmt::format("With {}: a step takes {}, {:.1f} % MFU.", PlanText(best_.plan),
@@ -154,6 +156,7 @@ class PlanPageMaker {
                                       WithThousands(answer_.legal), WithThousands(answer_.checked),
                                       WithThousands(answer_.fitting),
                                       answer_.is_complete ? "" : " The search was stopped early."));
+    block.notes.insert(block.notes.end(), answer_.notes.begin(), answer_.notes.end());
     return block;
   }
 
@@ -266,8 +269,9 @@ class PlanPageMaker {
     datasets::StepTimer timer(question_.machine.Part(best_.plan.devices()), *question_.framework);
     std::vector<PipelineStage> stages;
     for (const datasets::StageTime& stage : timer.StageTimes(setup_)) {
-      stages.push_back(
-          {.forward = DurationFromMicros(stage.forward), .backward_input = DurationFromMicros(stage.backward)});
+      stages.push_back({.forward = DurationFromMicros(stage.forward),
+                        .backward_input = DurationFromMicros(stage.backward - stage.weight_gradients),
+                        .backward_weight = DurationFromMicros(stage.weight_gradients)});
     }
     const PipelineSchedule schedule = MakeSchedule(name, ranks, micro_batches);
     const Duration message = DurationFromMicros(timer.StageMessageMicros(setup_));

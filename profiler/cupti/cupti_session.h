@@ -17,8 +17,8 @@ class ActivitySession {
   // Records from now on. Throws ActivityError if it cannot: no driver, no GPU, another profiler at work.
   virtual void Start() = 0;
   // Ends what Start began. Returns all records but those of ops, which are the caller's to add: `ops` is empty, to be
-  // filled with NowNs() and ThreadId(). Of calls of the host, those that gave work to a device. Graphs that are being
-  // captured must not be, as their launches leave no records. Throws ActivityError.
+  // filled with NowNs() and ThreadId(). Calls of the host are among them if they gave work to a device. Graphs that are
+  // being captured must not be, as their launches leave no records. Throws ActivityError.
   // Requires: Start was called, and all that was given to the devices since is done (synchronise them).
   virtual ActivityTrace Stop() = 0;
 

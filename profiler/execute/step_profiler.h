@@ -26,9 +26,9 @@ Bytes MemoryOfSteps(const Graph& graph);
 // again in program order, each on the tensors that the ops before it made. Caches, layouts and memory are thus those of
 // a step. Two steps fill caches and allocate; then follow `options.samples` steps, and more until each task has as many
 // samples that nobody disturbed, for options.patience_seconds at most. An op that a step has several times has a sample
-// of each. The samples that nobody disturbed count, or as many of the least disturbed ones. Of the other options it
-// uses known_probe_micros, seed and log. Called from the thread that becomes the device's own, as ProfileOps is, whose
-// rules for devices that run behind the host apply. Throws InputError(op name) where an op cannot run, and
+// of each. The samples that nobody disturbed count, or as many of the least disturbed ones. The other options that
+// it uses are known_probe_micros, seed and log. Called from the thread that becomes the device's own, as ProfileOps is,
+// whose rules for devices that run behind the host apply. Throws InputError(op name) where an op cannot run, and
 // DeviceOutOfMemory.
 OpProfilerResult ProfileSteps(const Graph& graph, const std::vector<ProfileTask>& tasks, HardwareDevice& device,
                               OpMeter& meter, const OpProfilerOptions& options,

@@ -28,7 +28,7 @@ class LoadWatch {
   // Watches the cores of those devices that have one.
   explicit LoadWatch(const std::vector<HardwareDevice*>& devices);
 
-  // How many of the cores others kept busy, in the mean: 0 to their number. nullopt where the system does not tell, and
+  // How many of the cores others kept busy, on average: 0 to their number. nullopt where the system does not tell, and
   // in the first tenth of a second.
   std::optional<double> OthersBusyCores() const;
   std::size_t num_cores() const { return cores_.size(); }

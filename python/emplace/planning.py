@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 from emplace import _check, _core
 from emplace.cluster import Cluster
+from emplace.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Plan:
 
     gpus: the number of its accelerators. cost_of_step, cost_of_billion_tokens: in the unit of the price, if there is
     one. recompute: "none", "selective", "full", or a number of layers. memory: bytes of the fullest rank at its peak, by
-    class. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
+    class. estimated_us: the step by the schedule's closed form, where step_time_us is simulated. time_us: what the slowest rank spends the step on. refused: why the framework does not start with the plan.
     """
     dp: int
     tp: int
@@ -33,6 +34,7 @@ class Plan:
     grad_accumulation: int
     sequence_parallel: bool
     recompute: str | int
+    precision: str
     schedule: str
     step_time_us: float
     gpus: int
@@ -47,22 +49,26 @@ class Plan:
     memory: dict[str, int]
     time_us: dict[str, float]
     refused: str | None = None
+    estimated_us: float | None = None
     cost_of_step: float | None = None
     cost_of_billion_tokens: float | None = None
     _text: str = field(default="", repr=False, compare=False)  # plan.json
+    _graph: Graph | None = field(default=None, repr=False, compare=False)  # that it is a plan of
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as `emplace plan --json` prints it."""
         return {name: copy.copy(value) for name, value in vars(self).items()
-                if name != "_text" and value is not None}
+                if name not in ("_text", "_graph") and value is not None}
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes a plan.json, as `emplace plan -o` does."""
         _core.write_text(self._text, _check.path("path", path))
 
     def export(self, target: str) -> str:
-        """What `emplace plan --to` writes for a framework: megatron, torchtitan, deepspeed, .."""
-        return _core.framework_text(_check.text("target", target), None, None, None, self._text)
+        """What `emplace plan --to` writes for a framework: megatron, torchtitan, deepspeed, .. and, of a graph, fsdp,
+        stages and split-spec."""
+        graph = None if self._graph is None else self._graph._graph
+        return _core.framework_text(_check.text("target", target), graph, None, None, self._text)
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,10 @@ class PlanSearch:
     """The answer of emplace.plan.
 
     plans: the best first. legal: the number of legal plans; checked: of those whose memory was looked at; fitting: of
-    those that fit. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
+    those that fit. notes: what to know of all plans. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
     nearest: the smallest plan, if none fits; fastest: the fastest that fits, if none is within within_s.
-    lower_bound_us: no plan takes less on all accelerators.
+    lower_bound_us: no plan takes less on all accelerators. by_modules: why a graph is planned by its modules, and not as
+    a Transformer.
     """
     network: str
     cluster: str
@@ -86,9 +93,11 @@ class PlanSearch:
     fitting: int
     complete: bool
     lower_bound_us: float
+    notes: list[str]
     refused: dict[str, int]
     plans: list[Plan]
     nearest: Plan | None = None
+    by_modules: str | None = None
     fastest: Plan | None = None
     within_s: float | None = None
     price: float | None = None
@@ -118,18 +127,20 @@ class PlanSearch:
         return best
 
 
-def plan(network: str | os.PathLike[str], cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
-         gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str = "megatron",
+def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
+         gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str | None = None,
          set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
          threads: int = 0, seconds: float = 0, objective: str = "step_time", within: float | None = None,
          price: float | None = None) -> PlanSearch:
     """Which way to train a network on a cluster is fastest and fits, like `emplace plan`.
 
-    network: a name, such as "llama-3-8b", or the path of a config.json of Hugging Face's. cluster: a Cluster, a shipped
+    network: a name, such as "llama-3-8b", the path of a config.json of Hugging Face's, or a PyTorch model: what
+    emplace.torch.capture returns, or the path of a graph.json or a .pt2. cluster: a Cluster, a shipped
     one's name, or a cluster.yaml. nodes: copies of it, joined by the network that it names. gpus: how many accelerators
     of all nodes to use. global_batch: sequences of a step. sequence: tokens of a sequence; by default 4096, or the
-    longest of the network if that is shorter. framework: whose habits and constants count: megatron, nanotron, fsdp,
-    deepspeed or torchtitan. set: other values of the network's fields. only: parts of plans that stay as they are,
+    longest of the network if that is shorter, and that of a graph. framework: whose habits and constants count:
+    megatron, nanotron, fsdp, deepspeed, torchtitan or pytorch; by default megatron, and pytorch for graphs of other
+    networks than Transformers. set: other values of the network's fields. only: parts of plans that stay as they are,
     {"tp": 8, "recompute": "full"}. all: every legal plan, those that do not fit too; otherwise the 20 best that fit.
     threads: one for each core by default; the answer is the same. seconds: stop then, with the best plans so far.
     objective: what is best: step_time, or, trying fewer accelerators too, tokens_per_s_per_gpu, gpus (the fewest) or
@@ -139,12 +150,15 @@ def plan(network: str | os.PathLike[str], cluster: str | os.PathLike[str] | Clus
     Raises InputError where no plan is legal, and where objective, within and price do not go together.
     """
     where = cluster if isinstance(cluster, Cluster) else Cluster(_check.path("cluster", cluster))
+    graph = network if isinstance(network, Graph) else None
     text, written = _core.search_plans(
-        where._cluster, network=_check.path("network", network), nodes=_check.integer("nodes", nodes, 1, 1024),
+        where._cluster, graph=None if graph is None else graph._graph,
+        network="" if isinstance(network, Graph) else _check.path("network", network),
+        nodes=_check.integer("nodes", nodes, 1, 1024),
         gpus=None if gpus is None else _check.integer("gpus", gpus, 1, 2**30),
         global_batch=_check.integer("global_batch", global_batch, 1, 2**24),
         sequence=None if sequence is None else _check.integer("sequence", sequence, 1, 2**28),
-        framework=_check.text("framework", framework), set=_check.settings("set", set),
+        framework=None if framework is None else _check.text("framework", framework), set=_check.settings("set", set),
         only=_check.settings("only", only), all=_check.flag("all", all),
         threads=_check.integer("threads", threads, 0, 1024), seconds=_check.number("seconds", seconds, 0, 1e6),
         objective=_check.text("objective", objective),
@@ -152,7 +166,8 @@ def plan(network: str | os.PathLike[str], cluster: str | os.PathLike[str] | Clus
         price=None if price is None else _check.number("price", price, 0, 1e9))
     row = json.loads(text)
     del row["schema"], row["version"]
-    plans = [Plan(**each, _text=own) for each, own in zip(row.pop("plans"), written)]
-    # Of a plan that is no answer there is at most one.
-    others = {name: Plan(**row.pop(name), _text=written[-1]) for name in ("nearest", "fastest") if name in row}
+    plans = [Plan(**each, _text=own, _graph=graph) for each, own in zip(row.pop("plans"), written)]
+    # Where no plan answers the question, there is at most one of these.
+    others = {name: Plan(**row.pop(name), _text=written[-1], _graph=graph)
+              for name in ("nearest", "fastest") if name in row}
     return PlanSearch(**row, plans=plans, **others, _json=text)

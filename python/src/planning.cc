@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "datasets/models/named_network.h"
 #include "datasets/parallel_plan.h"
 #include "datasets/planner/plan_json.h"
 #include "datasets/planner/plan_search.h"
@@ -25,13 +24,19 @@ PlanQuestion QuestionOf(const PlacedCluster& cluster, const py::kwargs& given) {
     return OptionMap(map.begin(), map.end());
   };
   PlanQuestion question;
-  question.network = datasets::NamedNetwork(given["network"].cast<std::string>(), options("set"), "set");
+  const auto sequence = given["sequence"].cast<std::optional<std::int64_t>>().value_or(0);
+  if (const auto* const graph = given["graph"].cast<const PlacedGraph*>()) {
+    datasets::SetNetwork(graph->graph, sequence, &question);
+  } else {
+    datasets::SetNetwork(given["network"].cast<std::string>(), options("set"), sequence, &question);
+  }
   question.machine = datasets::MakePlanMachine(cluster.cluster, given["nodes"].cast<std::int64_t>(),
                                                given["gpus"].cast<std::optional<std::int64_t>>());
-  question.framework = &datasets::NamedFramework(given["framework"].cast<std::string>(), "framework");
+  const bool has_modules = question.graph && question.graph->modules;
+  question.framework = &datasets::NamedFramework(
+      given["framework"].cast<std::optional<std::string>>().value_or(has_modules ? "pytorch" : "megatron"),
+      "framework");
   question.global_batch = given["global_batch"].cast<std::int64_t>();
-  question.sequence =
-      given["sequence"].cast<std::optional<std::int64_t>>().value_or(datasets::UsualSequence(question.network));
   question.only = options("only");
   if (given["all"].cast<bool>()) question.best = 0;
   question.objective = datasets::NamedObjective(given["objective"].cast<std::string>(), "objective");
@@ -55,7 +60,8 @@ py::tuple SearchForPlans(const PlacedCluster& cluster, const py::kwargs& given) 
   if (interrupt.interrupted()) throw py::error_already_set();
   std::ostringstream json;
   datasets::WritePlans(json, question, answer);
-  const auto network = given["network"].cast<std::string>();
+  auto network = given["network"].cast<std::string>();
+  if (network.empty()) network = question.network.name;
   const auto settings = given["set"].cast<std::map<std::string, std::string>>();
   py::list plans;
   const auto add = [&](const datasets::ScoredPlan& scored) {

@@ -329,6 +329,7 @@ class RooflineCostModel : public CostModel {
     if (dtype == DType::kF16) return Precision::kF16;
     if (dtype == DType::kBf16) return Precision::kBf16;
     if (dtype == DType::kF32) return tf32 ? Precision::kTf32 : Precision::kF32;
+    if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) return Precision::kF8;
     return std::nullopt;
   }
 
@@ -342,7 +343,10 @@ class RooflineCostModel : public CostModel {
     const DType dtype = graph.tensor(graph.inputs(op)[0]).dtype;
     if (dtype == DType::kF16) return RateOf(device, Precision::kF16);
     if (dtype == DType::kBf16) return RateOf(device, Precision::kBf16);
-    if (dtype == DType::kI8 || dtype == DType::kU8) return RateOf(device, Precision::kI8);
+    if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) return RateOf(device, Precision::kF8);
+    if (dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kI4 || dtype == DType::kU4) {
+      return RateOf(device, Precision::kI8);
+    }
     if (options_.tf32 == Tf32::kByFramework) return peak;
     const bool tf32 = options_.tf32 == Tf32::kAll || (TakesConvolutions() && op_class == OpClass::kConvolution);
     return RateOf(device, tf32 ? Precision::kTf32 : Precision::kF32);

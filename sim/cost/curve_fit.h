@@ -20,8 +20,8 @@ using StreamRow = CurveRow<StreamShape>;
 
 // A curve whose parameters are fitted to rows, from one that is thought to be near: least squares of the logarithms of
 // times, in which misses of more than a tenth count less. Each parameter is drawn to what it was, by how far it is from
-// device to device, so that few rows change only what they tell about. Of many rows some are taken, spread evenly. The
-// result is deterministic; its `fit` is that of `from`.
+// device to device, so that few rows change only what they tell about. If there are many rows, some are taken, spread
+// evenly. The result is deterministic; its `fit` is that of `from`.
 Curve<ProductForm> FitParameters(const Curve<ProductForm>& from, std::span<const ProductRow> rows);
 Curve<AttentionForm> FitParameters(const Curve<AttentionForm>& from, std::span<const AttentionRow> rows);
 Curve<DecodingForm> FitParameters(const Curve<DecodingForm>& from, std::span<const AttentionRow> rows);

@@ -11,7 +11,6 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
-#include "sim/network/collective_times.h"
 #include "sim/ops/aten_work.h"
 #include "sim/ops/op_catalog.h"
 
@@ -239,6 +238,7 @@ std::optional<Precision> PrecisionOf(DType dtype, bool tf32) {
   if (dtype == DType::kF16) return Precision::kF16;
   if (dtype == DType::kBf16) return Precision::kBf16;
   if (dtype == DType::kF32) return tf32 ? Precision::kTf32 : Precision::kF32;
+  if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) return Precision::kF8;
   return std::nullopt;
 }
 
@@ -411,24 +411,8 @@ std::unique_ptr<CostModel> MakeCurvesCostModel(const RooflineOptions& options) {
 }
 std::unique_ptr<CostModel> MakeCurvesCostModel() { return MakeCurvesCostModel(RooflineOptions()); }
 
-std::vector<DeviceId> DevicesForCollective(const Cluster& cluster, const Collective& collective) {
-  std::vector<DeviceId> devices;
-  for (std::size_t d = 0; d < cluster.num_devices() && devices.size() < collective.members.size(); ++d) {
-    if (!cluster.devices()[d].is_cpu) devices.push_back(MakeId<DeviceId>(d));
-  }
-  return devices;
-}
-
 CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const RooflineOptions& options) {
   CurveCoverage coverage;
-  coverage.collectives = graph.collectives().size();
-  if (coverage.collectives > 0) {
-    const CollectiveTimes times(cluster, /*by_curves=*/true);
-    for (const Collective& collective : graph.collectives()) {
-      const std::vector<DeviceId> devices = DevicesForCollective(cluster, collective);
-      coverage.curved_collectives += times.CurveMicros(collective.kind, collective.size, devices).has_value();
-    }
-  }
   std::set<std::string> kinds;
   for (const Device& device : cluster.devices()) kinds.insert(device.kind);
   const std::unique_ptr<CostModel> roofline = MakeRooflineCostModel(options);
@@ -479,9 +463,6 @@ std::string CoverageText(const CurveCoverage& coverage) {
   for (const auto& [form, ops] : coverage.by_form) parts.push_back(fmt::format("{} {}", ops, form));
   std::string text = parts.empty() ? "no op" : fmt::format("{}", fmt::join(parts, ", "));
   text += "; by roofline " + RooflineText(coverage.roofline);
-  if (coverage.collectives > 0) {
-    text += fmt::format("; {} of {} collectives", coverage.curved_collectives, coverage.collectives);
-  }
   if (coverage.extrapolated > 0) text += fmt::format("; {} beyond the measured shapes", coverage.extrapolated);
   for (const auto& [kind, owners] : coverage.borrowed) text += fmt::format("; {} takes curves of {}", kind, owners);
   if (!coverage.without.empty()) {

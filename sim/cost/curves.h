@@ -121,19 +121,14 @@ std::optional<double> CollectiveMicros(std::string_view device_kind, double link
 std::unique_ptr<CostModel> MakeCurvesCostModel(const RooflineOptions& options);
 std::unique_ptr<CostModel> MakeCurvesCostModel();
 
-// How many ops have their times from which curves, on the kinds of a cluster.
+// How many ops, collectives aside, have their times from which curves, on the kinds of a cluster.
 struct CurveCoverage {
   std::map<std::string, std::size_t, std::less<>> by_form;   // ops that take time, on each kind
   std::map<std::string, std::size_t, std::less<>> roofline;  // ops without a curve, by their kind
   std::size_t extrapolated = 0;
-  // Collectives, if each member were on an accelerator of its own, the first ones of the cluster.
-  std::size_t collectives = 0;
-  std::size_t curved_collectives = 0;
   std::map<std::string, std::string, std::less<>> borrowed;  // kind: the kinds whose curves it takes
   std::vector<std::string> without;                          // kinds that have no curves
 };
-// The first accelerators of a cluster, one for each member of a collective, or fewer if it has fewer.
-std::vector<DeviceId> DevicesForCollective(const Cluster& cluster, const Collective& collective);
 CurveCoverage CoverOps(const Graph& graph, const Cluster& cluster, const RooflineOptions& options);
 // In one line.
 std::string CoverageText(const CurveCoverage& coverage);

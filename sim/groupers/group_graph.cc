@@ -16,7 +16,7 @@ constexpr std::uint64_t kAnyKind = ~std::uint64_t{0};
 // Up to this many neighbours are sorted each time; more are kept in order.
 constexpr std::size_t kMostSorted = 64;
 
-// The device kinds where an op has a time, as bits. Of more than 64 kinds, those behind the 64th share a bit.
+// The device kinds where an op has a time, as bits. If there are more than 64 kinds, the further ones share a bit.
 std::vector<std::uint64_t> KindBits(const Graph& graph) {
   std::map<std::string_view, std::size_t> bit_of;
   std::vector<std::uint64_t> bits(graph.num_ops(), kAnyKind);

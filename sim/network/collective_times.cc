@@ -53,6 +53,14 @@ std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const De
   return devices;
 }
 
+std::vector<DeviceId> FirstDevicesFor(const Collective& collective, const Cluster& cluster) {
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < cluster.num_devices() && devices.size() < collective.members.size(); ++d) {
+    if (!cluster.devices()[d].is_cpu) devices.push_back(MakeId<DeviceId>(d));
+  }
+  return devices;
+}
+
 std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std::span<const DeviceId> placement,
                                                const Graph& graph, const Cluster& cluster) {
   std::optional<double> given;

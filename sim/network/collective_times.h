@@ -20,6 +20,8 @@ std::string_view Name(CollectiveAlgorithm algorithm);  // "ring", "tree", "direc
 
 // The distinct devices of its members, ascending; of kSendReceive the sender's, then the receiver's.
 std::vector<DeviceId> DevicesOf(const Collective& collective, std::span<const DeviceId> placement);
+// One accelerator for each member, the first ones of the cluster; fewer if it has fewer.
+std::vector<DeviceId> FirstDevicesFor(const Collective& collective, const Cluster& cluster);
 // The longest measured time of its members on the kinds where they are, in µs; none if no member has one
 // (docs/model.md, K6).
 std::optional<double> MeasuredCollectiveMicros(const Collective& collective, std::span<const DeviceId> placement,

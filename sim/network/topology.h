@@ -28,9 +28,9 @@ class Topology {
   Topology() = default;
   // Finds a route for each ordered pair of devices, but for those that are given; of several for a pair the last
   // counts. Ways of fewest links are found, through no other device: each vertex is reached by the widest of its ways,
-  // of equal ones from the vertex that comes first. Of several links between two vertices, in one direction, the first
-  // of largest bandwidth is taken. A pair may have no route. Throws InputError("routes[I]") where a given route takes a
-  // link that does not exist, and InputError("links") where routes together are too long to be held.
+  // of equal ones from the vertex that comes first. If several links join two vertices in one direction, the first
+  // of the largest bandwidth is taken. A pair may have no route. Throws InputError("routes[I]") where a given route
+  // takes a link that does not exist, and InputError("links") where routes together are too long to be held.
   // Requires: ends of links and vertices of routes are below num_devices + switches.size().
   Topology(std::size_t num_devices, std::vector<std::string> switches, std::vector<Link> links,
            std::vector<GivenRoute> given = {});

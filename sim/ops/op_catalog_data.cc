@@ -108,10 +108,7 @@ std::span<const OpKind> DataKinds() { return kDataKinds; }
 OpWork GatherWork(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  const ShapeView table = view.in(0);
-  view.ExpectRank(table, 2, "the table");
-  view.Expect(view.input_is_integer(1), "row numbers are integers");
-  view.Expect(Elements(view.out(0)) == Elements(view.in(1)) * static_cast<double>(table[1]), "one table row an index");
+  view.ExpectRowsOfTable(view.out(0), view.in(0), "the table");
   return MakeWork(OpClass::kGather, 0, view.in_bytes(1) + 2 * view.out_bytes(0));
 }
 

@@ -46,7 +46,7 @@ std::size_t NumExtras(const OpView& view) {
 
 // Pairs of a query and a key that it sees. Causal: the last query sees all M keys, the one before it M - 1, ..; half of
 // N*M if there are as many keys, as C20 counts (the diagonal itself is split in half). A window of w leaves each query
-// the last w of those: the first w queries see w/2 in the mean.
+// the last w of those: the first w queries see w/2 on average.
 double SeenPairs(const OpView& view, const Heads& heads) {
   const double all = heads.queries * heads.keys;
   if (!view.Flag("causal", false)) return heads.rows * all;
@@ -182,10 +182,7 @@ OpWork Expand(const Graph& graph, OpId op) {
 OpWork EmbeddingGrad(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(2, 1);
-  const ShapeView table = view.out(0);
-  view.ExpectRank(table, 2, "the gradient of the table");
-  view.Expect(view.input_is_integer(1), "row numbers are integers");
-  view.Expect(Elements(view.in(0)) == Elements(view.in(1)) * static_cast<double>(table[1]), "one table row an index");
+  view.ExpectRowsOfTable(view.in(0), view.out(0), "the gradient of the table");
   return MakeWork(OpClass::kGather, Elements(view.in(0)), view.in_bytes(1) + 2 * view.in_bytes(0) + view.out_bytes(0));
 }
 

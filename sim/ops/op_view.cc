@@ -61,6 +61,12 @@ void OpView::ExpectSame(ShapeView a, ShapeView b, std::string_view what) const {
   }
 }
 
+void OpView::ExpectRowsOfTable(ShapeView rows, ShapeView table, std::string_view what) const {
+  ExpectRank(table, 2, what);
+  Expect(input_is_integer(1), "row numbers are integers");
+  Expect(Elements(rows) == Elements(in(1)) * static_cast<double>(table[1]), "one table row an index");
+}
+
 void OpView::Expect(bool holds, std::string_view what) const {
   if (!holds) Refuse(fmt::format("its shapes or attrs do not fit together ({})", what));
 }

@@ -40,6 +40,8 @@ class OpView {
   void ExpectCounts(std::size_t inputs, std::size_t outputs, bool at_least = false) const;
   void ExpectRank(ShapeView shape, std::size_t rank, std::string_view what) const;
   void ExpectSame(ShapeView a, ShapeView b, std::string_view what) const;
+  // That `rows` has a row of the table for each of the row numbers, which are input 1.
+  void ExpectRowsOfTable(ShapeView rows, ShapeView table, std::string_view what) const;
   // Throws with `what` (a sentence on what was expected) unless `holds`.
   void Expect(bool holds, std::string_view what) const;
 

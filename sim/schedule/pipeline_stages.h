@@ -29,9 +29,9 @@ struct PlacedGraph {
 // The role of each op. Throws InputError where a pass reads what a later one makes.
 std::vector<PipelineRole> PipelineRoles(const PlacedGraph& placed);
 
-// The devices in the order of the pipeline, and each op's stage: 0 for sources and final ops. Of several pipelines
-// (teams.h) the first one's come first; members of a team follow one another. `roles` gets the weights' ops that are
-// final because they add up what several stages made. Throws as MakePlacedPipeline.
+// The devices in the order of the pipeline, and each op's stage: 0 for sources and final ops. If there are several
+// pipelines (teams.h), those of the first one come first; members of a team follow one another. `roles` gets the
+// weights' ops that are final because they add up what several stages made. Throws as MakePlacedPipeline.
 struct StageChoice {
   std::vector<DeviceId> device_of_rank = {};
   std::vector<std::size_t> stages = {};

@@ -28,8 +28,8 @@ struct PlacedPipeline {
   std::vector<OpId> final_ops;      // indexed by their positions in the model
 };
 
-// How many devices have stages: those with forward ops that are not sources. Of teams and replicas (docs/model.md,
-// S21): the teams of one pipeline. Throws InputError where pipelines have different numbers of teams.
+// How many devices have stages: those with forward ops that are not sources. With teams and replicas (docs/model.md,
+// S21), the teams of one pipeline. Throws InputError where pipelines have different numbers of teams.
 std::size_t CountStageDevices(const Graph& graph, const Cluster& cluster, const CostTable& costs,
                               const Placement& placement);
 

@@ -23,10 +23,9 @@ using ::testing::UnorderedElementsAre;
 TEST(ShippedClustersTest, AreThoseOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) names.emplace_back(shipped.name);
-  EXPECT_THAT(names,
-              UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100", "2x-dgx-h100",
-                                   "dgx-a100", "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72",
-                                   "hgx-mi300x", "p5.48xlarge"));
+  EXPECT_THAT(names, UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100",
+                                          "2x-dgx-h100", "dgx-a100", "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72",
+                                          "gb300-nvl72", "hgx-mi300x", "p5.48xlarge"));
 }
 
 TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
@@ -54,10 +53,9 @@ TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
 
 // Clusters of papers are as the papers have them.
 TEST(ShippedClustersTest, OneThreadOfANodeIssuesTheOpsOfItsDevices) {
-  const std::map<std::string, std::size_t> lanes = {{"dgx-h100", 1},    {"2x-dgx-h100", 2}, {"dgx-a100", 1},
-                                                    {"dgx-h200", 1},    {"dgx-b200", 1},    {"hgx-mi300x", 1},
-                                                    {"p5.48xlarge", 1}, {"gb200-nvl72", 36},
-                                                    {"dgx-b300", 1},    {"gb300-nvl72", 36}};
+  const std::map<std::string, std::size_t> lanes = {
+      {"dgx-h100", 1},   {"2x-dgx-h100", 2}, {"dgx-a100", 1},     {"dgx-h200", 1}, {"dgx-b200", 1},
+      {"hgx-mi300x", 1}, {"p5.48xlarge", 1}, {"gb200-nvl72", 36}, {"dgx-b300", 1}, {"gb300-nvl72", 36}};
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) {
     const Cluster cluster = datasets::LoadCluster(std::string(shipped.name));
     std::set<std::string> names;
@@ -130,8 +128,8 @@ TEST(ShippedClustersTest, TwoNodesOfOneAreTheTwoNodeCluster) {
 }
 
 TEST(ShippedClustersTest, EachNodeOfManyKeepsItsLinks) {
-  for (const std::string name : {"dgx-a100", "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72",
-                                 "hgx-mi300x", "p5.48xlarge"}) {
+  for (const std::string name :
+       {"dgx-a100", "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72", "hgx-mi300x", "p5.48xlarge"}) {
     const Cluster node = datasets::LoadCluster(name);
     const Cluster many = node.Repeat(3);
     EXPECT_EQ(many.num_devices(), 3 * node.num_devices());

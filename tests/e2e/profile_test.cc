@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/e2e/samples.h"
@@ -201,9 +202,17 @@ TEST_F(ProfileTest, AProfileOfAnotherMachineIsNotExtendedLengthy) {
   EXPECT_THAT(ran.err, StartsWith("prof.json: was measured with cpu abacus, this machine has "));
 }
 
+// Begins each test with the profile that the first one of the process measured.
 class ValidateTest : public ProfileTest {
  protected:
-  ValidateTest() { Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json"); }
+  ValidateTest() {
+    static const std::pair<std::string, std::string> measured = [this] {
+      Emplace(std::string(kProfile) + "--graph tiny.json -o prof.json");
+      return std::pair(Read("prof.json"), Read("cluster.yaml"));
+    }();
+    Write("prof.json", measured.first);
+    Write("cluster.yaml", measured.second);
+  }
 };
 
 TEST_F(ValidateTest, RunsPlacementsAndComparesThemLengthy) {

@@ -87,6 +87,24 @@ class PlanTest(Case):
             self.assertEqual(answer.sequence, 2048)
             self.assertTrue(answer.best.fits)
 
+    def test_a_graph_is_planned_as_the_network_that_it_is_of(self):
+        graph = emplace.generate("llama-3-8b", {"layers": 4})
+        answer = emplace.plan(graph, "dgx-h100", global_batch=32)
+        self.assertEqual([plan.to_dict() for plan in answer.plans],
+                         [plan.to_dict() for plan in found(set={"layers": 4}).plans])
+        self.assertIsNone(answer.by_modules)
+        cut = emplace.plan(graph, "dgx-h100", global_batch=32, only={"pp": 2, "vpp": 1}).best
+        self.assertEqual(sum(json.loads(cut.export("stages")), [])[:2], ["model.embed_tokens", "model.rotary_emb"])
+        with tempfile.TemporaryDirectory() as folder:
+            images = emplace.generate("resnet", {"batch": 8})
+            images.save(f"{folder}/resnet.json.gz")
+            by_file = emplace.plan(f"{folder}/resnet.json.gz", "dgx-h100", global_batch=64)
+            self.assertEqual(by_file, emplace.plan(images, "dgx-h100", global_batch=64))
+            self.assertEqual(by_file.framework, "pytorch")
+            self.assertIn("attention", by_file.by_modules)
+            self.assert_refused("sequence: does not go with resnet", emplace.plan, images, "dgx-h100", global_batch=64,
+                                sequence=8)
+
     def test_bad_arguments_are_told_by_name(self):
         def refused(text, *arguments, **options):
             self.assert_refused(text, emplace.plan, *(arguments or ("llama-3-8b", "dgx-h100")),

@@ -14,10 +14,11 @@ using ::testing::ElementsAre;
 TEST(DeviceCatalogTest, HoldsTheKindsOfTheContract) {
   std::vector<std::string> names;
   for (const DeviceKind& kind : AllDeviceKinds()) names.push_back(kind.name);
-  EXPECT_THAT(names, ElementsAre("k40", "k80", "p100", "p4", "v100", "v100-pcie", "t4", "rtx-2080-ti", "a100",
-                                 "a100-40", "a100-pcie", "a100-pcie-40", "a10", "l4", "l40s", "rtx-4090", "h100",
-                                 "h100-pcie", "h200", "b200", "gb200", "b300", "gb300", "rtx-pro-6000", "mi100", "mi210", "mi250",
-                                 "mi300x", "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
+  EXPECT_THAT(names,
+              ElementsAre("k40", "k80", "p100", "p4", "v100", "v100-pcie", "t4", "rtx-2080-ti", "a100", "a100-40",
+                          "a100-pcie", "a100-pcie-40", "a10", "l4", "l40s", "rtx-4090", "h100", "h100-pcie", "h200",
+                          "b200", "gb200", "b300", "gb300", "rtx-pro-6000", "mi100", "mi210", "mi250", "mi300x",
+                          "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
 }
 
 TEST(DeviceCatalogTest, EveryKindIsCompleteAndStatesItsSource) {

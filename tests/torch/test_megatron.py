@@ -72,7 +72,7 @@ class LayoutTest(unittest.TestCase):
         for flag in flags:
             name = flag.removeprefix("--").replace("-", "_")
             if name not in ("micro_batch_size", "global_batch_size", "use_distributed_optimizer"):  # of the trainer
-                self.assertIn(name, fields, flag)
+                self.assertIn(name, {*fields, *DistributedDataParallelConfig.__dataclass_fields__}, flag)
         self.assertEqual((flags["--global-batch-size"], flags["--recompute-method"]), ("16", "block"))
         again = et.plan_of(et.framework_text("megatron", plan), "megatron", devices=8)
         for field in ("tp", "dp", "pp", "zero", "sequence_parallel", "recompute", "ep", "etp", "grad_accumulation"):

@@ -11,6 +11,9 @@ import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+import emplace
+import emplace.torch as et
+
 COMMON = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4)
 GROUPED = dict(COMMON, num_key_value_heads=2, head_dim=16)
 LATENT = dict(COMMON, num_key_value_heads=4, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6,
@@ -84,6 +87,27 @@ class TransformerConfigs(unittest.TestCase):
                 heads = (2, 4, 8, width)
                 self.assertEqual(flop_of("attention"), 3 * (sdpa_flop_count(heads, heads, heads) +
                                                             sdpa_backward_flop_count(heads, heads, heads, heads)))
+
+    def test_plans_of_a_captured_model_are_those_of_its_config(self):
+        tokens = torch.zeros((2, 16), dtype=torch.long)
+        batch = {"input_ids": tokens, "labels": tokens.clone(), "use_cache": False}
+        for name in ("llama", "gpt2", "mixtral"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                config = CONFIGS[name]
+                with torch.device("meta"):
+                    model = model_of(config)
+                graph = et.capture(model, kwargs=batch, optimizer="adam")
+                answer = emplace.plan(graph, "dgx-h100", global_batch=32, only={"micro_batch": 2})
+                self.assertIsNone(answer.by_modules)
+                config.to_json_file(f"{folder}/config.json", use_diff=False)
+                expected = emplace.plan(f"{folder}/config.json", "dgx-h100", sequence=16, global_batch=32,
+                                        only={"micro_batch": 2})
+                self.assertEqual([plan.to_dict() for plan in answer.plans], [plan.to_dict() for plan in expected.plans])
+                pipeline = emplace.plan(graph, "dgx-h100", global_batch=32, only={"pp": 2, "vpp": 1}, framework="pytorch")
+                stages = json.loads(pipeline.export("stages"))
+                self.assertEqual(len(stages), 2)
+                layers = [path for stage in stages for path in stage if path.split(".")[-1].isdigit()]
+                self.assertEqual(len(layers), 3)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class Truth:
         self.simumax = simumax.read_rows(folder)
         self.bridge, self.bridge_left_out = bridge.read_rows(folder)
         self.mlperf, self.mlperf_left_out = mlperf.read_rows(folder)
-        self.torchtitan, self.torchtitan_left_out = torchtitan.read_rows(folder)
+        self.torchtitan = torchtitan.read_rows(folder)
         self.korthikanti = korthikanti.read_rows()
 
     def keep_sample(self):
@@ -46,7 +46,8 @@ class Truth:
 
     def predict(self, program):
         singles = self.foundry + self.simumax + self.bridge + self.mlperf + self.torchtitan + self.korthikanti
-        program.ask(row["command"] for row in self.nanotron + self.vtrain + singles)
+        program.ask([row["command"] for row in self.nanotron + self.vtrain + singles]
+                    + [row["search"] for row in bridge.compared(self.bridge)])
         nanotron.predict(program, self.nanotron)
         vtrain.predict(program, self.vtrain)
         add_errors_of_single_plans(program, singles)
@@ -94,15 +95,15 @@ def write_page(truth, program, sampled):
     peers = [
         ["Nanotron, 8 to 512 H100", *of_both(summary["timed"], held_out), "-"],
         ["vTrain, 2 to 8 A100", *of_both(truth.vtrain, held_out_of(truth.vtrain)),
-         f"vTrain 8.37 % in the mean, from profiled kernels; ours is {size(truth.vtrain, statistics.mean)} in the mean"],
+         f"vTrain 8.37 % on average, from profiled kernels; ours is {size(truth.vtrain, statistics.mean)} on average"],
         ["llm-foundry, 8 to 512 A100 and H100", *of_both(truth.foundry, held_out_of(truth.foundry)), "-"],
         ["SimuMax, 8 B200", *of_both(truth.simumax, simumax_held_out),
          f"SimuMax {percent(statistics.median(abs(row['theirs']) for row in truth.simumax))}, from ops of that machine"],
         ["Megatron-Bridge, 8 to 1,024 H100 to GB300", *of_both(truth.bridge, held_out_of(truth.bridge)), "-"],
         ["MLPerf, 8 to 10,752 H100 to B300", *of_both(truth.mlperf, held_out_of(truth.mlperf)), "-"],
-        ["torchtitan, 8 to 256 H100", *of_both(truth.torchtitan, truth.torchtitan), "-"],
+        ["torchtitan, 8 to 512 H100 and H200", *of_both(truth.torchtitan, truth.torchtitan), "-"],
         ["Korthikanti et al., 8 to 512 A100", *of_both(truth.korthikanti, truth.korthikanti),
-         f"Calculon 3.65 % in the mean, calibrated there; ours is {size(truth.korthikanti, statistics.mean)} in the mean"],
+         f"Calculon 3.65 % on average, calibrated there; ours is {size(truth.korthikanti, statistics.mean)} on average"],
     ]
     judged = [cell for cell in cells if cell.fastest is not None]
     count_of_settings = sum(len({row["setting"] for row in rows if row["fitted"]}) for rows in (truth.bridge, truth.mlperf))
@@ -112,10 +113,10 @@ def write_page(truth, program, sampled):
 
 **Does `emplace plan` choose a plan that runs and is fast, and how close are its step times?** In {len(judged)} cells of a table
 of Nanotron's runs on 8 to 512 H100 the plan that it chooses reaches {statistics.mean(summary['reached']):.2f} of the best
-measured throughput in the mean, {min(summary['reached']):.2f} at least, and runs in
+measured throughput on average, {min(summary['reached']):.2f} at least, and runs in
 {sum(value > 0 for value in summary['reached'])}. It is right about whether a setting runs for {percent(summary['right'])} of
 the settings. Its step times there are wrong by {size(held_out)} in the median on runs that nothing was fitted on, and
-Spearman's rank correlation in a cell is {statistics.mean(summary['orders']):.3f} in the mean.
+Spearman's rank correlation in a cell is {statistics.mean(summary['orders']):.3f} on average.
 
 Median errors of the step time:
 
@@ -151,9 +152,9 @@ so rows that are not here, a part of every table, are a harder test.
 {vtrain.section(truth.vtrain)}
 {llm_foundry.section(truth.foundry)}
 {simumax.section(truth.simumax)}
-{bridge.section(truth.bridge, truth.bridge_left_out)}
+{bridge.section(program, truth.bridge, truth.bridge_left_out)}
 {mlperf.section(truth.mlperf, truth.mlperf_left_out)}
-{torchtitan.section(truth.torchtitan, truth.torchtitan_left_out)}
+{torchtitan.section(truth.torchtitan)}
 {korthikanti.section(truth.korthikanti)}
 ## How to repeat it
 

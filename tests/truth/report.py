@@ -9,7 +9,7 @@ from pathlib import Path
 
 csv.field_size_limit(1 << 30)
 GIB = 1 << 30
-WIDTH = 130  # of a page
+WIDTH = 130  # of a page's lines
 
 
 def read_csv(path):

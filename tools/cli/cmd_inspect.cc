@@ -197,7 +197,7 @@ struct TimedOp {
 // A collective between accelerators, one for each member; none if it has one member, or the cluster one accelerator.
 std::optional<TimedOp> TimeOfCollective(const Graph& graph, const Cluster& cluster, const CollectiveTimes& times,
                                         const Collective& collective) {
-  const std::vector<DeviceId> devices = DevicesForCollective(cluster, collective);
+  const std::vector<DeviceId> devices = FirstDevicesFor(collective, cluster);
   const auto is_joined = [&](DeviceId from, DeviceId to) { return from == to || cluster.link(from, to).exists(); };
   for (const DeviceId from : devices) {
     for (const DeviceId to : devices) {

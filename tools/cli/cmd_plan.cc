@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -78,6 +79,9 @@ OptionMap ParseOnly(const std::string& text) {
   return only;
 }
 
+// Samples are then not divided into tokens.
+bool HasModules(const datasets::PlanQuestion& question) { return question.graph && question.graph->modules; }
+
 std::string Gibibytes(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
 
 void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
@@ -86,9 +90,14 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
   std::vector<std::string> header = {""};
   if (has_sizes) header.emplace_back("GPUs");
   header.insert(header.end(), {"dp", "tp", "pp", "vpp", "cp"});
+  // The column "vpp" tells 1f1b and interleaved schedules apart.
+  const bool has_schedules = std::ranges::any_of(answer.plans, [](const datasets::ScoredPlan& of) {
+    return of.plan.schedule != "1f1b" && of.plan.schedule != "interleaved";
+  });
+  if (has_schedules) header.emplace_back("schedule");
   if (has_experts) header.insert(header.end(), {"ep", "etp"});
-  header.insert(header.end(),
-                {"zero", "micro-batch", "x", "recompute", "step ms", "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
+  header.insert(header.end(), {"zero", "micro-batch", "x", "recompute", "step ms",
+                               HasModules(question) ? "samples/s/GPU" : "tokens/s/GPU", "MFU %", "peak GiB", "fits"});
   if (question.price) header.insert(header.end(), {"cost of step", "of 1e9 tokens"});
   Table table(header);
   const std::size_t shown = question.best == 0 ? answer.plans.size() : std::min(kShownPlans, answer.plans.size());
@@ -100,13 +109,15 @@ void PrintPlans(const datasets::PlanQuestion& question, const datasets::PlanAnsw
     for (const std::int64_t degree : {plan.dp, plan.tp, plan.pp, plan.vpp, plan.cp}) {
       row.push_back(fmt::format("{}", degree));
     }
+    if (has_schedules) row.push_back(plan.schedule);
     if (has_experts) row.insert(row.end(), {fmt::format("{}", plan.ep), fmt::format("{}", plan.etp)});
     row.push_back(fmt::format("{}", plan.zero));
     row.push_back(fmt::format("{}", plan.micro_batch));
     row.push_back(fmt::format("{}", plan.grad_accumulation));
     row.push_back(plan.recompute_text());
     row.push_back(fmt::format("{:.1f}", scored.time.micros / 1000));
-    row.push_back(fmt::format("{:.0f}", datasets::TokensPerSecondOfGpu(question, scored)));
+    const double per_gpu = datasets::TokensPerSecondOfGpu(question, scored);
+    row.push_back(HasModules(question) ? fmt::format("{:.1f}", per_gpu) : fmt::format("{:.0f}", per_gpu));
     row.push_back(fmt::format("{:.1f}", datasets::MfuPercent(question, answer, scored)));
     row.push_back(Gibibytes(scored.peak.allocated_bytes));
     row.emplace_back(scored.fits ? "yes" : "no");
@@ -131,6 +142,10 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
                fmt::format("{:.1f}", 100 * part.micros / scored.time.micros)});
   }
   parts.PrintText(std::cout);
+  if (scored.estimated_micros && scored.plan.pp > 1) {
+    std::cout << fmt::format("\nIts schedule, {}, was simulated; the closed form estimates a step of {}.\n",
+                             scored.plan.schedule_name(), HumanReadableMicros(*scored.estimated_micros));
+  }
   std::cout << fmt::format("\nIts fullest rank, pipeline rank {}, reserves {} GiB and holds, in the {}:\n\n",
                            scored.fullest_rank, Gibibytes(scored.peak.reserved_bytes), scored.peak.moment);
   Table classes({"class", "GiB"});
@@ -143,7 +158,7 @@ void PrintExplanation(const datasets::PlanQuestion& question, const datasets::Pl
   const std::int64_t gpus = scored.plan.devices();
   const double larger = static_cast<double>(question.machine.gpus()) / static_cast<double>(gpus);
   std::cout << fmt::format("\nNo plan takes less than {}, the network's FLOP under its mask at the peak of {} x {}.\n",
-                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.device.name);
+                           HumanReadableMicros(larger * answer.bound_micros), gpus, question.machine.DeviceNames());
 }
 
 // What the runner-up spends more time on than the plan that is shown first, or, if it is as fast, what it lacks. On
@@ -208,13 +223,14 @@ void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAns
   }
   if (answer.usable_bytes > 0) {
     std::cout << fmt::format(" in the {} GiB that the context and NCCL leave of {} {}", Gibibytes(answer.usable_bytes),
-                             Gibibytes(question.machine.memory->count), question.machine.device.name);
+                             Gibibytes(question.machine.memory->count), question.machine.DeviceNames());
   }
   std::cout << ".\n";
   if (!answer.refused.empty()) std::cout << "Not legal:\n";
   for (const auto& [reason, count] : answer.refused) {
     std::cout << fmt::format("  {:>8}  {}\n", WithThousands(count), reason);
   }
+  for (const std::string& note : answer.notes) std::cout << note << "\n";
   if (!answer.is_complete) std::cout << "The search was stopped before all plans were looked at.\n";
 }
 
@@ -240,13 +256,25 @@ void PrintNearest(const datasets::PlanQuestion& question, const datasets::PlanAn
                        : std::string("More accelerators are needed, or some with more memory.\n"));
 }
 
-// Targets that say a plan without a graph's modules.
-constexpr std::string_view kTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv", "schedule-comms-csv"};
+// Targets that say a plan, and those that name a graph's modules too.
+constexpr std::string_view kNetworkTargets[] = {"megatron", "torchtitan", "deepspeed", "schedule-csv",
+                                                "schedule-comms-csv"};
+constexpr std::string_view kGraphTargets[] = {"fsdp", "stages", "split-spec"};
+
+bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // The plan as it is written.
 std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
   plan = datasets::WithNetwork(question, std::move(plan), options.network, ParseSettings(options.settings));
-  if (!options.to.empty()) return datasets::FindFrameworkTarget(options.to).write({.plan = &plan});
+  if (!options.to.empty()) {
+    std::string text = datasets::FindFrameworkTarget(options.to)
+                           .write({.graph = question.graph ? &question.graph->graph : nullptr, .plan = &plan});
+    const bool overlaps = question.framework->tensor_overlap > 0 && plan.tp > 1 && plan.sequence_parallel;
+    if (options.to == "megatron" && overlaps) text += "--tp-comm-overlap\n";
+    return text;
+  }
   std::ostringstream text;
   datasets::WritePlan(text, plan);
   return std::move(text).str();
@@ -374,6 +402,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
     std::cout << fmt::format("The change of one part that helps most: {}: {}, {} GiB.\n", change.text,
                              HumanReadableMicros(change.plan.time.micros), Gibibytes(change.plan.needed_bytes));
   }
+  for (const std::string& note : answer.notes) std::cout << note << "\n";
   std::cout << "\n";
   if (answer.plans.empty()) return;
   if (check.checked) {
@@ -391,6 +420,7 @@ int RunCheck(const PlanOptions& options) {
                      "-o (it checks one plan)");
   }
   datasets::PlanQuestion question;
+  question.prefix = "--";
   question.machine = MachineOf(options.problem);
   CheckedFile file = ReadCheckedFile(options.check, question.machine);
   const std::string& name = options.network.empty() ? file.name : options.network;
@@ -398,9 +428,11 @@ int RunCheck(const PlanOptions& options) {
     if (name.empty()) throw InputError("NETWORK", fmt::format("is missing ({} does not name it)", options.check));
     OptionMap settings = file.set;
     for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
-    file.network = datasets::NamedNetwork(name, settings, "--set");
+    datasets::SetNetwork(name, settings, options.sequence > 0 ? options.sequence : file.sequence, &question);
+  } else {
+    question.network = *std::move(file.network);
+    question.sequence = options.sequence > 0 ? options.sequence : file.sequence;
   }
-  question.network = *std::move(file.network);
   question.framework = &datasets::NamedFramework(
       options.framework.empty() ? std::string(file.framework) : options.framework, "--framework");
   question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
@@ -408,9 +440,6 @@ int RunCheck(const PlanOptions& options) {
     throw InputError("--global-batch",
                      fmt::format("is {} ({} has {})", options.global_batch, options.check, question.global_batch));
   }
-  question.sequence = options.sequence > 0 ? options.sequence
-                      : file.sequence > 0  ? file.sequence
-                                           : datasets::UsualSequence(question.network);
   question.best = kBestPlans;
   question.price = options.price;
   question.threads = options.threads;
@@ -429,12 +458,13 @@ int RunCheck(const PlanOptions& options) {
 int RunPlan(const PlanOptions& options) {
   if (!options.check.empty()) return RunCheck(options);
   if (options.global_batch == 0) throw InputError("--global-batch", "is missing (sequences of a step)");
-  if (options.network.empty()) throw InputError("NETWORK", "is missing (a name such as llama-3-8b, or a config.json)");
+  if (options.network.empty())
+    throw InputError("NETWORK", "is missing (a name such as llama-3-8b, a config.json, or a graph)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
-    if (std::ranges::find(kTargets, options.to) == std::end(kTargets)) {
-      throw InputError(
-          "--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to, fmt::join(kTargets, ", ")));
+    if (!IsOneOf(kNetworkTargets, options.to) && !IsOneOf(kGraphTargets, options.to)) {
+      throw InputError("--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to,
+                                           fmt::join(kNetworkTargets, ", ")));
     }
     if (options.out.empty()) throw InputError("--to", "needs a file (-o FILE)");
   }
@@ -446,20 +476,25 @@ int RunPlan(const PlanOptions& options) {
   }
   CheckFiles({}, {options.out, options.report});
   datasets::PlanQuestion question;
-  question.network = datasets::NamedNetwork(options.network, ParseSettings(options.settings), "--set");
+  question.prefix = "--";
+  datasets::SetNetwork(options.network, ParseSettings(options.settings), options.sequence, &question);
+  if (!question.graph && IsOneOf(kGraphTargets, options.to)) {
+    throw InputError("--to",
+                     fmt::format("is {}, which names the modules of a graph ({}; `emplace export` writes others)",
+                                 options.to, fmt::join(kNetworkTargets, ", ")));
+  }
   // A file for a framework is of a plan that it can run.
   const bool runs_target = options.framework.empty() && datasets::FindFrameworkHabits(options.to) != nullptr;
-  question.framework = &datasets::NamedFramework(runs_target                 ? options.to
-                                                 : options.framework.empty() ? "megatron"
-                                                                             : options.framework,
+  question.framework = &datasets::NamedFramework(runs_target                  ? options.to
+                                                 : !options.framework.empty() ? options.framework
+                                                 : HasModules(question)       ? "pytorch"
+                                                                              : "megatron",
                                                  "--framework");
   question.global_batch = options.global_batch;
-  question.sequence = options.sequence > 0 ? options.sequence : datasets::UsualSequence(question.network);
   question.only = ParseOnly(options.only);
   question.objective = datasets::NamedObjective(options.objective, "--objective");
   question.within = options.within;
   question.price = options.price;
-  question.prefix = "--";
   question.best = options.all ? 0 : kBestPlans;
   question.seconds = options.seconds;
   question.threads = options.threads;
@@ -484,10 +519,15 @@ int RunPlan(const PlanOptions& options) {
     datasets::WritePlans(std::cout, question, answer);
   } else {
     const bool has_sizes = question.objective != datasets::PlanObjective::kStepTime;
-    std::cout << fmt::format("{} on {}{} x {}, {} sequences of {} tokens a step, as {} runs it{}\n\n",
-                             Printable(options.network), has_sizes ? "at most " : "", question.machine.gpus(),
-                             question.machine.device.name, question.global_batch, question.sequence,
-                             question.framework->name, GoalText(question));
+    const std::string batch = HasModules(question)
+                                  ? fmt::format("{} samples", question.global_batch)
+                                  : fmt::format("{} sequences of {} tokens", question.global_batch, question.sequence);
+    std::cout << fmt::format("{} on {}{} x {}, {} a step, as {} runs it{}\n\n", Printable(options.network),
+                             has_sizes ? "at most " : "", question.machine.gpus(), question.machine.DeviceNames(),
+                             batch, question.framework->name, GoalText(question));
+    if (HasModules(question)) {
+      std::cout << fmt::format("Planned by its modules: {}.\n\n", Printable(question.graph->why_modules));
+    }
     if (answer.plans.empty()) {
       if (answer.fastest) PrintFastest(question, *answer.fastest);
       if (answer.nearest) PrintNearest(question, answer);
@@ -513,12 +553,13 @@ Command AddPlan(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
   command
       ->add_option("network", options->network,
-                   "Name of a network, such as llama-3-8b, or a config.json of Hugging Face's")
+                   "Name of a network, such as llama-3-8b, a config.json of Hugging Face's, or a PyTorch model: a "
+                   "graph.json that was captured or imported, or a .pt2")
       ->type_name("NETWORK");
   AddSetOption(*command, &options->settings);
   AddClusterOptions(*command, &options->problem);
   AddGpusOption(*command, &options->problem);
-  command->add_option("--global-batch", options->global_batch, "Sequences of a step")
+  command->add_option("--global-batch", options->global_batch, "Sequences or samples of a step")
       ->type_name("SEQUENCES")
       ->transform(IntegerFrom(1, 1 << 24));
   command

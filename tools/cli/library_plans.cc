@@ -127,7 +127,7 @@ PlannerScore ScoreOne(const experiments::PlannerChoice& planner, const std::vect
   return score;
 }
 
-// What the first proposal in a cell reached, in the mean over runs.
+// What the first proposal in a cell reached, on average over runs.
 std::string ReachedText(const std::vector<PlanRun>& runs, const PlanCell& cell) {
   double reached = 0;
   for (const PlanRun& run : runs) reached += experiments::Reached(run, cell, 0);

@@ -46,10 +46,10 @@ PlanEstimate EstimateInThreeTerms(const PlanProblem& problem, const PlanSetting&
 // The rates and efficiencies are those of the systems h100_80g_nvl8 and a100_80g that are published with Calculon.
 PlanEstimate EstimateAsCalculon(const PlanProblem& problem, const PlanSetting& setting);
 
-// SimuMax 1.2 (Moore Threads 2025, its documentation of systems and models): the time of each op is the larger of that
-// of its FLOP and that of its bytes, at one efficiency for each kind of op, where its shape was not measured;
-// collectives are rings with a latency for each hop, and share the network among the ranks of a node; 1F1B. The rates
-// and efficiencies are those of the systems h100_nvlink and a100_bf16 that are published with SimuMax.
+// SimuMax (Moore Threads 2025, its pages on systems and models): the time of each op is the larger of that of its FLOP
+// and that of its bytes, at one efficiency for each kind of op, where its shape was not measured; collectives are rings
+// with a latency for each hop, and share the network among the ranks of a node; 1F1B. The rates and efficiencies are
+// those of the systems h100_nvlink and a100_bf16 that are published with SimuMax.
 PlanEstimate EstimateAsSimuMax(const PlanProblem& problem, const PlanSetting& setting);
 
 }  // namespace emplace::experiments

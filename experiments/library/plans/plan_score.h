@@ -78,7 +78,7 @@ struct PlannerScore {
   PlannerChoice planner;
   std::vector<std::vector<PlanRun>> runs;  // of each cell
 };
-// For the cells of a table, or for all with "".
+// The summary over the cells of a table, or over all cells if `table` is "".
 PlanSummary Summarise(const PlannerScore& score, const std::vector<const PlanCell*>& cells, const std::string& table);
 
 // `emplace.plan_cell` version 1, for planners and for `library show`: everything but the measurements.

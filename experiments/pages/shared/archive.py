@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.packed import FAULTS, SUFFIX, read_packed, unpack
+from shared.packed import FAULTS, SUFFIX, read_packed, write_runs
 
 ROOT = Path(__file__).resolve().parents[3]
 MEANS = ("step_time_us", "mean_step_time_us", "entropy")  # of episodes that were left out; null where none has it
@@ -227,34 +227,37 @@ class NamedTrials:
             raise BadInput(f"{self.name}: its page has no place for {', '.join(unknown)} (labels of experiments/pages)")
 
 
-def read_trials(path: Path) -> list[Trial]:
-    """The trials of NAME.trials.json.xz, in the order of their IDs."""
+def read_archive(path: Path) -> tuple[dict[str, Any], list[tuple[dict[str, Any], dict[str, Any]]], list[Trial]]:
+    """What read_packed returns of NAME.trials.json.xz, and its trials, in the order of their IDs."""
     try:
-        found = [
-            Trial(trial, timing, index)
-            for trial, timing in read_packed(path)[1]
-            for index in range(len(trial["graphs"]))
-        ]
+        experiment, records = read_packed(path)
+        found = [Trial(trial, timing, index) for trial, timing in records for index in range(len(trial["graphs"]))]
     except FAULTS as error:
         reason = f"{type(error).__name__}: {error}" if path.is_file() else "there is no such file"
         raise BadInput(f"{path}: is not an archive of runs ({reason})") from error
     if not found:
         raise BadInput(f"{path}: holds no trial (a file of tools/archive_runs is expected)")
-    return found
+    return experiment, records, found
+
+
+def read_trials(path: Path) -> list[Trial]:
+    """The trials of NAME.trials.json.xz, in the order of their IDs."""
+    return read_archive(path)[2]
 
 
 class Archive(NamedTrials):
     """Runs in experiments/results. Unpacked only for reports, into a folder that goes with the object."""
 
     def __init__(self, path: Path, program: str) -> None:
-        super().__init__(path.name.removesuffix(SUFFIX), read_trials(path))
-        self._path, self._program = path, program
+        self._experiment, self._records, trials = read_archive(path)
+        super().__init__(path.name.removesuffix(SUFFIX), trials)
+        self._program = program
         self._reports: dict[tuple[str, ...], Report] = {}
 
     @functools.cached_property
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
         scratch = tempfile.TemporaryDirectory(prefix="recompute.", dir=folder_in_memory())
-        unpack(self._path, Path(scratch.name))
+        write_runs(Path(scratch.name, self.name), self._experiment, self._records)
         return scratch
 
     def report(self, *conditions: str) -> Report:

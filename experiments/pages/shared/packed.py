@@ -68,8 +68,13 @@ def read_packed(path: Path) -> tuple[Record, list[tuple[Record, Record]]]:
 
 def unpack(path: Path, runs: Path) -> Path:
     """Writes the folder of an experiment, as emplace sweep does, into `runs`, and returns it."""
-    experiment, trials = read_packed(path)
     folder = runs / path.name.removesuffix(SUFFIX)
+    write_runs(folder, *read_packed(path))
+    return folder
+
+
+def write_runs(folder: Path, experiment: Record, trials: list[tuple[Record, Record]]) -> None:
+    """Writes the folder of an experiment with what read_packed returned."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "experiment.json").write_text(_checked(experiment) + "\n", encoding="utf-8")
     for trial, timing in trials:
@@ -77,7 +82,6 @@ def unpack(path: Path, runs: Path) -> Path:
         own.mkdir(exist_ok=True)
         for name, text in (("spec", compact(trial["spec"])), ("timing", _checked(timing)), ("trial", _checked(trial))):
             (own / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return folder
 
 
 def compact(value: Any) -> str:

@@ -159,7 +159,8 @@ TEST(FrameworksTest, MegatronHasALayoutAndFlags) {
       Write("megatron", plan),
       "--tensor-model-parallel-size 4\n--pipeline-model-parallel-size 2\n--pipeline-model-parallel-layout Et*3|tL\n"
       "--context-parallel-size 1\n--sequence-parallel\n--micro-batch-size 2\n--global-batch-size 32\n"
-      "--use-distributed-optimizer\n--recompute-granularity full\n--recompute-method block\n"
+      "--use-distributed-optimizer\n--overlap-grad-reduce\n--overlap-param-gather\n"
+      "--recompute-granularity full\n--recompute-method block\n"
       "--recompute-num-layers 3\n");
   EXPECT_THAT(ErrorOf([] { Write("megatron", PlanOf(R"("pp": 2, "schedule": "zb-h1", "stages": [[0], [1]])")); }),
               HasSubstr("schedule: is zb-h1, which Megatron-LM cannot say"));

@@ -85,7 +85,7 @@ TEST(StepMemoryTest, ClassesAreThoseOfTraining) {
   }
   // Adam has the weights and two moments in f32. The weights count as such and as what ops read.
   EXPECT_NEAR(ClassBytes(peak, MemoryClass::kOptimizer), 6 * weights, 0.01 * 6 * weights);
-  EXPECT_NEAR(ClassBytes(peak, MemoryClass::kWeights), 2 * weights, 0.02 * 2 * weights);
+  EXPECT_NEAR(ClassBytes(peak, MemoryClass::kWeights), 2 * weights, 0.04 * 2 * weights);
   EXPECT_GT(ClassBytes(peak, MemoryClass::kActivations), 0);
   EXPECT_GT(ClassBytes(peak, MemoryClass::kLogits), 0);
   EXPECT_EQ(ClassBytes(peak, MemoryClass::kCommunication), 0);
@@ -94,7 +94,9 @@ TEST(StepMemoryTest, ClassesAreThoseOfTraining) {
     const auto tensor = MakeId<TensorId>(t);
     const bool is_gradient = datasets::ClassOf(graph, tensor) == MemoryClass::kGradients;
     gradients += is_gradient;
-    if (is_gradient) EXPECT_EQ(graph.op(graph.tensor(tensor).producer).pass, Pass::kBackward);
+    if (is_gradient) {
+      EXPECT_NE(graph.op(graph.tensor(tensor).producer).pass, Pass::kForward);
+    }
   }
   EXPECT_GT(gradients, 10U);
 }

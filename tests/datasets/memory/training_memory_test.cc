@@ -263,6 +263,51 @@ TEST(TransformerSetupTest, ADegreeHasToDivideWhatItDivides) {
   EXPECT_THROW(CheckDegreeDivides("tp", 3, "heads", 32), InputError);
 }
 
+TEST(TransformerSetupTest, SchedulesHoldTheirMicroBatches) {
+  const auto setup_of = [](const std::string& schedule, std::int64_t vpp) {
+    ParallelPlan plan;
+    plan.pp = 4;
+    plan.vpp = vpp;
+    plan.grad_accumulation = 16;
+    plan.schedule = schedule;
+    return MakeTrainingSetup(*FindTransformer("llama-3.2-1b"), plan, 4096);
+  };
+  const auto held = [](const RankPeak& peak) {
+    return static_cast<double>(peak.classes[static_cast<std::size_t>(MemoryClass::kActivations)]);
+  };
+  const std::vector<RankPeak> turns = PipelinePeaks(setup_of("1f1b", 1));
+  const double of_one = held(turns[1]) / 3;  // micro-batch, in four layers
+  const std::vector<RankPeak> gpipe = PipelinePeaks(setup_of("gpipe", 1));
+  EXPECT_NEAR(held(gpipe[1]) / of_one, 16, 0.5);
+  const std::vector<RankPeak> h1 = PipelinePeaks(setup_of("zb-h1", 1));
+  EXPECT_NEAR(held(h1[1]) / of_one, 4, 0.5);
+  EXPECT_NEAR(held(h1[2]) / of_one, 4, 0.5);
+  const TrainingSetup v = setup_of("zb-v", 2);
+  EXPECT_EQ(StagesOf(v, 1), (std::vector<std::size_t>{1, 6}));
+  EXPECT_EQ(PipelineRankOf(v, 6), 1U);
+  for (const std::size_t rank : {1U, 2U}) EXPECT_LE(held(PipelinePeaks(v)[rank]) / of_one, 4.5);
+  // Each rank of DualPipe has two whole stages.
+  const TrainingSetup dual = setup_of("dualpipe", 1);
+  EXPECT_EQ(StagesOf(dual, 2), (std::vector<std::size_t>{1, 2}));
+  EXPECT_EQ(PipelineRankOf(dual, 2), 2U);
+  const std::vector<RankPeak> both = PipelinePeaks(dual);
+  const auto weights = static_cast<std::size_t>(MemoryClass::kWeights);
+  EXPECT_EQ(both[1].classes[weights], 2 * turns[1].classes[weights]);
+  EXPECT_NEAR(held(both[1]) / of_one, 5, 0.5);
+
+  const auto told = [&](const std::string& schedule, std::int64_t vpp) {
+    try {
+      setup_of(schedule, vpp);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(told("zb-h2", 1), ::testing::HasSubstr("schedule: is zb-h2 (1f1b, interleaved"));
+  EXPECT_THAT(told("zb-v", 1), ::testing::HasSubstr("vpp: is 1 (2 with zb-v)"));
+  EXPECT_THAT(told("dualpipe", 2), ::testing::HasSubstr("vpp: is 2 (1 with dualpipe)"));
+}
+
 TEST(TransformerSetupTest, StagesMayNameModules) {
   TransformerNetwork network = *FindTransformer("llama-3-8b");
   network.layers = 2;
@@ -298,7 +343,8 @@ TEST(TransformerSetupTest, RefusesDegreesThatDoNotDivide) {
   };
   EXPECT_EQ(error_of(R"("tp": 3)"), "tp: is 3 (a divisor of heads, which is 32)");
   EXPECT_EQ(error_of(R"("ep": 2, "dp": 2)"), "ep: is 2, but the network has no experts (1)");
-  EXPECT_EQ(error_of(R"("pp": 64)"), "pp: times vpp is 64 (at most the 32 layers of the network)");
+  EXPECT_EQ(error_of(R"("pp": 64)"),
+            "pp: times vpp is 64 (at most the 32 layers of the network, the embedding and the loss)");
   EXPECT_EQ(error_of(R"("pp": 2, "stages": [[0, 40], [1]])"), "stages[0][1]: is 40 (the number of a layer, 0 to 31)");
 }
 

@@ -100,7 +100,7 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
   for (const OptionMap& only : std::vector<OptionMap>{{{"tp", "3"}},
                                                       {{"zero", "4"}},
                                                       {{"sequence_parallel", "maybe"}},
-                                                      {{"schedule", "zb-h1"}},
+                                                      {{"schedule", "zb-h3"}},
                                                       {{"precision", "int8"}},
                                                       {{"ep", "2"}}}) {  // a network without experts
     question.only = only;
@@ -262,6 +262,55 @@ TEST(SearchPlansTest, ObjectivesThatDoNotGoWithOtherOptionsAreRefused) {
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("did you mean gpus?"));
   }
+}
+
+TEST(SearchPlansTest, TheBestAreSimulated) {
+  PlanQuestion question = Question("llama-3-8b", "dgx-h100", 2);
+  question.only = {{"pp", "4"}};
+  const PlanAnswer answer = SearchPlans(question);
+  ASSERT_EQ(answer.plans.size(), 20U);
+  for (std::size_t i = 0; i < answer.plans.size(); ++i) {
+    const ScoredPlan& scored = answer.plans[i];
+    ASSERT_TRUE(scored.estimated_micros.has_value());
+    EXPECT_NEAR(scored.time.micros / *scored.estimated_micros, 1, 0.1);
+    EXPECT_EQ(ScorePlan(question, scored.plan).time.micros, scored.time.micros);
+    if (i > 1) {
+      EXPECT_GE(scored.time.micros, answer.plans[i - 1].time.micros);
+    }
+  }
+  question.simulated = 0;
+  for (const ScoredPlan& scored : SearchPlans(question).plans) EXPECT_FALSE(scored.estimated_micros.has_value());
+}
+
+TEST(SearchPlansTest, FrameworksHaveTheirOwnSchedules) {
+  PlanQuestion question = Question("llama-3-8b", "dgx-h100", 2);
+  question.only = {{"pp", "4"}, {"micro_batch", "1"}, {"cp", "1"}};
+  question.best = 0;
+  const auto schedules = [&] {
+    std::set<std::string> seen;
+    for (const ScoredPlan& scored : SearchPlans(question).plans) {
+      seen.insert(scored.plan.schedule);
+      EXPECT_EQ(scored.plan.vpp > 1, scored.plan.schedule == "interleaved" || scored.plan.schedule == "zb-v");
+    }
+    return seen;
+  };
+  EXPECT_EQ(schedules(), (std::set<std::string>{"1f1b", "interleaved"}));
+  EXPECT_TRUE(SearchPlans(question).notes.empty());
+  for (const std::string schedule : {"gpipe", "zb-h1", "zb-v", "dualpipe"}) {
+    question.only["schedule"] = schedule;
+    EXPECT_EQ(schedules(), std::set<std::string>{schedule});
+    EXPECT_THAT(PlanNotes(question, schedule),
+                ::testing::ElementsAre(HasSubstr("megatron has no schedule " + schedule)));
+  }
+  question.only.erase("schedule");
+  question.framework = FindFrameworkHabits("torchtitan");
+  EXPECT_EQ(schedules(), (std::set<std::string>{"1f1b", "interleaved", "zb-v"}));
+  // The memory of other networks is that of another framework.
+  EXPECT_TRUE(PlanNotes(question, "zb-v").empty());
+  question.network = *FindTransformer("mixtral-8x7b");
+  EXPECT_THAT(PlanNotes(question, ""), ::testing::ElementsAre(HasSubstr("mixtral-8x7b is none: Megatron-LM's")));
+  question.framework = FindFrameworkHabits("deepspeed");
+  EXPECT_THAT(PlanNotes(question, ""), ::testing::ElementsAre(HasSubstr("taken for Megatron-LM's")));
 }
 
 TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {

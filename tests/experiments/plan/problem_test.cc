@@ -14,6 +14,7 @@
 #include "tests/testing/errors.h"
 #include "tests/testing/experiments.h"
 #include "tests/testing/graphs.h"
+#include "tests/testing/op_case.h"
 
 namespace emplace::testing {
 namespace problem_test {
@@ -178,6 +179,42 @@ TEST(ProblemTest, AProfileHasTheOtherCostsToFallBackOn) {
   EXPECT_EQ(ErrorOf([] { experiments::LoadCostModels({.model = "guess"}, "--costs"); }).rfind("--costs: ", 0), 0U);
   EXPECT_NE(ErrorOf([] { experiments::LoadCostModels({.profile = "/no/such.json"}); }).find("/no/such.json"),
             std::string::npos);
+}
+
+TEST(ProblemTest, CostsWithoutANameAreMeasuredElseCurvesElseRoofline) {
+  const auto cluster = [](const std::vector<std::pair<std::string, bool>>& kinds) {
+    std::vector<Device> devices;
+    for (const auto& [kind, is_cpu] : kinds) {
+      Device device{.name = "d" + std::to_string(devices.size()), .kind = kind, .memory = std::nullopt};
+      device.is_cpu = is_cpu;
+      devices.push_back(device);
+    }
+    return Cluster::Uniform("c", devices, {.bandwidth_gb_per_s = 10});
+  };
+  const Cluster h100 = cluster({{"h100", false}, {"cpu-core", true}});
+  const Cluster mixed = cluster({{"h100", false}, {"k80", false}});
+  const Cluster cpus = cluster({{"cpu-core", true}});
+  const Graph estimated = GraphOf({"relu", {F32({64, 64})}, {F32({64, 64})}, ""});
+  const Graph timed = MakeChain(3, 1, 8);
+  const auto model = [](const Graph& graph, const Cluster& of, const experiments::CostsChoice& asked = {}) {
+    return experiments::ResolvedCosts(asked, graph, of).model;
+  };
+  EXPECT_EQ(model(timed, h100), "measured");
+  EXPECT_EQ(model(estimated, h100), "curves") << "a CPU has none, and takes roofline";
+  EXPECT_EQ(model(estimated, mixed), "roofline");
+  EXPECT_EQ(model(estimated, cpus), "roofline");
+  EXPECT_EQ(model(estimated, h100, {.model = "roofline"}), "roofline");
+  EXPECT_EQ(model(estimated, h100, {.profile = "p.json"}), "") << "an op that the profile lacks is an error";
+  EXPECT_EQ(model(timed, h100, {.tf32 = "none"}), "curves");
+  const auto detail = [&](const Cluster& of, const experiments::CostsChoice& asked) {
+    return experiments::CostsDetail(asked, experiments::ResolvedCosts(asked, estimated, of), estimated, of);
+  };
+  EXPECT_EQ(detail(h100, {}), "1 elementwise; by roofline 0; no curves, so roofline, on cpu-core");
+  EXPECT_EQ(detail(mixed, {}), "no curves of k80");
+  EXPECT_EQ(detail(mixed, {.model = "roofline"}), "");
+  EXPECT_TRUE(experiments::LoadCostModels({.model = "curves"}).model->TimesCollectives());
+  // Experiments name theirs, or have measured times.
+  EXPECT_EQ(ChoiceOf(WithLine("costs: curves")).costs, "curves");
 }
 
 TEST(ProblemTest, ErrorsOfCostsNameTheGraphOrTheCluster) {

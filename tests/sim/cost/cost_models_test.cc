@@ -333,6 +333,24 @@ TEST(RooflineTest, ProductsOfEightBitsTakeTheirRate) {
   EXPECT_DOUBLE_EQ(micros(kind), 255) << "2e9 FLOP at 8 TFLOP/s, and the launch";
 }
 
+TEST(RooflineTest, ProductsOfSmallFloatsTakeTheRateOfF8) {
+  const std::vector<std::int64_t> square = {1000, 1000};
+  DeviceKind kind = KindWithPrecisions();
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    const OutputSpec factor = {.size = std::nullopt, .dtype = dtype, .shape = square};
+    const Graph graph = GraphOf({"matmul", {factor, factor}, {F32(square)}, ""});
+    const auto micros = [&] {
+      return *MakeRooflineCostModel()->OpMicros(graph, *graph.FindOp("op"), TestCluster(kind), "test");
+    };
+    PrecisionRate& rate = kind.precisions[static_cast<std::size_t>(Precision::kF8)];
+    rate.peak = {};
+    EXPECT_DOUBLE_EQ(micros(), 8005) << "it has no rate of 8 bits, and none of f16: that of f32";
+    rate.peak = {8e12};
+    rate.efficiency.fill(1);
+    EXPECT_DOUBLE_EQ(micros(), 255);
+  }
+}
+
 TEST(RooflineTest, Tf32HasThreeNames) {
   EXPECT_EQ(Tf32FromName("", "--tf32"), Tf32::kByFramework);
   EXPECT_EQ(Tf32FromName("none", "--tf32"), Tf32::kNone);

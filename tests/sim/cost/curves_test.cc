@@ -402,11 +402,9 @@ TEST(CurvesCostModelTest, OpsWithoutACurveTakeTheRoofline) {
   EXPECT_EQ(CoverageText(coverage), "1 product; by roofline 0");
   EXPECT_THAT(CoverageText(CoverOps(matmul, k40, {})), HasSubstr("no curves, so roofline, on k40"));
   EXPECT_THAT(CoverageText(CoverOps(matmul, OneDevice("h100-pcie"), {})), HasSubstr("h100-pcie takes curves of h100"));
-  const Graph bytes =
-      testing::GraphOf({"matmul",
-                        {{.dtype = DType::kI8, .shape = {64, 64}}, {.dtype = DType::kI8, .shape = {64, 64}}},
-                        {F32({64, 64})},
-                        ""});
+  OutputSpec factor = F32({64, 64});
+  factor.dtype = DType::kI8;
+  const Graph bytes = testing::GraphOf({"matmul", {factor, factor}, {F32({64, 64})}, ""});
   EXPECT_EQ(CoverageText(CoverOps(bytes, h100, {})), "no op; by roofline 1 (matmul 1)");
 }
 

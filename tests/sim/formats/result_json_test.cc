@@ -105,8 +105,10 @@ TEST(ResultJsonTest, DevicesWithoutALimitHaveNoCapacityAndIdleOnesAreListed) {
 }
 
 TEST(ReportTextTest, TheFirstLineNamesTheCosts) {
-  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", "roofline"), "nmt on desk, engine fifo, costs roofline (estimates)");
-  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", ""), "nmt on desk, engine fifo");
+  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", "roofline", ""), "nmt on desk, engine fifo, costs roofline (estimates)");
+  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", "curves", "9 product"),
+            "nmt on desk, engine fifo, costs curves\ncosts        9 product");
+  EXPECT_EQ(HeadLine("nmt", "desk", "fifo", "", ""), "nmt on desk, engine fifo");
   std::ostringstream text;
   StepReport report;
   report.graph = "nmt";

@@ -45,6 +45,16 @@ TEST(CollectiveTimesTest, ARingTakesItsRoundsAndItsBytes) {
   EXPECT_DOUBLE_EQ(times.FixedMicros(size), 8.4 + 10 + 100);
 }
 
+TEST(CollectiveTimesTest, EachMemberHasAnAcceleratorOfItsOwn) {
+  std::vector<Device> devices = RowOfDevices(4);
+  devices[1].is_cpu = true;
+  const Cluster cluster = Cluster::Uniform("node", devices, {.bandwidth_gb_per_s = 10});
+  const std::vector<OpId> members = {MakeId<OpId>(7), MakeId<OpId>(9)};
+  Collective collective;
+  collective.members = members;
+  EXPECT_EQ(FirstDevicesFor(collective, cluster), (std::vector<DeviceId>{MakeId<DeviceId>(0), MakeId<DeviceId>(2)}));
+}
+
 TEST(CollectiveTimesTest, InANodeOfMeasuredDevicesACurveAnswersIfAsked) {
   const auto times = [](const std::string& kind, double gb_per_s, bool curves) {
     std::vector<Device> devices = RowOfDevices(8);

@@ -17,6 +17,10 @@ PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "FP8-CS": "fp8", "": "fp8", "MXFP8":
               "NVFP4": "nvfp4"}
 
 
+COMPARED = "26.04"  # the release whose dense networks are planned without NVIDIA's plan
+SLOWER = 1.03  # of a plan that is as good
+
+
 def number_of(row, key):
     """A number of the table; that in parentheses is of the row whose precision is "?"."""
     text = row[key]
@@ -50,16 +54,36 @@ def read_rows(folder):
             only["stages"] = "balanced"
             changes["mtp_layers"] = 0 if "w/o" in row["model"] else 1
         release = row["release"].split()[0]
+        question = (network, cluster, "megatron-bridge", int(row["GBS"]), int(row["Sequence Length"]))
+        machine = (changes, max(1, gpus // of_node), gpus)
         rows.append({**only, "model": row["model"].split(" (")[0], "system": row["System"], "gpus": gpus, "release": release,
                      "kind": "experts" if degree["ep"] > 1 else "dense", "measured": float(row["step_s"]),
                      "setting": (row["model"], row["System"], gpus, row["GBS"], row["Sequence Length"], *only.values()),
                      "name": f"{row['model']}, {gpus} {row['System'][4:]}, release {release}, {only['precision']}, tp {degree['tp']}, "
                              f"pp {degree['pp']}, vpp {only['vpp']}, cp {degree['cp']}, ep {degree['ep']}, "
                              f"micro-batch {only['micro_batch']}",
-                     "command": command_of(network, cluster, "megatron-bridge", int(row["GBS"]), int(row["Sequence Length"]), only,
-                                           changes, max(1, gpus // of_node), gpus)})
+                     "command": command_of(*question, only, *machine),
+                     "search": tuple(part for part in command_of(*question, {"precision": only["precision"]}, *machine)
+                                     if part != "--all")})
     mark_fitted_settings(rows)
     return rows, left_out
+
+
+def compared(rows):
+    return [row for row in rows if row["release"] == COMPARED and row["kind"] == "dense"]
+
+
+def beside_best(program, rows):
+    """What is said of NVIDIA's plans beside those that the search finds."""
+    among, as_good = 0, 0
+    for row in compared(rows):
+        plans = program.plans(row["search"])
+        fields = ("dp", "tp", "pp", "vpp", "cp", "micro_batch", "zero")
+        among += any(all(plan[field] == row[field] for field in fields) for plan in plans[:10])
+        as_good += bool(plans) and plans[0]["step_time_us"] <= SLOWER * 1e6 * row["predicted"]
+    return f"""For the {len(compared(rows))} rows of release {COMPARED} without experts, the best plan that `emplace plan` finds and
+that fits is by its own predictions at most {SLOWER - 1:.0%} slower than NVIDIA's plan in {as_good}; NVIDIA's is among its first ten
+in {among}. Plans of these networks differ little, and NVIDIA's may use offloading to fit, which is not predicted."""
 
 
 def reasons_of(rows):
@@ -82,7 +106,7 @@ SLICES = [("", "model"), ("", "kind"), ("", "system"), ("", "precision"), ("rele
           ("pp", "pp"), ("ep", "ep"), ("zero", "zero"), ("micro-batch", "micro_batch")]
 
 
-def section(rows, left_out):
+def section(program, rows, left_out):
     others = "; ".join(f"{count_of(number, 'row')}: {reason}" for reason, number in sorted(left_out.items()))
     return f"""## Megatron-Bridge: NVIDIA's own plans of 2026's networks
 
@@ -91,6 +115,8 @@ NVIDIA publishes throughputs with the whole setting, on 8 to 1,024 GPUs. {len(ro
 the same half: software became faster, by up to a half. Experts' tokens are balanced by force, and so predicted. Where
 the table has FSDP, the prediction has ZeRO 3. What a row recomputes, offloads or captures in CUDA graphs is not in the table:
 nothing is assumed. Stages of DeepSeek are balanced, as its recipes have them; those of the others are even.
+
+{beside_best(program, rows)}
 
 {halves(rows)}
 

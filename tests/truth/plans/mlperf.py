@@ -11,6 +11,7 @@ NETWORKS = {"gpt3": ("gpt-3-175b", {"vocabulary": 51200}), "llama31_405b": ("lla
 # By a word of the accelerator's name: cluster, GPUs that are used of each node or rack.
 CLUSTERS = [("GB300", "gb300-nvl72", 64), ("GB200", "gb200-nvl72", 64), ("B300", "dgx-b300", 8), ("B200", "dgx-b200", 8),
             ("H200", "dgx-h200", 8), ("H100", "dgx-h100", 8)]
+MOST_NODES = 1024  # copies of a cluster
 GPT3_STAGES_OF_RANK = 6  # where the log of GPT-3 does not say it: as in the later rounds
 
 
@@ -31,6 +32,8 @@ def read_rows(folder):
             return 1 if row[key] in ("", "null") else int(float(row[key]))
 
         kind, cluster, of_node = found
+        if row["accel_per_node"] == "8" and int(row["nodes"]) > MOST_NODES:
+            cluster, of_node = "2x-dgx-h100", 16  # the same nodes
         network, changes = NETWORKS[row["benchmark"]]
         gpus = int(row["nodes"]) * int(row["accel_per_node"])
         degree = {key.lower(): number(key) for key in ("TP", "PP", "CP")}
@@ -62,7 +65,7 @@ def slope(points):
 
 
 def slopes(rows):
-    """Of each network on GPUs of one kind in one precision, with the degrees that the most rows have."""
+    """The slopes of each network on GPUs of one kind in one precision, with the degrees that the most rows have."""
     series = defaultdict(list)
     for row in rows:
         series[(row["benchmark"], row["accelerator"], row["precision"], row["tp"], row["pp"], row["vpp"], row["micro_batch"])].append(row)

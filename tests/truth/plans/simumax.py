@@ -62,7 +62,7 @@ def section(rows):
 
 The {len(rows)} runs that SimuMax's authors published, with `--cluster dgx-b200 --framework megatron`. The share of its rate
 that a B200 sustains in a long step was fitted on the cases of Llama 3 70B; the others are held out. SimuMax's own predictions
-of these rows, from ops that it measured on the same machine, are wrong by {percent(statistics.mean(theirs))} in the mean,
+of these rows, from ops that it measured on the same machine, are wrong by {percent(statistics.mean(theirs))} on average,
 {percent(statistics.median(theirs))} in the median and {percent(max(theirs))} at most. The peaks that `emplace plan` gives are
 wrong by {percent(statistics.median(peaks))} in the median and {percent(max(peaks))} at most.
 

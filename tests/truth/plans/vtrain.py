@@ -45,7 +45,7 @@ def section(rows):
     return f"""## vTrain's table: Megatron-LM on 2 to 8 A100
 
 All {len(rows):,} measured iterations of GPTs (Bang et al. 2024), with `--cluster dgx-a100 --framework megatron` and
-`attention=unfused`, since its runs keep the scores of attention. vTrain states 8.37 % in the mean for its own predictions, from kernels
+`attention=unfused`, since its runs keep the scores of attention. vTrain states 8.37 % on average for its own predictions, from kernels
 profiled on that machine.
 
 {halves(rows)}

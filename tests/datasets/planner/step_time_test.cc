@@ -502,8 +502,8 @@ TEST(StepTimerTest, StagesMayHaveTheEmbeddingAndTheLossAlone) {
 }
 
 TEST(StepTimerTest, FrameworksHaveNames) {
-  EXPECT_THAT(FrameworkNames(),
-              ::testing::ElementsAre("megatron", "nanotron", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"));
+  EXPECT_THAT(FrameworkNames(), ::testing::ElementsAre("megatron", "nanotron", "megatron-bridge", "fsdp", "deepspeed",
+                                                       "torchtitan", "pytorch"));
   EXPECT_EQ(FindFrameworkHabits("jax"), nullptr);
 }
 

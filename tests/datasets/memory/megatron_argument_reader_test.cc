@@ -29,12 +29,12 @@ TEST(MegatronArgumentReaderTest, WordsAreAListOrAStringWithBrackets) {
 }
 
 TEST(MegatronArgumentReaderTest, OnlyUnreadArgumentsThatChangeTheMemoryAreUnmodelled) {
-  const JsonValue json = ParseJson(
-      R"({"seed": 1, "log-interval": 2, "window-size": "(1, 2)", "flextron": false, "tiles": 3, "num-layers": 4})");
+  const JsonValue json =
+      ParseJson(R"({"seed": 1, "log-interval": 2, "window-size": 8, "flextron": false, "tiles": 3, "num-layers": 4})");
   MegatronArgumentReader args(json);
-args.Needed("num-layers");
-EXPECT_THAT(args.Unmodelled(),
-            ElementsAre("window-size: windows of attention are not modelled", "tiles: is not known, and is left out"));
+  args.Needed("num-layers");
+  EXPECT_THAT(args.Unmodelled(), ElementsAre("window-size: windows of attention are not modelled",
+                                             "tiles: is not known, and is left out"));
 }
 
 }  // namespace

@@ -22,11 +22,6 @@
 #include "sim/formats/cluster_yaml.h"
 
 namespace emplace::experiments {
-namespace {
-
-namespace fs = std::filesystem;
-
-// The comment text of the first nonblank line; "" if that is not a comment.
 std::string FirstComment(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos || text[begin] != '#') return "";
@@ -36,7 +31,7 @@ std::string FirstComment(const std::string& text) {
   return line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
 }
 
-std::string ReadName(const JsonNode& node) {
+std::string ReadExperimentName(const JsonNode& node) {
   constexpr std::string_view kAllowed = "letters, digits, '-', '_' and '.', not first: the name of a folder";
   std::string name = node.Text(kAllowed);
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
@@ -46,6 +41,10 @@ std::string ReadName(const JsonNode& node) {
   if (!plain || name.empty() || name[0] == '.' || name.size() > 100) node.Refuse(kAllowed);
   return name;
 }
+
+namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<std::string> ReadMetrics(const JsonNode& node) {
   const std::string allowed = Listed(kMetricNames);
@@ -83,7 +82,7 @@ constexpr std::string_view kWithoutChecksum = "remove this line if you changed t
 void ReadHead(const JsonNode& node, ExperimentSpec* spec) {
   const JsonFields fields = ExperimentFields(node);
   CheckChecksum(node, /*required=*/false, kWithoutChecksum);
-  spec->name = ReadName(fields.Get("name", "a name for its folder of runs"));
+  spec->name = ReadExperimentName(fields.Get("name", "a name for its folder of runs"));
   if (const auto field = fields.Find("question")) spec->question = field->Text();
   if (const auto field = fields.Find("metrics")) spec->metrics = ReadMetrics(*field);
   if (const auto field = fields.Find("published")) spec->published = ReadPublishedName(*field, spec->path);

@@ -10,6 +10,7 @@
 
 #include "experiments/plan/sweep_axes.h"
 #include "experiments/plan/trial_choice.h"
+#include "sim/base/json_fields.h"
 #include "sim/base/json_value.h"
 
 namespace emplace::experiments {
@@ -56,6 +57,11 @@ struct ExperimentSpec {
 // Throws InputError("FILE: PATH: what is wrong (what is allowed)"). The path starts with sweep["KEY.PATH"][i] if a
 // swept value is wrong.
 ExperimentSpec ReadExperiment(std::istream& in, const std::string& file);
+
+// The comment of an experiment's first line, its question; "" if there is none.
+std::string FirstComment(const std::string& text);
+// The name of an experiment, which is that of a folder.
+std::string ReadExperimentName(const JsonNode& node);
 
 // Resolves `path`, written in the experiment file `file`, relative to that file's folder. Absolute.
 std::string ResolvePath(const std::string& path, const std::string& file);

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/e2e/samples.h"
 
@@ -173,6 +174,46 @@ TEST_F(PlanTest, AGraphIsPlannedByThePathsOfItsModules) {
   EXPECT_THAT(Emplace("plan llama-3-8b" + where + " --to fsdp -o -").err,
               HasSubstr("--to: is fsdp, which names the modules of a graph"));
   EXPECT_THAT(Emplace("plan llama.json --set layers=2" + where).err, HasSubstr("--set: does not go with llama.json"));
+}
+
+TEST_F(PlanTest, ASearchStartsFromTheStagesOfAPlan) {
+  ASSERT_EQ(Emplace("generate llama-3-8b --set layers=4 -o llama.json").status, 0);
+  const Ran plan = Emplace("plan llama.json --cluster dgx-h100 --global-batch 64 --only pp=2,vpp=1 -o plan.json");
+  ASSERT_EQ(plan.status, 0) << plan.err;
+  // The first evaluation of a walk is of its start.
+  const Ran placed = Emplace(
+      "place llama.json --cluster dgx-h100 --agent random_walk --evaluations 1 --start plan.json -o placement.json");
+  ASSERT_EQ(placed.status, 0) << placed.err;
+  const Ran stages =
+      Emplace("export --graph llama.json --cluster dgx-h100 --placement placement.json --to stages -o -");
+  ASSERT_EQ(stages.status, 0) << stages.err;
+  const auto layers = [](const nlohmann::json& of) {
+    std::vector<std::set<std::string>> found;
+    for (const auto& stage : of) {
+      found.emplace_back();
+      for (const std::string path : stage) {
+        if (path.find("layers.") != std::string::npos) found.back().insert(path);
+      }
+    }
+    return found;
+  };
+  const auto expected = layers(nlohmann::json::parse(Read("plan.json")).at("stages"));
+  ASSERT_EQ(expected.size(), 2U);
+  EXPECT_EQ(layers(nlohmann::json::parse(stages.out)), expected);
+}
+
+TEST_F(PlanTest, ASweepOfPlansGoesOnAndIsReported) {
+  Write("sweep.yaml",
+        "schema: emplace.experiment\nversion: 1\nname: machines\nplans:\n  network: llama-3-8b\n"
+        "  cluster: [dgx-h100, dgx-a100]\n  global_batch: 32\n  only: {cp: 1, micro_batch: 1}\n");
+  const Ran sweep = Emplace("sweep sweep.yaml -o runs");
+  ASSERT_EQ(sweep.status, 0) << sweep.err;
+  EXPECT_THAT(sweep.out, HasSubstr("dgx-a100"));
+  EXPECT_EQ(Emplace("sweep sweep.yaml -o runs").out, sweep.out);
+  EXPECT_THAT(Emplace("sweep sweep.yaml --dry-run").out, HasSubstr("2 cells"));
+  ASSERT_EQ(Emplace("report runs/machines").status, 0);
+  EXPECT_THAT(Read("runs/machines/report.md"), HasSubstr("dgx-a100"));
+  EXPECT_THAT(Emplace("sweep sweep.yaml --plan").err, HasSubstr("--plan: does not go with"));
 }
 
 TEST_F(PlanTest, FilesToCheckAreToldApart) {

@@ -13,6 +13,7 @@
 #include "experiments/report/csv.h"
 #include "experiments/report/html.h"
 #include "experiments/report/improvement.h"
+#include "experiments/report/plan_sweep.h"
 #include "experiments/report/report.h"
 #include "experiments/report/trial_filter.h"
 #include "sim/base/check.h"
@@ -56,7 +57,25 @@ std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
                                     .engine = choice.engine};
 }
 
+// Of an experiment whose cells are plans.
+int ReportPlans(const ReportOptions& options, const experiments::SweepOfPlans& sweep) {
+  if (!options.where.empty() || !options.of.empty()) {
+    throw InputError(options.where.empty() ? "--experiment" : "--where", "does not go with plans (trials)");
+  }
+  const experiments::ReportDocument document =
+      experiments::PlanSweepReport(sweep, experiments::ReadPlanResults(sweep, options.runs));
+  if (IsLatex(options)) {
+    WriteFiles({{options.output, [&](std::ostream& out) { experiments::WriteLatexTables(out, document); }}});
+    return kSuccess;
+  }
+  const std::string stem = Stem(options);
+  WriteFiles({{stem + ".md", [&](std::ostream& out) { experiments::WriteMarkdown(out, document); }},
+              {stem + ".html", [&](std::ostream& out) { experiments::WriteHtml(out, document); }}});
+  return kSuccess;
+}
+
 int Run(const ReportOptions& options) {
+  if (const auto plans = experiments::FindPlanSweep(options.runs)) return ReportPlans(options, *plans);
   const BusyLine busy("report");
   const std::string stem = IsLatex(options) ? "" : Stem(options);
   experiments::CheckIsRunsFolder(options.runs);  // the report's default place is in it

@@ -15,6 +15,7 @@
 #include "experiments/plan/hardware_choice.h"
 #include "experiments/plan/problem.h"
 #include "experiments/plan/trial_plan.h"
+#include "experiments/report/plan_sweep.h"
 #include "experiments/report/results.h"
 #include "experiments/run/plan_file.h"
 #include "experiments/run/planned_sweep.h"
@@ -31,6 +32,7 @@
 #include "sim/base/table.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
+#include "tools/cli/search.h"
 
 namespace emplace::tools {
 namespace {
@@ -131,7 +133,33 @@ void CheckRealDevices(const experiments::PlannedSweep& sweep) {
   }
 }
 
+// An experiment whose cells are plans.
+int RunPlans(const SweepOptions& options) {
+  const experiments::SweepOfPlans sweep = experiments::ReadPlanSweep(options.experiment);
+  if (options.plan) throw InputError("--plan", "does not go with an experiment of plans (they are quick)");
+  if (options.dry_run) {
+    for (const experiments::PlanSweepCell& cell : sweep.cells) {
+      std::cout << Printable(JsonText({FieldsToJson(cell)})) << '\n';
+    }
+    std::cout << fmt::format("{}\n", Counted(sweep.cells.size(), "cell"));
+    return kSuccess;
+  }
+  const std::string folder = (fs::path(options.output) / sweep.name).string();
+  SearchStop stop(0);
+  {
+    Progress progress("sweep");
+    experiments::RunPlanSweep(
+        sweep, folder, options.jobs,
+        [&](std::size_t done) { progress.Show({.done = done, .total = sweep.cells.size(), .things = "cells"}); },
+        [&] { return stop(); });
+  }
+  experiments::PrintText(std::cout, experiments::PlanSweepTable(sweep, experiments::ReadPlanResults(sweep, folder)));
+  std::cout << fmt::format("\nemplace report {}\n", Printable(folder));
+  return stop.Interrupted() ? SignalStatus(stop.signal()) : kSuccess;
+}
+
 int Run(const SweepOptions& options) {
+  if (experiments::IsPlanSweep(options.experiment)) return RunPlans(options);
   const experiments::PlannedSweep sweep = experiments::PlanSweep(options.experiment, options.output);
   experiments::CheckJobs(options.jobs, sweep);
   if (!options.plan) CheckRealDevices(sweep);

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <limits>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,11 +15,16 @@
 #include "agents/candidates.h"
 #include "agents/environment.h"
 #include "agents/named_placement.h"
+#include "datasets/exporters/frameworks.h"
+#include "datasets/parallel_plan.h"
+#include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
+#include "sim/base/json_build.h"
 #include "sim/base/worker_pool.h"
 #include "sim/formats/grouping_json.h"
 #include "sim/grouping.h"
+#include "sim/placement.h"
 
 namespace emplace::tools {
 
@@ -78,13 +85,32 @@ Placement OnOneDevice(const Graph& graph, const Cluster& cluster, const CostTabl
   return env.grouping().Expand(agents::OnOneOf(env.observation(), env.observation().accelerators));
 }
 
+namespace {
+
+// A placement, or the stages of a plan on as many accelerators; what the plan divides besides is not counted.
+Placement LoadStart(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs) {
+  const std::string text = ReadWholeFile(file, InputKind::kPlacement);
+  if (text.find("\"emplace.plan\"") == std::string::npos) return LoadPlacement(file, graph, cluster, costs);
+  std::istringstream in(text);
+  datasets::ParallelPlan plan = datasets::ReadPlan(in, file);
+  plan.dp = plan.tp = plan.cp = 1;
+  if (plan.stages.empty() && plan.pp == 1) plan.stages = {{ToJson("")}};  // the whole model
+  return WithLocation(file, [&] {
+    Placement placement = datasets::PlacementOfPlan(graph, cluster, plan);
+    CheckPlacement(placement, graph, cluster, costs);
+    return placement;
+  });
+}
+
+}  // namespace
+
 std::optional<Placement> FindStart(const ProblemOptions& problem, const std::optional<ScheduleChoice>& schedule,
                                    const Graph& graph, const Cluster& cluster, const CostTable& costs,
                                    const Simulator& simulator) {
   const std::string& start = problem.settings.start;
   if (start.empty() || start == "none") return std::nullopt;
   const std::string file = FileOf(agents::FindSetting("start"), problem.settings);
-  if (!file.empty()) return LoadPlacement(file, graph, cluster, costs);
+  if (!file.empty()) return LoadStart(file, graph, cluster, costs);
   agents::SearchSpec one{{}, {.graph = graph, .cluster = cluster, .costs = costs}};
   static_cast<agents::SearchSettings&>(one) = problem.settings;
   one.pipeline = schedule;

@@ -26,6 +26,13 @@ TEST(ExperimentTest, TheFirstCommentLineIsTheQuestion) {
   EXPECT_EQ(ReadText(WithLine("question: As a key?", without)).question, "As a key?");
 }
 
+TEST(ExperimentTest, FirstCommentIsTheFirstLine) {
+  EXPECT_EQ(experiments::FirstComment("\n# Which one?\nschema: x"), "Which one?");
+  EXPECT_EQ(experiments::FirstComment("schema: x\n# Which one?"), "");
+  const JsonValue name{std::string("a/b")};
+  EXPECT_THROW(experiments::ReadExperimentName(JsonNode(name)), InputError);
+}
+
 TEST(ExperimentTest, WhatIsNoExperimentIsRefused) {
   EXPECT_EQ(Refusal(""), "x.yaml: the file is empty (a YAML document)");
   EXPECT_EQ(Refusal("3"), "x.yaml: is the number 3 (an object of schema \"emplace.experiment\")");

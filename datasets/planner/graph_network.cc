@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t kNoPiece = SIZE_MAX;
 
-std::int64_t ElementsOf(const Tensor& tensor) {
+std::int64_t NumElements(const Tensor& tensor) {
   std::int64_t elements = 1;
   for (const std::int64_t size : tensor.shape) elements *= size;
   return elements;
@@ -42,7 +42,7 @@ bool IsFloat(DType dtype) {
 }
 
 // "linear" of "aten::linear.default" and of the op catalogue's kinds.
-std::string PlainKind(std::string_view kind) {
+std::string PlainName(std::string_view kind) {
   const std::string name = AtenNameOf(kind, nullptr);
   return name.substr(name.rfind(':') + 1);
 }
@@ -67,9 +67,9 @@ class Pieces {
   // The variable that an op reads, through casts and views of it.
   std::optional<OpId> VariableBehind(TensorId tensor) const {
     OpId op = graph_.tensor(tensor).producer;
-    const std::int64_t elements = ElementsOf(graph_.tensor(tensor));
+    const std::int64_t elements = NumElements(graph_.tensor(tensor));
     while (!IsSourceKind(graph_.op(op).kind)) {
-      if (graph_.inputs(op).size() != 1 || ElementsOf(graph_.tensor(graph_.inputs(op)[0])) != elements) return {};
+      if (graph_.inputs(op).size() != 1 || NumElements(graph_.tensor(graph_.inputs(op)[0])) != elements) return {};
       op = graph_.tensor(graph_.inputs(op)[0]).producer;
     }
     return graph_.op(op).kind == "variable" ? std::optional(op) : std::nullopt;
@@ -260,7 +260,7 @@ class TransformerReader {
     return products;
   }
 
-  std::int64_t WeightElements(OpId variable) const { return ElementsOf(graph_.tensor(graph_.first_output(variable))); }
+  std::int64_t WeightElements(OpId variable) const { return NumElements(graph_.tensor(graph_.first_output(variable))); }
   std::span<const std::int64_t> ShapeOf(OpId variable) const {
     return graph_.tensor(graph_.first_output(variable)).shape;
   }
@@ -406,7 +406,7 @@ class TransformerReader {
     const std::int64_t matrices = width > 0 ? elements / count / network_.d_model / width : 0;
     std::int64_t chosen = 0;
     for (const OpId id : ops_[piece]) {
-      if (PlainKind(graph_.op(id).kind) == "topk" && graph_.num_outputs(id) > 0) {
+      if (PlainName(graph_.op(id).kind) == "topk" && graph_.num_outputs(id) > 0) {
         chosen = graph_.tensor(graph_.first_output(id)).shape.back();
       }
     }
@@ -449,7 +449,7 @@ class TransformerReader {
     std::optional<OpId> table;
     for (const std::size_t piece : {std::size_t{0}, pieces_.after()}) {
       for (const OpId id : ops_[piece]) {
-        if (!pieces_.IsForward(id) || PlainKind(graph_.op(id).kind) != "embedding") continue;
+        if (!pieces_.IsForward(id) || PlainName(graph_.op(id).kind) != "embedding") continue;
         for (const TensorId input : graph_.inputs(id)) {
           const auto weight = pieces_.VariableBehind(input);
           if (!weight || ShapeOf(*weight).size() != 2 || ShapeOf(*weight)[1] != network_.d_model) continue;
@@ -478,7 +478,7 @@ class TransformerReader {
     for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
       const Op& op = graph_.op(MakeId<OpId>(i));
       if (op.pass != Pass::kForward) continue;
-      const std::string kind = PlainKind(op.kind);
+      const std::string kind = PlainName(op.kind);
       if (kind == "rotary" || kind == "cos" || op.name.find("rotary") != std::string_view::npos) {
         network_.positions = PositionKind::kRotary;
       }
@@ -583,8 +583,8 @@ class ModuleReader {
       if (pieces_.IsTrained(id)) {
         AddWeight(id);
         const Tensor& weight = graph_.tensor(graph_.first_output(id));
-        if (ElementsOf(weight) > largest) network_.number_bytes = ElementBytes(weight.dtype) == 2 ? 2 : 4;
-        largest = std::max(largest, ElementsOf(weight));
+        if (NumElements(weight) > largest) network_.number_bytes = ElementBytes(weight.dtype) == 2 ? 2 : 4;
+        largest = std::max(largest, NumElements(weight));
       }
       if (IsSourceKind(op.kind)) continue;
       has_backward = has_backward || op.pass == Pass::kBackward;
@@ -615,7 +615,7 @@ class ModuleReader {
     for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
       const auto id = MakeId<OpId>(i);
       grows_[i] = graph_.op(id).kind == "input" || std::ranges::any_of(graph_.inputs(id), [&](TensorId input) {
-                    return grows_[Index(graph_.tensor(input).producer)] && ElementsOf(graph_.tensor(input)) > 1;
+                    return grows_[Index(graph_.tensor(input).producer)] && NumElements(graph_.tensor(input)) > 1;
                   });
       if (graph_.op(id).pass != Pass::kForward && IsWeightGradient(id)) grows_[i] = false;
     }
@@ -625,10 +625,10 @@ class ModuleReader {
   bool IsWeightGradient(OpId id) const {
     if (graph_.op(id).pass != Pass::kBackward || graph_.num_outputs(id) == 0) return false;
     const auto sizes = WeightSizes(graph_.op(id).layer);
-    const std::int64_t elements = ElementsOf(graph_.tensor(graph_.first_output(id)));
+    const std::int64_t elements = NumElements(graph_.tensor(graph_.first_output(id)));
     if (std::ranges::find(sizes, elements) == sizes.end()) return false;
     return std::ranges::none_of(graph_.inputs(id), [&](TensorId input) {
-      return pieces_.VariableBehind(input).has_value() && ElementsOf(graph_.tensor(input)) == elements;
+      return pieces_.VariableBehind(input).has_value() && NumElements(graph_.tensor(input)) == elements;
     });
   }
   const std::vector<std::int64_t>& WeightSizes(std::string_view path) const {
@@ -637,7 +637,7 @@ class ModuleReader {
       for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
         const auto id = MakeId<OpId>(i);
         if (!pieces_.IsTrained(id)) continue;
-        weight_sizes_[graph_.op(id).layer].push_back(ElementsOf(graph_.tensor(graph_.first_output(id))));
+        weight_sizes_[graph_.op(id).layer].push_back(NumElements(graph_.tensor(graph_.first_output(id))));
       }
     }
     const auto found = weight_sizes_.find(path);
@@ -681,7 +681,7 @@ class ModuleReader {
         }
       }
       if (graph_.num_outputs(id) > 0) {
-        of_shapes[{op.layer, ElementsOf(graph_.tensor(graph_.first_output(id)))}] = divided_[i];
+        of_shapes[{op.layer, NumElements(graph_.tensor(graph_.first_output(id)))}] = divided_[i];
       }
     }
     for (std::size_t i = 0; i < graph_.num_ops(); ++i) {
@@ -691,7 +691,7 @@ class ModuleReader {
       if (styles_.count(op.layer) > 0) {
         divided_[i] = true;
       } else if (graph_.num_outputs(id) > 0) {
-        const auto found = of_shapes.find({op.layer, ElementsOf(graph_.tensor(graph_.first_output(id)))});
+        const auto found = of_shapes.find({op.layer, NumElements(graph_.tensor(graph_.first_output(id)))});
         divided_[i] = found != of_shapes.end() && found->second;
       }
     }
@@ -717,12 +717,12 @@ class ModuleReader {
     const Tensor& weight = graph_.tensor(graph_.first_output(id));
     const auto style = styles_.find(graph_.op(id).layer);
     const bool is_divided = style != styles_.end() && (weight.shape.size() > 1 || style->second);
-    PieceOf(pieces_.of(id)).weights.push_back({.elements = ElementsOf(weight), .is_divided = is_divided});
+    PieceOf(pieces_.of(id)).weights.push_back({.elements = NumElements(weight), .is_divided = is_divided});
     const bool is_tied =
         pieces_.of(id) == 0 && std::ranges::any_of(graph_.consumers(graph_.first_output(id)), [&](OpId reader) {
           return pieces_.IsForward(reader) && pieces_.of(reader) == pieces_.after();
         });
-    if (is_tied) network_.tied_elements += ElementsOf(weight);
+    if (is_tied) network_.tied_elements += NumElements(weight);
   }
 
   double BytesOf(TensorId tensor) const { return static_cast<double>(graph_.tensor(tensor).size.count); }

@@ -123,7 +123,7 @@ std::vector<PlanCell> Closed(auto open_cells) {
   return cells;
 }
 
-std::string NumberText(std::int64_t number) { return fmt::format("{}", number); }
+std::string IntegerText(std::int64_t number) { return fmt::format("{}", number); }
 
 // Runs of Nanotron on nodes of 8 H100: a cell is a network on a number of nodes.
 std::vector<PlanCell> ReadNanotron(const std::string& file) {
@@ -150,11 +150,11 @@ std::vector<PlanCell> ReadNanotron(const std::string& file) {
       cell.cell = {.name = fmt::format("nanotron-{}-{}", model, gpus),
                    .table = "nanotron",
                    .network = "llama-3-8b",
-                   .set = {{"layers", NumberText(layers)},
-                           {"d_model", NumberText(hidden)},
+                   .set = {{"layers", IntegerText(layers)},
+                           {"d_model", IntegerText(hidden)},
                            {"heads", row.Text("heads")},
                            {"kv_heads", row.Text("kv_heads")},
-                           {"head_width", NumberText(hidden / row.Integer("heads"))},
+                           {"head_width", IntegerText(hidden / row.Integer("heads"))},
                            {"d_ff", row.Text("ffn")},
                            {"vocabulary", row.Text("vocab")},
                            {"tied", row.Integer("tied_embeddings", 0) != 0 ? "true" : "false"}},
@@ -187,11 +187,11 @@ std::vector<PlanCell> ReadVtrain(const std::string& file) {
       cell.cell = {.name = fmt::format("vtrain-{}x{}-{}", hidden, layers, kGpus),
                    .table = "vtrain",
                    .network = "gpt-3-350m",
-                   .set = {{"layers", NumberText(layers)},
-                           {"d_model", NumberText(hidden)},
-                           {"heads", NumberText(heads)},
-                           {"kv_heads", NumberText(heads)},
-                           {"head_width", NumberText(hidden / heads)},
+                   .set = {{"layers", IntegerText(layers)},
+                           {"d_model", IntegerText(hidden)},
+                           {"heads", IntegerText(heads)},
+                           {"kv_heads", IntegerText(heads)},
+                           {"head_width", IntegerText(hidden / heads)},
                            {"d_ff", NumberText(4 * hidden)},
                            {"vocabulary", "51200"}},
                    .cluster = "dgx-a100",

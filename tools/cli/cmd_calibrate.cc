@@ -226,7 +226,7 @@ void PrintFitJson(std::ostream& out, const experiments::DeviceFit& fit, const ex
 }
 
 // The counts above 0, with what they count.
-std::string Counts(const std::vector<std::pair<std::size_t, std::string_view>>& counts) {
+std::string CountsText(const std::vector<std::pair<std::size_t, std::string_view>>& counts) {
   std::vector<std::string> parts;
   for (const auto& [count, what] : counts) {
     if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
@@ -289,7 +289,7 @@ int RunLlamaBench(const CalibrateOptions& options) {
   } else {
     out << "models of one size do not tell what a token takes beside its weights\n";
   }
-  const std::string unused = Counts(
+  const std::string unused = CountsText(
       {{read.slower, "of a test that another row is faster in"},
        {read.deep, "after other tokens"},
        {read.both, "of prompt and generation at once"},

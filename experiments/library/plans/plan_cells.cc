@@ -192,7 +192,7 @@ std::vector<PlanCell> ReadVtrain(const std::string& file) {
                            {"heads", IntegerText(heads)},
                            {"kv_heads", IntegerText(heads)},
                            {"head_width", IntegerText(hidden / heads)},
-                           {"d_ff", NumberText(4 * hidden)},
+                           {"d_ff", IntegerText(4 * hidden)},
                            {"vocabulary", "51200"}},
                    .cluster = "dgx-a100",
                    .nodes = 1,

@@ -254,9 +254,9 @@ DeviceCurves WithSustainedRates(const DeviceCurves& base, const DeviceKind& devi
                                 const SustainedRates& rates, const std::string& source) {
   OwnCurves own = {{base.kind, base}};
   std::string owner;
-  const Curve<ProductForm>* const begin = FindCurve(base, &DeviceCurves::product, "half", &own, &owner);
+  const emplace::Curve<ProductForm>* const begin = FindCurve(base, &DeviceCurves::product, "half", &own, &owner);
   EMPLACE_CHECK(begin != nullptr);
-  Curve<ProductForm> curve = *begin;
+  emplace::Curve<ProductForm> curve = *begin;
   curve.precision = "half";
   curve.fit.source = source;
   curve.fit.rows = static_cast<double>(rates.prompts + rates.generations);
@@ -285,7 +285,7 @@ DeviceCurves WithSustainedRates(const DeviceCurves& base, const DeviceKind& devi
   }
   curve.fit.exceeds_sheet = curve.form.rate > 1 || curve.form.memory.bandwidth > 1;
   DeviceCurves curves = base;
-  std::erase_if(curves.product, [](const Curve<ProductForm>& each) { return each.precision == "half"; });
+  std::erase_if(curves.product, [](const emplace::Curve<ProductForm>& each) { return each.precision == "half"; });
   curves.product.push_back(std::move(curve));
   return curves;
 }

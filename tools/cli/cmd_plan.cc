@@ -6,7 +6,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -272,9 +271,8 @@ constexpr std::string_view kNetworkTargets[] = {"megatron", "torchtitan", "deeps
                                                 "schedule-comms-csv"};
 constexpr std::string_view kGraphTargets[] = {"fsdp", "stages", "split-spec"};
 
-bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
+bool IsNetworkTarget(std::string_view name) { return std::ranges::count(kNetworkTargets, name) > 0; }
+bool IsGraphTarget(std::string_view name) { return std::ranges::count(kGraphTargets, name) > 0; }
 
 // The plan as it is written.
 std::string PlanText(const PlanOptions& options, const datasets::PlanQuestion& question, datasets::ParallelPlan plan) {
@@ -473,7 +471,7 @@ int RunPlan(const PlanOptions& options) {
     throw InputError("NETWORK", "is missing (a name such as llama-3-8b, a config.json, or a graph)");
   if (!options.to.empty()) {
     datasets::FindFrameworkTarget(options.to);
-    if (!IsOneOf(kNetworkTargets, options.to) && !IsOneOf(kGraphTargets, options.to)) {
+    if (!IsNetworkTarget(options.to) && !IsGraphTarget(options.to)) {
       throw InputError("--to", fmt::format("is {} ({}; `emplace export` writes the others)", options.to,
                                            fmt::join(kNetworkTargets, ", ")));
     }
@@ -489,7 +487,7 @@ int RunPlan(const PlanOptions& options) {
   datasets::PlanQuestion question;
   question.prefix = "--";
   datasets::SetNetwork(options.network, ParseSettings(options.settings), options.sequence, &question);
-  if (!question.graph && IsOneOf(kGraphTargets, options.to)) {
+  if (!question.graph && IsGraphTarget(options.to)) {
     throw InputError("--to",
                      fmt::format("is {}, which names the modules of a graph ({}; `emplace export` writes others)",
                                  options.to, fmt::join(kNetworkTargets, ", ")));

@@ -28,7 +28,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const OptionMap kSmall = {{"layers", "8"}};
+const OptionMap kSmallLlama = {{"layers", "8"}};
 
 PlanQuestion OfTwoNodes() {
   PlanQuestion question;
@@ -73,7 +73,7 @@ Graph WithAnotherWeight(const Graph& graph) {
 TEST(GraphNetworkTest, AStepOfATransformerIsReadAsThatTransformer) {
   for (const char* const name : {"llama-3-8b", "qwen3-0.6b", "gpt-2", "qwen2.5-0.5b", "gpt-3-125m"}) {
     SCOPED_TRACE(name);
-    const TransformerNetwork network = NamedNetwork(name, kSmall, "set");
+    const TransformerNetwork network = NamedNetwork(name, kSmallLlama, "set");
     const GraphNetwork read = ReadGraphNetwork(MakeModel(name, {{"layers", "8"}, {"batch", "2"}, {"sequence", "512"}}));
     EXPECT_EQ(read.why_modules, "");
     EXPECT_EQ(read.batch, 2);
@@ -103,8 +103,8 @@ TEST(GraphNetworkTest, AStepOfATransformerIsReadAsThatTransformer) {
 
 TEST(GraphNetworkTest, ItsPlansAreThoseOfTheNetworkByName) {
   PlanQuestion by_name = OfTwoNodes();
-  SetNetwork("llama-3-8b", kSmall, 4096, &by_name);
-  const PlanQuestion by_graph = AboutGraph(MakeModel("llama-3-8b", kSmall));
+  SetNetwork("llama-3-8b", kSmallLlama, 4096, &by_name);
+  const PlanQuestion by_graph = AboutGraph(MakeModel("llama-3-8b", kSmallLlama));
   EXPECT_EQ(by_graph.sequence, 4096);
   const PlanAnswer expected = SearchPlans(by_name);
   const PlanAnswer answer = SearchPlans(by_graph);
@@ -118,7 +118,7 @@ TEST(GraphNetworkTest, ItsPlansAreThoseOfTheNetworkByName) {
 }
 
 TEST(GraphNetworkTest, ModulesTakeAboutTheTimeAndTheMemoryOfTheFormulas) {
-  const Graph graph = MakeModel("llama-3-8b", kSmall);
+  const Graph graph = MakeModel("llama-3-8b", kSmallLlama);
   PlanQuestion by_formulas = AboutGraph(graph);
   PlanQuestion by_modules = AboutGraph(WithAnotherWeight(graph));
   ASSERT_NE(by_modules.graph->modules, nullptr);
@@ -141,7 +141,7 @@ TEST(GraphNetworkTest, ModulesTakeAboutTheTimeAndTheMemoryOfTheFormulas) {
 }
 
 TEST(GraphNetworkTest, RanksOfTensorParallelismHavePartsOfModulesThatAddUp) {
-  const PlanQuestion question = AboutGraph(WithAnotherWeight(MakeModel("llama-3-8b", kSmall)));
+  const PlanQuestion question = AboutGraph(WithAnotherWeight(MakeModel("llama-3-8b", kSmallLlama)));
   const ModuleNetwork& modules = *question.graph->modules;
   ASSERT_EQ(modules.layers.size(), 8U);
   const ModulePiece& layer = modules.layers[1];
@@ -166,7 +166,7 @@ TEST(GraphNetworkTest, RanksOfTensorParallelismHavePartsOfModulesThatAddUp) {
 }
 
 TEST(GraphNetworkTest, ADeeperBatchOrAPartOfItTakesItsShareOfTheTime) {
-  const PlanQuestion question = AboutGraph(WithAnotherWeight(MakeModel("llama-3-8b", kSmall)));
+  const PlanQuestion question = AboutGraph(WithAnotherWeight(MakeModel("llama-3-8b", kSmallLlama)));
   StepTimer timer(question.machine, *question.framework);
   const auto products = [&](std::int64_t micro_batch) {
     ParallelPlan plan;

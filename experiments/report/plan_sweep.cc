@@ -42,7 +42,8 @@ bool IsNetworkFile(const std::string& name) {
 std::string IdOf(const PlanSweepCell& cell) {
   std::string text = JsonText({FieldsToJson(cell)});
   for (const std::string& path : {cell.network, cell.cluster}) {
-    if (IsNetworkFile(path) || IsClusterFile(path)) text += FingerprintText(ReadWholeFile(path));
+    if (IsNetworkFile(path)) text += FingerprintText(ReadWholeFile(path, InputKind::kGraph));
+    if (IsClusterFile(path)) text += FingerprintText(ReadWholeFile(path, InputKind::kCluster));
   }
   return FingerprintText(text);
 }

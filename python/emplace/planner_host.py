@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Generator
+from typing import Any
 
 
-def settings_of(proposed):
+def settings_of(proposed: Any) -> Generator[Any, Any, None]:
     """The generator of what a planner proposes, whichever way it does."""
     if proposed is None:
         return
@@ -26,7 +28,7 @@ def settings_of(proposed):
             yield setting
 
 
-def exchange(cell, function, read, write):
+def exchange(cell: Any, function: Callable[[Any], Any], read: Callable[[], str], write: Callable[[Any], None]) -> None:
     settings = settings_of(function(cell))
     answer = None
     while True:
@@ -42,7 +44,7 @@ def exchange(cell, function, read, write):
         answer = json.loads(line).get("step_s")
 
 
-def described(error):
+def described(error: BaseException) -> str:
     """The error as one line, with the last line of the planner's own files that raised it."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
@@ -51,7 +53,7 @@ def described(error):
     return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}: {text}" if own else text
 
 
-def end_with_the_program():
+def end_with_the_program() -> None:
     """Has the kernel kill this process when its parent ends, even while the planner computes (prctl(2) of Linux)."""
     set_parent_death_signal = 1
     try:
@@ -60,12 +62,12 @@ def end_with_the_program():
         pass  # then it ends with its input
 
 
-def main():
+def main() -> None:
     end_with_the_program()
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the planner prints is no proposal
 
-    def write(value):
+    def write(value: Any) -> None:
         output.write(json.dumps(value, allow_nan=False) + "\n")
         output.flush()
 

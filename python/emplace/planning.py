@@ -79,7 +79,8 @@ class PlanSearch:
     """The answer of emplace.plan.
 
     plans: the best first. legal: the number of legal plans; checked: of those whose memory was looked at; fitting: of
-    those that fit. notes: what to know of all plans. complete: False if the search was stopped early. refused: numbers of illegal plans, by the reason.
+    those that fit. notes: what to know of all plans. complete: False if the search was stopped early. refused: numbers of
+    illegal plans, by the reason.
     nearest: the smallest plan, if none fits; fastest: the fastest that fits, if none is within within_s.
     lower_bound_us: no plan takes less on all accelerators. by_modules: why a graph is planned by its modules, and not as
     a Transformer.
@@ -171,6 +172,7 @@ def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str
     del row["schema"], row["version"]
     plans = [Plan(**each, _text=own, _graph=graph) for each, own in zip(row.pop("plans"), written)]
     # Where no plan answers the question, there is at most one of these.
-    others = {name: Plan(**row.pop(name), _text=written[-1], _graph=graph)
-              for name in ("nearest", "fastest") if name in row}
-    return PlanSearch(**row, plans=plans, **others, _json=text)
+    for name in ("nearest", "fastest"):
+        if name in row:
+            row[name] = Plan(**row[name], _text=written[-1], _graph=graph)
+    return PlanSearch(**row, plans=plans, _json=text)

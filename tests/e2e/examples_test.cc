@@ -77,7 +77,8 @@ TEST_F(CommandHelpTest, ExamplesRunSlow) {
     if (others.contains(command)) continue;
     for (const std::string& example : ExamplesOf(command)) {
       const bool needs_more = example.find("/shared/") != std::string::npos ||
-                              example.find("my_agents") != std::string::npos || example.find("completion ") == 0;
+                              example.find("my_agents") != std::string::npos || example.find("completion ") == 0 ||
+                              example.find("--data tables") != std::string::npos;
       if (needs_more || !run.insert(example).second) continue;
       const Ran ran = Shell("$emplace " + example);
       EXPECT_EQ(ran.status, 0) << example << "\n" << ran.err;

@@ -57,7 +57,7 @@ std::optional<experiments::PictureInputs> ProblemOf(const JsonValue& spec) {
                                     .engine = choice.engine};
 }
 
-// Of an experiment whose cells are plans.
+// The report of an experiment whose cells are plans.
 int ReportPlans(const ReportOptions& options, const experiments::SweepOfPlans& sweep) {
   if (!options.where.empty() || !options.of.empty()) {
     throw InputError(options.where.empty() ? "--experiment" : "--where", "does not go with plans (trials)");

@@ -16,19 +16,13 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/statistics.h"
 
 namespace emplace::experiments {
 namespace {
 
 constexpr double kMicrosPerSecond = 1e6;
 constexpr double kNoise = 1.05;  // by which a row may be faster than the data sheet's rates
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // The number of a key, at least `least`.
 double NumberOf(const nlohmann::json& row, const char* key, double least, const std::string& place) {

@@ -112,7 +112,7 @@ TEST_F(CommandLineTest, ListsHaveANameOneLineAndASourceLengthy) {
   ExpectRefused(Emplace("list recipes"),
                 "unknown list \"recipes\" (agents, models, datasets, devices, clusters, engines, schedules, "
                 "objectives, rewards, groupers, "
-                "cost-models, importers)");
+                "cost-models, planners, importers)");
 }
 
 TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {

@@ -72,6 +72,17 @@ std::vector<JsonObject> Combinations(const JsonObject& fields, std::vector<std::
   return all;
 }
 
+// Throws InputError.
+void CheckCounts(const PlanSweepCell& cell) {
+  const std::pair<std::string_view, std::int64_t> counts[] = {{"nodes", cell.nodes},
+                                                              {"gpus", cell.gpus.value_or(1)},
+                                                              {"global_batch", cell.global_batch},
+                                                              {"sequence", cell.sequence.value_or(1)}};
+  for (const auto& [name, count] : counts) {
+    if (count < 1) throw InputError(fmt::format("plans.{}", name), fmt::format("is {} (an integer from 1)", count));
+  }
+}
+
 datasets::PlanQuestion QuestionOf(const PlanSweepCell& cell) {
   datasets::PlanQuestion question;
   datasets::SetNetwork(cell.network, cell.set, cell.sequence.value_or(0), &question);
@@ -154,6 +165,7 @@ SweepOfPlans ReadPlanSweep(const std::string& file) {
     for (JsonObject& combination : Combinations(plans.Object("the fields of `emplace plan`"), &sweep.swept)) {
       const JsonValue value{std::move(combination)};
       PlanSweepCell cell = ReadFields<PlanSweepCell>(JsonNode(node, kPlans, value));
+      CheckCounts(cell);
       if (IsNetworkFile(cell.network)) cell.network = ResolvePath(cell.network, file);
       if (IsClusterFile(cell.cluster)) cell.cluster = ResolvePath(cell.cluster, file);
       std::string id = IdOf(cell);

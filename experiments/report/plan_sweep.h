@@ -34,9 +34,9 @@ struct PlanSweepCell {
     visit("network", self.network, {.needed = "a network, as `emplace plan` takes it", .not_empty = true});
     visit("set", self.set, {.optional = true, .written = !self.set.empty()});
     visit("cluster", self.cluster, {.needed = "a shipped cluster or a file", .not_empty = true});
-    visit("nodes", self.nodes, {.optional = true, .low = 1, .most = 1024});
+    visit("nodes", self.nodes, {.optional = true, .most = 1024});
     visit("gpus", self.gpus, {.optional = true, .written = self.gpus.has_value(), .most = kMost});
-    visit("global_batch", self.global_batch, {.needed = "sequences of a step", .low = 1, .most = kMost});
+    visit("global_batch", self.global_batch, {.needed = "sequences of a step", .most = kMost});
     visit("sequence", self.sequence, {.optional = true, .written = self.sequence.has_value(), .most = kMost});
     visit("framework", self.framework, {.optional = true, .written = self.framework.has_value()});
     visit("only", self.only, {.optional = true, .written = !self.only.empty()});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 #include <vector>
 
 namespace emplace {
@@ -89,18 +90,20 @@ DeviceKind Rated(DeviceKind kind, double f32, double bf16, double f16, const Sha
   return kind;
 }
 
-// With a rate of products of 8 bits, of which the same part is reached as in half precision: they go through the same
-// units.
-DeviceKind WithInt8(DeviceKind kind, double tera_op_per_s, const Shares& half) {
-  kind.precisions[static_cast<std::size_t>(Precision::kI8)] = Rate(tera_op_per_s, half);
-  return kind;
-}
+// Rates in 10^12 operations a second of products whose factors are integers or floating-point numbers of 8 bits, or
+// floating-point numbers of 4 bits. 0: no rate of its own.
+struct SmallNumberRates {
+  double i8 = 0;
+  double f8 = 0;
+  double f4 = 0;
+};
 
-// With rates of products whose factors are floating-point numbers of 8 and of 4 bits, which go through the same units
-// too. 0: no rate of its own.
-DeviceKind WithSmallFloats(DeviceKind kind, double f8, double f4, const Shares& half) {
-  kind.precisions[static_cast<std::size_t>(Precision::kF8)] = Rate(f8, half);
-  if (f4 > 0) kind.precisions[static_cast<std::size_t>(Precision::kF4)] = Rate(f4, half);
+// The same part of these rates is reached as in half precision: all go through the same units.
+DeviceKind WithSmallNumbers(DeviceKind kind, const SmallNumberRates& rates, const Shares& half) {
+  for (const auto& [precision, rate] :
+       {std::pair(Precision::kI8, rates.i8), {Precision::kF8, rates.f8}, {Precision::kF4, rates.f4}}) {
+    if (rate > 0) kind.precisions[static_cast<std::size_t>(precision)] = Rate(rate, half);
+  }
   return kind;
 }
 
@@ -166,161 +169,149 @@ std::vector<DeviceKind> MakeDeviceKinds() {
                "NVIDIA Tesla V100 data sheet (PCIe): 14 TFLOP/s single precision, 112 on tensor cores (f16), 900 GB/s, "
                "32 GB"),
           0, 0, 112, kVoltaHalf),
-      WithInt8(Rated(Kind("t4", "NVIDIA T4 (PCIe)", 8.1, 320, 16, 3.5, kVolta,
-                          "NVIDIA T4 data sheet: 8.1 TFLOP/s single precision, 65 on tensor cores (f16), 130 TOPS in 8 "
-                          "bits, 320 GB/s, 16 GB"),
-                     0, 0, 65, kVoltaHalf),
-               130, kVoltaHalf),
-      WithInt8(
+      WithSmallNumbers(
+          Rated(Kind("t4", "NVIDIA T4 (PCIe)", 8.1, 320, 16, 3.5, kVolta,
+                     "NVIDIA T4 data sheet: 8.1 TFLOP/s single precision, 65 on tensor cores (f16), 130 TOPS in 8 "
+                     "bits, 320 GB/s, 16 GB"),
+                0, 0, 65, kVoltaHalf),
+          {.i8 = 130}, kVoltaHalf),
+      WithSmallNumbers(
           Rated(
               Kind("rtx-2080-ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 616, 11, 3.5, kVolta,
                    "NVIDIA Turing GPU Architecture whitepaper, reference card: 13.4 TFLOP/s f32, 53.8 on tensor cores "
                    "(f16 with f32 sums), 215.2 TOPS in 8 bits, 616 GB/s, 11 GB"),
               0, 0, 53.8, kVoltaHalf),
-          215.2, kVoltaHalf),
-      WithInt8(Rated(Kind("a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
-                          "NVIDIA A100 data sheet (SXM 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
-                          "624 TOPS in 8 bits, 2039 GB/s"),
-                     19.5, 312, 312, kAmpereHalf),
-               624, kAmpereHalf),
-      WithInt8(Rated(Kind("a100-40", "NVIDIA A100 (SXM, 40 GB)", 156, 1555, 40, 3, kAmpere,
-                          "NVIDIA A100 data sheet (SXM 40 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
-                          "624 TOPS in 8 bits, 1555 GB/s"),
-                     19.5, 312, 312, kAmpereHalf),
-               624, kAmpereHalf),
-      WithInt8(Rated(Kind("a100-pcie", "NVIDIA A100 (PCIe, 80 GB)", 156, 1935, 80, 3, kAmpere,
-                          "NVIDIA A100 data sheet (PCIe 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
-                          "624 TOPS in 8 bits, 1935 GB/s"),
-                     19.5, 312, 312, kAmpereHalf),
-               624, kAmpereHalf),
-      WithInt8(Rated(Kind("a100-pcie-40", "NVIDIA A100 (PCIe, 40 GB)", 156, 1555, 40, 3, kAmpere,
-                          "NVIDIA A100 data sheet (PCIe 40 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
-                          "624 TOPS in 8 bits, 1555 GB/s"),
-                     19.5, 312, 312, kAmpereHalf),
-               624, kAmpereHalf),
-      WithInt8(Rated(Kind("a10", "NVIDIA A10 (PCIe)", 62.5, 600, 24, 3, kAmpere,
-                          "NVIDIA A10 data sheet, dense: 31.2 TFLOP/s f32, 62.5 TF32, 125 bf16 and f16, 250 TOPS in 8 "
-                          "bits, 600 GB/s, 24 GB"),
-                     31.2, 125, 125, kAmpereHalf),
-               250, kAmpereHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("l4", "NVIDIA L4 (PCIe)", 60.5, 300, 24, 3, kAmpere,
-                         "NVIDIA L4 data sheet: 30.3 TFLOP/s f32; with sparsity 121 TF32 (written as 120), 242 bf16 "
-                         "and f16, 485 TFLOP/s or TOPS in 8 bits, "
-                         "half of each dense; 300 GB/s, 24 GB"),
-                    30.3, 121, 121, kAmpereHalf),
-              242.5, kAmpereHalf),
-          242.5, 0, kAmpereHalf),
-      WithSmallFloats(WithInt8(Rated(Kind("l40s", "NVIDIA L40S (PCIe)", 183, 864, 48, 3, kAmpere,
-                                          "NVIDIA L40S data sheet, dense: 91.6 TFLOP/s f32, 183 TF32, 362 bf16 and "
-                                          "f16, 733 TFLOP/s or TOPS in 8 "
-                                          "bits, 864 GB/s, 48 GB"),
-                                     91.6, 362, 362, kAmpereHalf),
-                               733, kAmpereHalf),
-                      733, 0, kAmpereHalf),
-      WithSmallFloats(
-          WithInt8(Rated(Kind("rtx-4090", "NVIDIA GeForce RTX 4090", 82.6, 1008, 24, 3, kAmpere,
-                              "NVIDIA Ada GPU Architecture whitepaper, dense: 82.6 TFLOP/s f32, 82.6 TF32, 165.2 bf16 "
-                              "and f16 with "
-                              "f32 sums, 330.3 in 8 bits with f32 sums, 660.6 TOPS in 8 bits, 1008 GB/s, 24 GB"),
-                         82.6, 165.2, 165.2, kAmpereHalf),
-                   660.6, kAmpereHalf),
-          330.3, 0, kAmpereHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("h100", "NVIDIA H100 (SXM)", 494.7, 3350, 80, 2.5, kHopper,
-                         "NVIDIA H100 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
-                         "3958 TFLOP/s or TOPS in 8 bits, half of "
-                         "each dense; 3.35 TB/s, 80 GB"),
-                    67, 989.4, 989.4, kHopperHalf),
-              1979, kHopperHalf),
-          1979, 0, kHopperHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("h100-pcie", "NVIDIA H100 (PCIe)", 378, 2000, 80, 2.5, kHopper,
-                         "NVIDIA H100 data sheet (PCIe): 51 TFLOP/s f32 (51.2); with sparsity 756 TF32, 1513 bf16 and "
-                         "f16, 3026 TFLOP/s or TOPS in 8 bits, half of each dense; 2 TB/s, 80 GB"),
-                    51.2, 756, 756, kHopperHalf),
-              1513, kHopperHalf),
-          1513, 0, kHopperHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
-                         "NVIDIA H200 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
-                         "3958 TFLOP/s or TOPS in 8 bits, half of "
-                         "each dense; 4.8 TB/s, 141 GB"),
-                    67, 989.4, 989.4, kHopperHalf),
-              1979, kHopperHalf),
-          1979, 0, kHopperHalf),
-      WithSmallFloats(WithInt8(Rated(Kind("b200", "NVIDIA B200 (HGX, 1000 W)", 1100, 8000, 180, 2.5, kHopper,
-                                          "NVIDIA Blackwell Architecture Technical Brief, HGX B200, a GPU: 80 TFLOP/s "
-                                          "f32; with sparsity 2200 "
-                                          "TF32, 4500 bf16 and f16, 9000 TFLOP/s or TOPS in 8 bits, 18000 in 4 bits, "
-                                          "half of each dense; 8 TB/s; NVIDIA HGX B200 data "
-                                          "sheet: 1.4 TB on 8 GPUs, "
-                                          "180 GB each"),
-                                     80, 2250, 2250, kBlackwellHalf),
-                               4500, kBlackwellHalf),
-                      4500, 9000, kBlackwellHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("gb200", "one of the two B200 GPUs of an NVIDIA GB200", 1250, 8000, 186, 2.5, kHopper,
-                         "NVIDIA GB200 NVL72 data sheet, a GPU: 80 TFLOP/s f32; with sparsity 2500 TF32, 5000 bf16 and "
-                         "f16, 10000 TFLOP/s or TOPS in 8 bits, 20000 in 4 bits, half of each dense; 8 TB/s, 186 GB"),
-                    80, 2500, 2500, kBlackwellHalf),
-              5000, kBlackwellHalf),
-          5000, 10000, kBlackwellHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("b300", "NVIDIA B300 (HGX, 1100 W)", 1125, 8000, 270, 2.5, kHopper,
-                         "NVIDIA HGX B300 data sheet, 8 GPUs: 600 TFLOP/s f32 (75 a GPU); with sparsity 18 PFLOP/s "
-                         "TF32, 36 bf16 and f16, 72 in f8, half of each dense, 108 in f4, dense; 2.5 POPS in 8 bits, "
-                         "with sparsity; 8 TB/s a GPU; 2.1 TB of memory"),
-                    75, 2250, 2250, kBlackwellHalf),
-              156, kBlackwellHalf),
-          4500, 13500, kBlackwellHalf),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("gb300", "one of the two B300 GPUs of an NVIDIA GB300", 1250, 8000, 279, 2.5, kHopper,
-                         "NVIDIA GB300 NVL72 data sheet, 72 GPUs: 5.76 PFLOP/s f32 (80 a GPU); with sparsity 180 "
-                         "PFLOP/s TF32, 360 bf16 and f16, 720 in f8, half of each dense, 1080 in f4, dense; 23 POPS "
-                         "in 8 bits, with sparsity; 576 TB/s, 20 TB"),
-                    80, 2500, 2500, kBlackwellHalf),
-              160, kBlackwellHalf),
-          5000, 15000, kBlackwellHalf),
-      WithInt8(
+          {.i8 = 215.2}, kVoltaHalf),
+      WithSmallNumbers(
+          Rated(Kind("a100", "NVIDIA A100 (SXM, 80 GB)", 156, 2039, 80, 3, kAmpere,
+                     "NVIDIA A100 data sheet (SXM 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                     "624 TOPS in 8 bits, 2039 GB/s"),
+                19.5, 312, 312, kAmpereHalf),
+          {.i8 = 624}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("a100-40", "NVIDIA A100 (SXM, 40 GB)", 156, 1555, 40, 3, kAmpere,
+                     "NVIDIA A100 data sheet (SXM 40 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                     "624 TOPS in 8 bits, 1555 GB/s"),
+                19.5, 312, 312, kAmpereHalf),
+          {.i8 = 624}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("a100-pcie", "NVIDIA A100 (PCIe, 80 GB)", 156, 1935, 80, 3, kAmpere,
+                     "NVIDIA A100 data sheet (PCIe 80 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                     "624 TOPS in 8 bits, 1935 GB/s"),
+                19.5, 312, 312, kAmpereHalf),
+          {.i8 = 624}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("a100-pcie-40", "NVIDIA A100 (PCIe, 40 GB)", 156, 1555, 40, 3, kAmpere,
+                     "NVIDIA A100 data sheet (PCIe 40 GB), dense: 19.5 TFLOP/s f32, 156 TF32, 312 bf16 and f16, "
+                     "624 TOPS in 8 bits, 1555 GB/s"),
+                19.5, 312, 312, kAmpereHalf),
+          {.i8 = 624}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("a10", "NVIDIA A10 (PCIe)", 62.5, 600, 24, 3, kAmpere,
+                     "NVIDIA A10 data sheet, dense: 31.2 TFLOP/s f32, 62.5 TF32, 125 bf16 and f16, 250 TOPS in 8 "
+                     "bits, 600 GB/s, 24 GB"),
+                31.2, 125, 125, kAmpereHalf),
+          {.i8 = 250}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("l4", "NVIDIA L4 (PCIe)", 60.5, 300, 24, 3, kAmpere,
+                     "NVIDIA L4 data sheet: 30.3 TFLOP/s f32; with sparsity 121 TF32 (written as 120), 242 bf16 "
+                     "and f16, 485 TFLOP/s or TOPS in 8 bits, "
+                     "half of each dense; 300 GB/s, 24 GB"),
+                30.3, 121, 121, kAmpereHalf),
+          {.i8 = 242.5, .f8 = 242.5}, kAmpereHalf),
+      WithSmallNumbers(Rated(Kind("l40s", "NVIDIA L40S (PCIe)", 183, 864, 48, 3, kAmpere,
+                                  "NVIDIA L40S data sheet, dense: 91.6 TFLOP/s f32, 183 TF32, 362 bf16 and "
+                                  "f16, 733 TFLOP/s or TOPS in 8 "
+                                  "bits, 864 GB/s, 48 GB"),
+                             91.6, 362, 362, kAmpereHalf),
+                       {.i8 = 733, .f8 = 733}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("rtx-4090", "NVIDIA GeForce RTX 4090", 82.6, 1008, 24, 3, kAmpere,
+                     "NVIDIA Ada GPU Architecture whitepaper, dense: 82.6 TFLOP/s f32, 82.6 TF32, 165.2 bf16 "
+                     "and f16 with "
+                     "f32 sums, 330.3 in 8 bits with f32 sums, 660.6 TOPS in 8 bits, 1008 GB/s, 24 GB"),
+                82.6, 165.2, 165.2, kAmpereHalf),
+          {.i8 = 660.6, .f8 = 330.3}, kAmpereHalf),
+      WithSmallNumbers(
+          Rated(Kind("h100", "NVIDIA H100 (SXM)", 494.7, 3350, 80, 2.5, kHopper,
+                     "NVIDIA H100 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
+                     "3958 TFLOP/s or TOPS in 8 bits, half of "
+                     "each dense; 3.35 TB/s, 80 GB"),
+                67, 989.4, 989.4, kHopperHalf),
+          {.i8 = 1979, .f8 = 1979}, kHopperHalf),
+      WithSmallNumbers(
+          Rated(Kind("h100-pcie", "NVIDIA H100 (PCIe)", 378, 2000, 80, 2.5, kHopper,
+                     "NVIDIA H100 data sheet (PCIe): 51 TFLOP/s f32 (51.2); with sparsity 756 TF32, 1513 bf16 and "
+                     "f16, 3026 TFLOP/s or TOPS in 8 bits, half of each dense; 2 TB/s, 80 GB"),
+                51.2, 756, 756, kHopperHalf),
+          {.i8 = 1513, .f8 = 1513}, kHopperHalf),
+      WithSmallNumbers(
+          Rated(Kind("h200", "NVIDIA H200 (SXM)", 494.7, 4800, 141, 2.5, kHopper,
+                     "NVIDIA H200 data sheet (SXM): 67 TFLOP/s f32; with sparsity 989 TF32, 1979 bf16 and f16, "
+                     "3958 TFLOP/s or TOPS in 8 bits, half of "
+                     "each dense; 4.8 TB/s, 141 GB"),
+                67, 989.4, 989.4, kHopperHalf),
+          {.i8 = 1979, .f8 = 1979}, kHopperHalf),
+      WithSmallNumbers(Rated(Kind("b200", "NVIDIA B200 (HGX, 1000 W)", 1100, 8000, 180, 2.5, kHopper,
+                                  "NVIDIA Blackwell Architecture Technical Brief, HGX B200, a GPU: 80 TFLOP/s "
+                                  "f32; with sparsity 2200 "
+                                  "TF32, 4500 bf16 and f16, 9000 TFLOP/s or TOPS in 8 bits, 18000 in 4 bits, "
+                                  "half of each dense; 8 TB/s; NVIDIA HGX B200 data "
+                                  "sheet: 1.4 TB on 8 GPUs, "
+                                  "180 GB each"),
+                             80, 2250, 2250, kBlackwellHalf),
+                       {.i8 = 4500, .f8 = 4500, .f4 = 9000}, kBlackwellHalf),
+      WithSmallNumbers(
+          Rated(Kind("gb200", "one of the two B200 GPUs of an NVIDIA GB200", 1250, 8000, 186, 2.5, kHopper,
+                     "NVIDIA GB200 NVL72 data sheet, a GPU: 80 TFLOP/s f32; with sparsity 2500 TF32, 5000 bf16 and "
+                     "f16, 10000 TFLOP/s or TOPS in 8 bits, 20000 in 4 bits, half of each dense; 8 TB/s, 186 GB"),
+                80, 2500, 2500, kBlackwellHalf),
+          {.i8 = 5000, .f8 = 5000, .f4 = 10000}, kBlackwellHalf),
+      WithSmallNumbers(
+          Rated(Kind("b300", "NVIDIA B300 (HGX, 1100 W)", 1125, 8000, 270, 2.5, kHopper,
+                     "NVIDIA HGX B300 data sheet, 8 GPUs: 600 TFLOP/s f32 (75 a GPU); with sparsity 18 PFLOP/s "
+                     "TF32, 36 bf16 and f16, 72 in f8, half of each dense, 108 in f4, dense; 2.5 POPS in 8 bits, "
+                     "with sparsity; 8 TB/s a GPU; 2.1 TB of memory"),
+                75, 2250, 2250, kBlackwellHalf),
+          {.i8 = 156, .f8 = 4500, .f4 = 13500}, kBlackwellHalf),
+      WithSmallNumbers(
+          Rated(Kind("gb300", "one of the two B300 GPUs of an NVIDIA GB300", 1250, 8000, 279, 2.5, kHopper,
+                     "NVIDIA GB300 NVL72 data sheet, 72 GPUs: 5.76 PFLOP/s f32 (80 a GPU); with sparsity 180 "
+                     "PFLOP/s TF32, 360 bf16 and f16, 720 in f8, half of each dense, 1080 in f4, dense; 23 POPS "
+                     "in 8 bits, with sparsity; 576 TB/s, 20 TB"),
+                80, 2500, 2500, kBlackwellHalf),
+          {.i8 = 160, .f8 = 5000, .f4 = 15000}, kBlackwellHalf),
+      WithSmallNumbers(
           Rated(Kind("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell (server edition)", 251.9, 1792, 96, 2.5, kAmpere,
                      "NVIDIA RTX Blackwell PRO GPU Architecture, dense: 120 TFLOP/s f32, 251.9 TF32, 503.8 bf16 and "
                      "f16, 1007.6 TOPS in 8 bits, 1792 GB/s, 96 GB"),
                 120, 503.8, 503.8, kAmpereHalf),
-          1007.6, kAmpereHalf),
-      WithInt8(
+          {.i8 = 1007.6}, kAmpereHalf),
+      WithSmallNumbers(
           Rated(Kind("mi100", "AMD Instinct MI100", 46.1, 1229, 32, 4, kAmpere,
                      "AMD Instinct MI100 data sheet: 46.1 TFLOP/s f32 in matrices, 92.3 bf16, 184.6 f16, 184.6 TOPS "
                      "in 8 bits, 1.23 TB/s, 32 GB"),
                 0, 92.3, 184.6, kMi300Half),
-          184.6, kMi300Half),
-      WithInt8(
+          {.i8 = 184.6}, kMi300Half),
+      WithSmallNumbers(
           Rated(Kind("mi210", "AMD Instinct MI210", 45.3, 1638, 64, 4, kAmpere,
                      "AMD Instinct MI210 data sheet: 45.3 TFLOP/s f32 in matrices, 181 bf16 and f16, 181 TOPS in 8 "
                      "bits, 1.6 TB/s, 64 GB"),
                 0, 181, 181, kMi300Half),
-          181, kMi300Half),
-      WithInt8(Rated(Kind("mi250", "one of the two dies of an AMD Instinct MI250", 45.3, 1638, 64, 4, kAmpere,
-                          "AMD Instinct MI250 data sheet, half of each: 90.5 TFLOP/s f32 in matrices, 362.1 bf16 and "
-                          "f16, 362.1 TOPS in 8 bits, 3.2 TB/s, 128 GB"),
-                     0, 181, 181, kMi300Half),
-               181, kMi300Half),
-      WithSmallFloats(
-          WithInt8(
-              Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
-                         "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, "
-                         "2614.9 TFLOP/s or TOPS in 8 bits, 5.3 TB/s, "
-                         "192 GB"),
-                    163.4, 1307.4, 1307.4, kMi300Half),
-              2614.9, kMi300Half),
-          2614.9, 0, kMi300Half),
+          {.i8 = 181}, kMi300Half),
+      WithSmallNumbers(
+          Rated(Kind("mi250", "one of the two dies of an AMD Instinct MI250", 45.3, 1638, 64, 4, kAmpere,
+                     "AMD Instinct MI250 data sheet, half of each: 90.5 TFLOP/s f32 in matrices, 362.1 bf16 and "
+                     "f16, 362.1 TOPS in 8 bits, 3.2 TB/s, 128 GB"),
+                0, 181, 181, kMi300Half),
+          {.i8 = 181}, kMi300Half),
+      WithSmallNumbers(
+          Rated(Kind("mi300x", "AMD Instinct MI300X", 653.7, 5300, 192, 4, kHopper,
+                     "AMD Instinct MI300X data sheet, dense: 163.4 TFLOP/s f32, 653.7 TF32, 1307.4 bf16 and f16, "
+                     "2614.9 TFLOP/s or TOPS in 8 bits, 5.3 TB/s, "
+                     "192 GB"),
+                163.4, 1307.4, 1307.4, kMi300Half),
+          {.i8 = 2614.9, .f8 = 2614.9}, kMi300Half),
       Scaled(
           CpuKind("haswell-2300", "Intel Haswell at 2.3 GHz, 18 cores", 1.325, 68, 256,
                   "Mirhoseini et al. 2018, section 3.1: Intel Haswell 2300; core count not stated, taken from the Xeon "

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -420,7 +419,9 @@ ScoredPlan Scored(const PlanQuestion& question, ParallelPlan plan, StepTimer* ti
     ParallelPlan other = best.plan;
     std::int64_t layer = 0;
     for (const std::int64_t count : timer->BalancedStages(setup)) {
-      other.AddStage(std::views::iota(layer, layer + count));
+      std::vector<std::int64_t> layers(static_cast<std::size_t>(count));
+      std::iota(layers.begin(), layers.end(), layer);
+      other.AddStage(layers);
       layer += count;
     }
     consider(other, allowed.Names("stages"));

@@ -248,7 +248,9 @@ std::vector<std::string> MegatronArgumentReader::Unmodelled() const {
     const bool is_off = value.As<std::monostate>() != nullptr || (value.As<bool>() != nullptr && !*value.As<bool>());
     if (is_off || read_.contains(key)) continue;
     if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), key) != std::end(kWithoutEffect)) continue;
-    const auto starts_key = [&key](std::string_view prefix) { return key.starts_with(prefix); };
+    const auto starts_key = [name = std::string_view(key)](std::string_view prefix) {
+      return name.starts_with(prefix);
+    };
     if (std::ranges::any_of(kPrefixesWithoutEffect, starts_key)) continue;
     const auto* const known = std::ranges::find(kUnmodelled, std::string_view(key), &UnmodelledArgument::key);
     lines.push_back(

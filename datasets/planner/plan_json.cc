@@ -75,6 +75,12 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"complete", answer.is_complete},
                                  {"lower_bound_us", answer.bound_micros}};
   if (question.graph && question.graph->modules) json["by_modules"] = question.graph->why_modules;
+  if (question.lora.exist()) {
+    json["lora"] = {{"rank", question.lora.rank},
+                    {"targets", question.lora.TargetNames()},
+                    {"trained_parameters", TrainedParameters(question)},
+                    {"parameters", TrainedParameters(question) + Parameters(question.network).total}};
+  }
   if (question.within) json["within_s"] = *question.within;
   if (question.price) json["price"] = *question.price;
   json["notes"] = answer.notes;

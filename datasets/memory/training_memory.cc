@@ -305,6 +305,13 @@ void WriteTorchtitanSteps(const TrainingSetup& setup, std::size_t pipeline_rank,
 
 }  // namespace
 
+std::int64_t ComputeCapability(std::string_view kind) {
+  if (kind.find("a100") != std::string_view::npos || kind.find("a800") != std::string_view::npos) return 80;
+  if (kind.find("v100") != std::string_view::npos) return 70;
+  if (kind.find("b200") != std::string_view::npos || kind.find("b300") != std::string_view::npos) return 100;
+  return 90;
+}
+
 void CheckSetup(const TrainingSetup& setup) {
   constexpr std::int64_t kMostStages = 256;
   constexpr std::size_t kMostLayers = 1024;

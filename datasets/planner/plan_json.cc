@@ -1,11 +1,15 @@
 #include "datasets/planner/plan_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
+
+#include "sim/base/progress.h"
 
 namespace emplace::datasets {
 namespace {
@@ -116,6 +120,14 @@ double CostOfStep(const PlanQuestion& question, const ScoredPlan& scored) {
 
 double CostOfBillionTokens(const PlanQuestion& question, const ScoredPlan& scored) {
   return CostOfStep(question, scored) * 1e9 / static_cast<double>(question.global_batch * question.sequence);
+}
+
+std::string AdaptersText(const PlanQuestion& question) {
+  if (!question.lora.exist()) return "";
+  const auto trained = static_cast<std::uint64_t>(TrainedParameters(question));
+  const auto frozen = static_cast<std::uint64_t>(Parameters(question.network).total);
+  return fmt::format("Trains {} of {} parameters: adapters of {}.", WithThousands(trained),
+                     WithThousands(trained + frozen), question.lora.Text());
 }
 
 std::vector<TimePart> TimePartsOf(const StepTime& time) {

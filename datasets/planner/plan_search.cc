@@ -411,6 +411,7 @@ TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   TrainingSetup setup =
       MakeTrainingSetup(question.network, question.graph ? WithNumbers(*question.graph, plan) : plan, question.sequence,
                         is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
+  setup.compute_capability = ComputeCapability(question.machine.device.name);
   const auto attention = question.only.find("attention");
   if (attention != question.only.end() && attention->second == "unfused") {
     setup.attention = AttentionKernel::kUnfused;

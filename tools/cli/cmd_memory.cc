@@ -218,14 +218,6 @@ void RefuseWithoutMeaning(const MemoryOptions& options) {
   refuse(options.sequence != 0, "--sequence", "is not for --from megatron (seq-length of the file)");
 }
 
-// Which GPU computes as what: cuBLAS and Transformer Engine choose their workspaces by it.
-std::int64_t ComputeCapability(const std::string& kind) {
-  if (kind.find("a100") != std::string::npos || kind.find("a800") != std::string::npos) return 80;
-  if (kind.find("v100") != std::string::npos) return 70;
-  if (kind.find("b200") != std::string::npos || kind.find("b300") != std::string::npos) return 100;
-  return 90;
-}
-
 // What a rank may need of a device; none without a limit.
 std::optional<std::int64_t> UsableBytes(const std::optional<Device>& device, const datasets::TrainingSetup& setup) {
   if (!device || !device->memory) return std::nullopt;
@@ -513,7 +505,7 @@ int RunMemory(const MemoryOptions& options) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
   const std::optional<Device> device = AcceleratorOf(options, static_cast<std::size_t>(run.setup.ranks()));
-  if (device) run.setup.compute_capability = ComputeCapability(device->kind);
+  if (device) run.setup.compute_capability = datasets::ComputeCapability(device->kind);
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
   WriteTimeline(options.timeline, run, peaks);

@@ -224,16 +224,6 @@ std::string GoalText(const datasets::PlanQuestion& question) {
   return text;
 }
 
-// What a fine-tuning trains.
-void PrintAdapters(const datasets::PlanQuestion& question) {
-  if (!question.lora.exist()) return;
-  const std::int64_t trained = datasets::TrainedParameters(question);
-  const std::int64_t frozen = datasets::Parameters(question.network).total;
-  std::cout << fmt::format("Trains {} of {} parameters: adapters of {}.\n\n",
-                           WithThousands(static_cast<std::size_t>(trained)),
-                           WithThousands(static_cast<std::size_t>(trained + frozen)), question.lora.Text());
-}
-
 void PrintCounts(const datasets::PlanQuestion& question, const datasets::PlanAnswer& answer) {
   std::cout << fmt::format("{} legal plans", WithThousands(answer.legal));
   if (answer.checked < answer.legal) {
@@ -424,7 +414,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
   }
   for (const std::string& note : answer.notes) std::cout << note << "\n";
   std::cout << "\n";
-  PrintAdapters(question);
+  if (question.lora.exist()) std::cout << datasets::AdaptersText(question) << "\n\n";
   if (answer.plans.empty()) return;
   if (check.checked) {
     std::cout << fmt::format("The best plan is {:.2f} times as fast:\n\n",
@@ -551,7 +541,7 @@ int RunPlan(const PlanOptions& options) {
     std::cout << fmt::format("{} on {}{} x {}, {} a step, as {} runs it{}\n\n", Printable(options.network),
                              has_sizes ? "at most " : "", question.machine.gpus(), question.machine.DeviceNames(),
                              batch, question.framework->name, GoalText(question));
-    PrintAdapters(question);
+    if (question.lora.exist()) std::cout << datasets::AdaptersText(question) << "\n\n";
     if (HasModules(question)) {
       std::cout << fmt::format("Planned by its modules: {}.\n\n", Printable(question.graph->why_modules));
     }

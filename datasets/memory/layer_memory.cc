@@ -50,7 +50,7 @@ std::int64_t LayerMemory::GatheredBytes(std::int64_t width) const {
 }
 
 std::int64_t LayerMemory::WeightGradientBytes(std::int64_t elements) const {
-  return setup_.fuses_weight_gradients ? 0 : number_ * elements;
+  return setup_.fuses_weight_gradients || setup_.lora.exist() ? 0 : number_ * elements;
 }
 
 bool LayerMemory::MakesAgain(bool Recompute::*module) const {
@@ -58,10 +58,42 @@ bool LayerMemory::MakesAgain(bool Recompute::*module) const {
 }
 
 // Held by the caller. The factors of the product's backward pass are kept as it takes them.
-Tape::Tensor LayerMemory::KeptInput(Tape& tape, Tape::Tensor input) const {
-  if (!setup_.casts_products()) return tape.Alias(input);
+std::vector<Tape::Tensor> LayerMemory::KeptInput(Tape& tape, Tape::Tensor input) const {
+  if (setup_.lora.exist()) return {};
+  if (!setup_.casts_products()) return {tape.Alias(input)};
   const double numbers = static_cast<double>(tape.bytes(input)) / static_cast<double>(number_);
-  return tape.New("inputs of products in 8 or 4 bits", static_cast<std::int64_t>(setup_.factor_bytes() * numbers));
+  return {tape.New("inputs of products in 8 or 4 bits", static_cast<std::int64_t>(setup_.factor_bytes() * numbers))};
+}
+
+std::vector<Tape::Tensor> LayerMemory::SavedInput(Tape::Tensor input) const {
+  if (setup_.lora.exist()) return {};
+  return {input};
+}
+
+// The gradient of A needs the product's input, and that of B what A makes of it, `rank` numbers a row. Tensor
+// parallelism divides B as the columns of the product, or A as its rows, so that adapters add to the parts which the
+// product sums anyway.
+Tape::Tensor LayerMemory::Adapt(Tape& tape, Tape::Tensor input, Tape::Tensor output, std::int64_t rows,
+                                const Adapters& adapters, std::int64_t gathered) const {
+  for (const std::int64_t columns : adapters) {
+    const Tape::Tensor narrow = tape.New("adapters", number_ * rows * setup_.lora.rank);
+    tape.Record({.label = "adapter",
+                 .output = narrow,
+                 .inputs = {input},
+                 .saved = {input},
+                 .backward_bytes = {gathered},
+                 .is_trained = true});
+    const Tape::Tensor wide = tape.New("adapters", number_ * rows * columns);
+    tape.Record({.label = "adapter", .output = wide, .inputs = {narrow}, .saved = {narrow}, .is_trained = true});
+    tape.Drop(narrow);
+    tape.program().Touch("sums of products and adapters", number_ * rows * columns);
+    const Tape::Tensor sum = tape.Alias(output);
+    tape.Record({.label = "sum", .output = sum, .inputs = {output, wide}, .passes_gradient = true});
+    tape.Drop(wide);
+    tape.Drop(output);
+    output = sum;
+  }
+  return output;
 }
 
 Tape::Tensor LayerMemory::Norm(Tape& tape, Tape::Tensor input, bool is_made_again) const {
@@ -74,42 +106,45 @@ Tape::Tensor LayerMemory::Norm(Tape& tape, Tape::Tensor input, bool is_made_agai
   return output;
 }
 
-Tape::Tensor LayerMemory::ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const {
+Tape::Tensor LayerMemory::ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out,
+                                       const Adapters& adapters) const {
   const std::int64_t gathered = GatheredBytes(in);
+  const std::int64_t gathered_for_weights = setup_.lora.exist() ? 0 : gathered;
   tape.program().Touch("gathered rows", gathered, MemoryClass::kCommunication);
-  const Tape::Tensor kept = KeptInput(tape, input);
+  const std::vector<Tape::Tensor> kept = KeptInput(tape, input);
   const Tape::Tensor output = tape.New("outputs of products", number_ * rows_ * out);
   tape.Record({.label = "product",
                .output = output,
                .inputs = {input},
-               .saved = {kept},
-               .backward_bytes = {gathered, gathered},
+               .saved = kept,
+               .backward_bytes = {gathered, gathered_for_weights},
                .weight_gradient_bytes = WeightGradientBytes(in * out)});
-  tape.Drop(kept);
-  return output;
+  for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+  return Adapt(tape, input, output, rows_, adapters, gathered);
 }
 
-Tape::Tensor LayerMemory::NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const {
+Tape::Tensor LayerMemory::NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out,
+                                        const Adapters& adapters) const {
   const Tape::Tensor normed = Norm(tape, input);
-  const Tape::Tensor output = ColumnLinear(tape, normed, in, out);
+  const Tape::Tensor output = ColumnLinear(tape, normed, in, out, adapters);
   tape.Drop(normed);
   return output;
 }
 
-Tape::Tensor LayerMemory::RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in) const {
+Tape::Tensor LayerMemory::RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in, const Adapters& adapters) const {
   const std::int64_t gathered = GatheredBytes(network_.hidden);
   const auto whole = tape.program().Allocate("sums of tensor parallel parts", gathered, MemoryClass::kCommunication);
-  const Tape::Tensor kept = KeptInput(tape, input);
+  const std::vector<Tape::Tensor> kept = KeptInput(tape, input);
   const Tape::Tensor output = tape.New("outputs of products", HiddenBytes());
   tape.program().Release(whole);
   tape.Record({.label = "product",
                .output = output,
                .inputs = {input},
-               .saved = {kept},
+               .saved = kept,
                .backward_bytes = {gathered},
                .weight_gradient_bytes = WeightGradientBytes(in * network_.hidden)});
-  tape.Drop(kept);
-  return output;
+  for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+  return Adapt(tape, input, output, rows_, adapters);
 }
 
 // Drops `output`.
@@ -241,7 +276,9 @@ Tape::Tensor LayerMemory::CoreAttention(Tape& tape, const AttentionInputs& input
 Tape::Tensor LayerMemory::Attention(Tape& tape, Tape::Tensor input) const {
   const std::int64_t queries = network_.heads * network_.head_dim / setup_.tp;
   const std::int64_t keys = std::max(network_.query_groups, setup_.tp) * network_.head_dim / setup_.tp;
-  const Tape::Tensor mixed = NormAndLinear(tape, input, network_.hidden, queries + 2 * keys);
+  const Tape::Tensor mixed =
+      NormAndLinear(tape, input, network_.hidden, queries + 2 * keys,
+                    setup_.lora.ColumnsOf(AdaptedProduct::kQueriesKeysValues, {queries, keys, keys}));
   AttentionInputs inputs{
       .kept = {mixed}, .gradients = {mixed}, .key_sequence = sequence_, .value_dim = network_.head_dim};
   inputs.copied_bytes = number_ * rows_ * (queries + 2 * keys);
@@ -269,7 +306,8 @@ Tape::Tensor LayerMemory::Attention(Tape& tape, Tape::Tensor input) const {
   for (const Tape::Tensor tensor : made) tape.Drop(tensor);
   tape.Drop(mixed);
   if (setup_.offload.attention_output) tape.MoveAway(context);
-  const Tape::Tensor output = RowLinear(tape, context, queries);
+  const Tape::Tensor output =
+      RowLinear(tape, context, queries, setup_.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network_.hidden}));
   tape.Drop(context);
   return output;
 }
@@ -311,7 +349,7 @@ Tape::Tensor LayerMemory::LatentAttention(Tape& tape, Tape::Tensor input) const 
     tape.Record({.label = "product",
                  .output = output,
                  .inputs = {normed},
-                 .saved = {normed},
+                 .saved = SavedInput(normed),
                  .weight_gradient_bytes = WeightGradientBytes(network_.hidden * width)});
     return output;
   };
@@ -346,7 +384,8 @@ Tape::Tensor LayerMemory::LatentAttention(Tape& tape, Tape::Tensor input) const 
   tape.Drop(keys);
   tape.Drop(values);
   if (setup_.offload.attention_output) tape.MoveAway(context);
-  const Tape::Tensor output = RowLinear(tape, context, heads * network_.value_dim);
+  const Tape::Tensor output = RowLinear(tape, context, heads * network_.value_dim,
+                                        setup_.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network_.hidden}));
   tape.Drop(context);
   return output;
 }
@@ -403,22 +442,31 @@ Tape::Tensor LayerMemory::Activation(Tape& tape, Tape::Tensor input, std::int64_
 Tape::Tensor LayerMemory::ActivationAndRowLinear(Tape& tape, Tape::Tensor first, std::int64_t width) const {
   const Tape::Tensor active = Activation(tape, first, rows_, width, /*is_weighted=*/false);
   tape.Drop(first);
-  const Tape::Tensor output = RowLinear(tape, active, width);
+  const Tape::Tensor output =
+      RowLinear(tape, active, width, setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {network_.hidden}));
   tape.Drop(active);
   return output;
 }
 
+// Beside the first product of an MLP.
+LayerMemory::Adapters LayerMemory::AdaptersOfFirst(std::int64_t width) const {
+  return network_.gated() ? setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width, width})
+                          : setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width});
+}
+
 Tape::Tensor LayerMemory::FeedForwardBlock(Tape& tape, Tape::Tensor input) const {
   const std::int64_t width = network_.d_ff / setup_.tp;
-  return ActivationAndRowLinear(tape, NormAndLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1)),
-                                width);
+  return ActivationAndRowLinear(
+      tape, NormAndLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1), AdaptersOfFirst(width)),
+      width);
 }
 
 // Takes the normed input.
 Tape::Tensor LayerMemory::SharedExpert(Tape& tape, Tape::Tensor input) const {
   const std::int64_t width = network_.d_shared_expert / setup_.tp;
-  return ActivationAndRowLinear(tape, ColumnLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1)),
-                                width);
+  return ActivationAndRowLinear(
+      tape, ColumnLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1), AdaptersOfFirst(width)),
+      width);
 }
 
 Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
@@ -432,7 +480,9 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   const Tape::Tensor routing = tape.New("routes of tokens", 4 * kFloat * local_rows_ * network_.experts);
   tape.program().Touch("tokens in f32", kFloat * local_rows_ * network_.hidden);
   const Tape::Tensor probabilities = tape.Alias(routing);
-  tape.Record({.label = "router", .output = probabilities, .inputs = {normed}, .saved = {normed, routing}});
+  std::vector<Tape::Tensor> saved_by_router = SavedInput(normed);
+  saved_by_router.push_back(routing);
+  tape.Record({.label = "router", .output = probabilities, .inputs = {normed}, .saved = std::move(saved_by_router)});
   tape.Drop(probabilities);
 
   // Tokens travel to the ranks of their experts.
@@ -457,27 +507,29 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
 
   const std::int64_t width = network_.d_expert / setup_.etp;
   const std::int64_t weights = network_.experts / setup_.ep * hidden * width;
-  const Tape::Tensor first = tape.New("outputs of products", number_ * received * width * (network_.gated() ? 2 : 1));
+  Tape::Tensor first = tape.New("outputs of products", number_ * received * width * (network_.gated() ? 2 : 1));
   if (setup_.offload.expert_product) tape.MoveAway(permuted);
-  const Tape::Tensor kept = KeptInput(tape, permuted);
+  const std::vector<Tape::Tensor> kept = KeptInput(tape, permuted);
   tape.Record({.label = "product",
                .output = first,
                .inputs = {permuted},
-               .saved = {kept},
+               .saved = kept,
                .weight_gradient_bytes = WeightGradientBytes(weights * (network_.gated() ? 2 : 1))});
-  tape.Drop(kept);
+  for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+  first = Adapt(tape, permuted, first, received, AdaptersOfFirst(width));
   tape.Drop(permuted);
   if (setup_.offload.expert_activation) tape.MoveAway(first);
   const Tape::Tensor active = Activation(tape, first, received, width, /*is_weighted=*/true);
   tape.Drop(first);
-  const Tape::Tensor second = tape.New("outputs of experts", number_ * received * hidden);
-  const Tape::Tensor kept_active = KeptInput(tape, active);
+  Tape::Tensor second = tape.New("outputs of experts", number_ * received * hidden);
+  const std::vector<Tape::Tensor> kept_active = KeptInput(tape, active);
   tape.Record({.label = "product",
                .output = second,
                .inputs = {active},
-               .saved = {kept_active},
+               .saved = kept_active,
                .weight_gradient_bytes = WeightGradientBytes(weights)});
-  tape.Drop(kept_active);
+  for (const Tape::Tensor tensor : kept_active) tape.Drop(tensor);
+  second = Adapt(tape, active, second, received, setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {hidden}));
   tape.Drop(active);
 
   // And back.
@@ -566,9 +618,9 @@ Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
   tape.Record({.label = "head",
                .output = logits,
                .inputs = {input},
-               .saved = {input},
-               .backward_bytes = {gathered, gathered},
-               .weight_gradient_bytes = number_ * network_.hidden * columns});
+               .saved = SavedInput(input),
+               .backward_bytes = {gathered, setup_.lora.exist() ? 0 : gathered},
+               .weight_gradient_bytes = setup_.lora.exist() ? 0 : number_ * network_.hidden * columns});
   const Tape::Tensor loss = tape.New("losses of positions", kFloat * rows_);
   // Logits in f32 are changed in place, and those that Transformer Engine's kernel turns into gradients at once.
   const bool is_in_place = number_ == kFloat || setup_.cross_entropy == CrossEntropyKind::kKernel;

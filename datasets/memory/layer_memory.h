@@ -39,13 +39,23 @@ class LayerMemory {
   std::int64_t OfMicroBatch(std::int64_t bytes) const { return bytes * setup_.micro_batch / network_.modules->batch; }
   std::int64_t GatheredBytes(std::int64_t width) const;
   bool MakesAgain(bool Recompute::*module) const;
-  // What a product keeps of an input that nothing else keeps.
-  Tape::Tensor KeptInput(Tape& tape, Tape::Tensor input) const;
+  // What a product keeps of an input that nothing else keeps: one tensor, or none for frozen weights.
+  std::vector<Tape::Tensor> KeptInput(Tape& tape, Tape::Tensor input) const;
+  // Of a product whose input other operations keep too.
+  std::vector<Tape::Tensor> SavedInput(Tape::Tensor input) const;
   std::int64_t WeightGradientBytes(std::int64_t elements) const;
+  // The outputs of the adapters beside a product (LoraAdapters::ColumnsOf).
+  using Adapters = std::vector<std::int64_t>;
   // A norm and a product in one module. The product's weights take `out` columns of the rank.
-  Tape::Tensor NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const;
-  Tape::Tensor ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const;
-  Tape::Tensor RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in) const;
+  Tape::Tensor NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out,
+                             const Adapters& adapters = {}) const;
+  Tape::Tensor ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out,
+                            const Adapters& adapters = {}) const;
+  Tape::Tensor RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in, const Adapters& adapters = {}) const;
+  // Adds what adapters make of the product's input to its output, which it drops. `gathered`: what sequence
+  // parallelism gathers of the input once more, for the gradients of A.
+  Tape::Tensor Adapt(Tape& tape, Tape::Tensor input, Tape::Tensor output, std::int64_t rows, const Adapters& adapters,
+                     std::int64_t gathered = 0) const;
   Tape::Tensor AddResidual(Tape& tape, Tape::Tensor output, Tape::Tensor residual) const;
   Tape::Tensor Attention(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor CrossAttention(Tape& tape, Tape::Tensor input, Tape::Tensor encoded) const;
@@ -62,6 +72,7 @@ class LayerMemory {
   Tape::Tensor CoreAttention(Tape& tape, const AttentionInputs& inputs) const;
   // The second half of an MLP; drops `first`, what its first product returned.
   Tape::Tensor ActivationAndRowLinear(Tape& tape, Tape::Tensor first, std::int64_t width) const;
+  Adapters AdaptersOfFirst(std::int64_t width) const;
   Tape::Tensor FeedForwardBlock(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor Activation(Tape& tape, Tape::Tensor input, std::int64_t rows, std::int64_t width,
                           bool is_weighted) const;

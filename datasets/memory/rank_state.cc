@@ -74,7 +74,16 @@ class ParameterList {
 
  private:
   void Add(std::int64_t elements, bool is_expert = false, bool is_matrix = false) {
-    parameters_.push_back({.elements = elements, .is_expert = is_expert, .is_matrix = is_matrix});
+    parameters_.push_back(
+        {.elements = elements, .is_expert = is_expert, .is_matrix = is_matrix, .is_trained = !setup_.lora.exist()});
+  }
+  // A and B beside a product of the rank, whose inputs are `in` wide.
+  void AddAdapters(const std::vector<std::int64_t>& columns, std::int64_t in, bool is_expert = false) {
+    for (const std::int64_t out : columns) {
+      for (const std::int64_t width : {in, out}) {
+        parameters_.push_back({.elements = setup_.lora.rank * width, .is_expert = is_expert, .is_matrix = true});
+      }
+    }
   }
   void AddModules(const ModulePiece& piece, bool is_matrix) {
     for (const ModuleWeight& weight : piece.weights) {
@@ -93,11 +102,14 @@ class ParameterList {
     const std::int64_t keys = std::max(network_.query_groups, setup_.tp) * network_.head_dim;
     AddNorm(network_.hidden);
     AddLinear(network_.hidden, queries + 2 * keys, setup_.tp);
+    AddAdapters(setup_.lora.ColumnsOf(AdaptedProduct::kQueriesKeysValues,
+                                      {queries / setup_.tp, keys / setup_.tp, keys / setup_.tp}),
+                network_.hidden);
     if (network_.norms_queries) {
       AddNorm(network_.head_dim);
       AddNorm(network_.head_dim);
     }
-    AddLinear(queries, network_.hidden, setup_.tp, /*divides_bias=*/false);
+    AddOutput(queries);
     if (!has_cross_attention) return;
     AddNorm(network_.hidden);
     AddLinear(network_.hidden, queries, setup_.tp);
@@ -118,7 +130,12 @@ class ParameterList {
     Add(network_.hidden * (network_.key_rank + network_.rope_dim), false, true);
     if (network_.norms_queries) AddNorm(network_.key_rank);
     Add(network_.key_rank * network_.heads * (network_.nope_dim + network_.value_dim) / setup_.tp, false, true);
-    AddLinear(network_.heads * network_.value_dim, network_.hidden, setup_.tp, /*divides_bias=*/false);
+    AddOutput(network_.heads * network_.value_dim);
+  }
+  // The product behind attention.
+  void AddOutput(std::int64_t in) {
+    AddLinear(in, network_.hidden, setup_.tp, /*divides_bias=*/false);
+    AddAdapters(setup_.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network_.hidden}), in / setup_.tp);
   }
 
   void AddMamba() {
@@ -138,6 +155,11 @@ class ParameterList {
     if (network_.has_bias) Add(width * (network_.gated() ? 2 : 1) / parts, is_expert);
     Add(width * hidden / parts, is_expert, true);
     if (network_.has_bias) Add(hidden, is_expert);
+    const std::int64_t own = width / parts;
+    AddAdapters(network_.gated() ? setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {own, own})
+                                 : setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {own}),
+                hidden, is_expert);
+    AddAdapters(setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {hidden}), own, is_expert);
   }
 
   void AddExperts() {
@@ -175,6 +197,7 @@ std::int64_t ShardOf(const TrainingSetup& setup, const RankParameter& parameter)
 
 void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParameter>& parameters, RankProgram* program) {
   for (const RankParameter& parameter : parameters) {
+    if (!parameter.is_trained) continue;
     const auto elements =
         static_cast<std::int64_t>(static_cast<double>(ShardOf(setup, parameter)) * setup.optimizer_on_device);
     const std::int64_t bytes = parameter.is_matrix ? setup.matrix_optimizer_bytes : setup.optimizer_bytes;
@@ -232,8 +255,10 @@ GatheredUnits GatheredUnitsOf(const TrainingSetup& setup, std::size_t pipeline_r
   GatheredUnits units;
   if (!setup.shards_weights) return units;
   std::int64_t all = 0;
+  std::int64_t adapters = 0;
   for (const RankParameter& parameter : ParametersOf(setup, pipeline_rank)) {
     all += parameter.elements;
+    if (setup.lora.exist() && parameter.is_trained) adapters += parameter.elements;
     if (parameter.elements >= setup.network.vocabulary / setup.tp * setup.network.hidden && !parameter.is_matrix) {
       units.root_bytes += setup.number_bytes * parameter.elements;
     }
@@ -242,13 +267,17 @@ GatheredUnits GatheredUnitsOf(const TrainingSetup& setup, std::size_t pipeline_r
   for (const std::size_t stage : StagesOf(setup, pipeline_rank)) {
     layers += static_cast<std::int64_t>(setup.stages[stage].layers.size());
   }
-  if (layers > 0) units.layer_bytes = (setup.number_bytes * all - units.root_bytes) / layers;
+  if (layers == 0) return units;
+  units.layer_bytes = (setup.number_bytes * all - units.root_bytes) / layers;
+  units.layer_gradient_bytes = setup.lora.exist() ? setup.gradient_bytes * adapters / layers
+                                                  : setup.gradient_bytes * units.layer_bytes / setup.number_bytes;
   return units;
 }
 
 void RunOptimizer(const TrainingSetup& setup, std::size_t pipeline_rank, RankProgram* program) {
   if (!setup.keeps_f32_gradients) return;
   for (const RankParameter& parameter : ParametersOf(setup, pipeline_rank)) {
+    if (!parameter.is_trained) continue;
     program->Allocate("gradients in f32", 4 * ShardOf(setup, parameter), MemoryClass::kOptimizer);
   }
 }
@@ -256,12 +285,21 @@ void RunOptimizer(const TrainingSetup& setup, std::size_t pipeline_rank, RankPro
 void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankProgram* program) {
   const std::vector<RankParameter> parameters = ParametersOf(setup, pipeline_rank);
   const bool has_buffer = setup.distributed_optimizer;
+  // Frozen weights of products need no other numbers than the factors that are made of them.
+  const auto is_cast = [&](const RankParameter& parameter) {
+    return !parameter.is_trained && parameter.is_matrix && setup.casts_products();
+  };
   for (const bool is_expert : {false, true}) {
     std::int64_t weights = 0;
     std::int64_t gradients = 0;
     for (const RankParameter& parameter : parameters) {
       if (parameter.is_expert != is_expert) continue;
-      weights += setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
+      const std::int64_t held = setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
+      if (!parameter.is_trained) {
+        if (!is_cast(parameter)) program->Allocate("frozen weights", setup.number_bytes * held, MemoryClass::kWeights);
+        continue;
+      }
+      weights += held;
       gradients += setup.shards_gradients ? ShardOf(setup, parameter) : parameter.elements;
       if (!has_buffer) program->Allocate("weights", setup.number_bytes * parameter.elements, MemoryClass::kWeights);
     }
@@ -281,7 +319,7 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   if (setup.transformer_engine && setup.fuses_weight_gradients) {
     std::set<std::int64_t> sizes;
     for (const RankParameter& parameter : parameters) {
-      if (parameter.is_matrix) sizes.insert(parameter.elements);
+      if (parameter.is_matrix && parameter.is_trained) sizes.insert(parameter.elements);
     }
     for (const std::int64_t elements : sizes) {
       program->Allocate("stand-ins for gradients of weights", setup.number_bytes * elements, MemoryClass::kTemporary);
@@ -291,7 +329,10 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   // to rows or to columns.
   if (setup.casts_products() && !setup.fp8_weights) {
     std::int64_t elements = 0;
-    for (const RankParameter& parameter : parameters) elements += parameter.is_matrix ? parameter.elements : 0;
+    for (const RankParameter& parameter : parameters) {
+      if (!parameter.is_matrix || (setup.lora.exist() && parameter.is_trained)) continue;  // adapters are not cast
+      elements += is_cast(parameter) && setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
+    }
     const double copies = setup.products == ProductRecipe::kFp8 && setup.compute_capability >= 100 ? 1 : 2;
     program->Allocate("weights in 8 or 4 bits",
                       static_cast<std::int64_t>(copies * setup.factor_bytes() * static_cast<double>(elements)),

@@ -48,6 +48,7 @@ class StepWriter {
     const StageShape& shape = setup_.stages[stage];
     auto flight = std::make_unique<Flight>(&program_);
     Tape& tape = flight->tape;
+    tape.trains_all = !setup_.lora.exist();
     const bool has_mask = shape.has_embedding || shape.has_loss;
     const RankProgram::Buffer mask =
         program_.Allocate("attention mask", has_mask ? layers_.AttentionMaskBytes() : 0, MemoryClass::kActivations);
@@ -80,9 +81,8 @@ class StepWriter {
     }
     const RankProgram::Buffer gathered =
         program_.Allocate("gathered weights", units_.root_bytes + 2 * units_.layer_bytes, MemoryClass::kCommunication);
-    const RankProgram::Buffer unsharded = program_.Allocate(
-        "gradients before they are scattered", setup_.gradient_bytes * units_.layer_bytes / setup_.number_bytes,
-        MemoryClass::kCommunication);
+    const RankProgram::Buffer unsharded = program_.Allocate("gradients before they are scattered",
+                                                            units_.layer_gradient_bytes, MemoryClass::kCommunication);
     // Beside the layer in use, the device holds one that comes back from the host, and the last one, which never left.
     const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, setup_.stages[stage].layers.size()));
     const RankProgram::Buffer returned = program_.Allocate(
@@ -304,6 +304,13 @@ void WriteTorchtitanSteps(const TrainingSetup& setup, std::size_t pipeline_rank,
 }
 
 }  // namespace
+
+std::int64_t ComputeCapability(std::string_view kind) {
+  if (kind.find("a100") != std::string_view::npos || kind.find("a800") != std::string_view::npos) return 80;
+  if (kind.find("v100") != std::string_view::npos) return 70;
+  if (kind.find("b200") != std::string_view::npos || kind.find("b300") != std::string_view::npos) return 100;
+  return 90;
+}
 
 void CheckSetup(const TrainingSetup& setup) {
   constexpr std::int64_t kMostStages = 256;

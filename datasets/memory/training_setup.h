@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "datasets/lora.h"
 #include "datasets/memory/module_network.h"
 
 namespace emplace::datasets {
@@ -21,6 +22,7 @@ struct LayerKind {
   bool cross_attention = false;  // a decoder's, over what the encoder returned
   std::int64_t window = 0;       // tokens that its attention looks back at; 0: all
   std::int64_t module = -1;      // number of a layer of NetworkShape::modules, which says its work; -1: it is none
+  bool passes_gradient = true;   // false: nothing below is trained, which needs the gradient of the layer's input
 };
 
 enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };
@@ -196,6 +198,7 @@ struct TrainingSetup {
   std::int64_t deferred_micro_batches = 0;  // 0: all
   Recompute recompute;
   Offload offload;
+  LoraAdapters lora;
   std::int64_t inference_cache_bytes = 0;  // keys and values of a run that generates its own data
 
   // Device.

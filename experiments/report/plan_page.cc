@@ -152,6 +152,7 @@ class PlanPageMaker {
     block.notes.push_back(fmt::format("{} sequences of {} tokens a step, as {} runs it. No plan takes less than {}.",
                                       question_.global_batch, question_.sequence, question_.framework->name,
                                       HumanReadableMicros(answer_.bound_micros)));
+    if (question_.lora.exist()) block.notes.push_back(datasets::AdaptersText(question_));
     block.notes.push_back(fmt::format("{} legal plans. Of the {} fastest, whose memory was looked at, {} fit.{}",
                                       WithThousands(answer_.legal), WithThousands(answer_.checked),
                                       WithThousands(answer_.fitting),

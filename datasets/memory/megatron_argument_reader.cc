@@ -91,7 +91,6 @@ constexpr std::string_view kWithoutEffect[] = {
     "no-mmap-bin-files",
     "no-persist-layer-norm",
     "no-save-optim",
-    "no-use-layer-wise-param-layout",
     "no-use-tokenizer-model-from-checkpoint-args",
     "norm-epsilon",
     "num-workers",

@@ -173,11 +173,49 @@ std::int64_t ShardOf(const TrainingSetup& setup, const RankParameter& parameter)
   return (parameter.elements + shards - 1) / shards;
 }
 
+// Bytes of the optimizer's state of a parameter, per element: weights in f32 and moments.
+std::int64_t OptimizerBytes(const TrainingSetup& setup, const RankParameter& parameter) {
+  return parameter.is_matrix ? setup.matrix_optimizer_bytes : setup.optimizer_bytes;
+}
+
+// Elements of each parameter whose optimizer's state a rank holds.
+std::vector<std::int64_t> Shards(const TrainingSetup& setup, const std::vector<RankParameter>& parameters) {
+  std::vector<std::int64_t> shards;
+  for (const RankParameter& parameter : parameters) shards.push_back(ShardOf(setup, parameter));
+  if (!setup.deals_parameters) return shards;
+  // Megatron-LM's LayerWiseDistributedOptimizer: from the smallest parameter to the largest, they go to the first rank,
+  // the second and so on, and back from the last.
+  for (const bool is_expert : {false, true}) {
+    std::vector<std::size_t> dealt;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].is_expert == is_expert) dealt.push_back(i);
+    }
+    std::ranges::stable_sort(dealt, {}, [&](std::size_t i) { return parameters[i].elements; });
+    const auto ranks = static_cast<std::size_t>(Replicas(setup, is_expert));
+    const auto owner = [&](std::size_t turn) { return std::min(turn % (2 * ranks), 2 * ranks - 1 - turn % (2 * ranks)); };
+    std::vector<std::int64_t> bytes(ranks);
+    for (std::size_t turn = 0; turn < dealt.size(); ++turn) {
+      const RankParameter& parameter = parameters[dealt[turn]];
+      bytes[owner(turn)] += parameter.elements * OptimizerBytes(setup, parameter);
+    }
+    auto rank = static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
+    if (setup.rank_of_stage >= 0) {
+      const std::int64_t inner = is_expert ? setup.etp * setup.ep : setup.tp;
+      rank = static_cast<std::size_t>(setup.rank_of_stage / inner) % ranks;
+    }
+    for (std::size_t turn = 0; turn < dealt.size(); ++turn) {
+      shards[dealt[turn]] = owner(turn) == rank ? parameters[dealt[turn]].elements : 0;
+    }
+  }
+  return shards;
+}
+
 void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParameter>& parameters, RankProgram* program) {
-  for (const RankParameter& parameter : parameters) {
+  const std::vector<std::int64_t> shards = Shards(setup, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto elements =
-        static_cast<std::int64_t>(static_cast<double>(ShardOf(setup, parameter)) * setup.optimizer_on_device);
-    const std::int64_t bytes = parameter.is_matrix ? setup.matrix_optimizer_bytes : setup.optimizer_bytes;
+        static_cast<std::int64_t>(static_cast<double>(shards[i]) * setup.optimizer_on_device);
+    const std::int64_t bytes = OptimizerBytes(setup, parameters[i]);
     program->Allocate("weights in f32", setup.number_bytes < 4 ? 4 * elements : 0, MemoryClass::kOptimizer);
     for (std::int64_t left = bytes - 4; left > 0; left -= 4) {
       program->Allocate("moments of the optimizer", std::min<std::int64_t>(left, 4) * elements,
@@ -318,6 +356,12 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       setup.is_deterministic || setup.compute_capability == 90 ? 32 * kMiB : 8 * kMiB + kMiB / 8;
   for (int i = 0; has_products && i < 2; ++i) {
     program->Allocate("workspaces of cuBLAS", workspace, MemoryClass::kTemporary);
+  }
+
+  if (setup.network.is_bert && setup.stages[StagesOf(setup, pipeline_rank).back()].has_loss) {
+    // BERT's head is torch.nn.Linear with a bias, which PyTorch gives to cuBLASLt, with a workspace apart.
+    program->Allocate("workspaces of cuBLAS", (setup.compute_capability >= 90 ? 32 : 1) * kMiB,
+                      MemoryClass::kTemporary);
   }
 
   if (setup.dispatcher == ExpertDispatcher::kFlex && setup.network.experts > 0) {

@@ -164,6 +164,8 @@ struct TrainingSetup {
   std::int64_t number_bytes = 2;  // of a weight and of an activation: bf16 and f16, or f32
   bool distributed_optimizer = false;
   std::int64_t optimizer_instances = 1;      // groups of ranks that each hold the whole state of the optimizer
+  bool deals_parameters = false;             // whole ones to the ranks, in place of equal parts of each
+  std::int64_t rank_of_stage = -1;           // whose memory it is, if the ranks differ; -1: the fullest one's
   bool shards_gradients = false;             // ZeRO 2: the ranks share gradients too
   bool shards_weights = false;               // ZeRO 3, FSDP: and weights, which they gather layer by layer
   std::int64_t gradient_bytes = 4;           // of a number in the buffer of gradients
@@ -189,8 +191,9 @@ struct TrainingSetup {
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;
   // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's
-  // tests.
-  double expert_imbalance = 1.15;
+  // tests, as is kSinkhornImbalance, where an assignment that is nearly even is computed for each micro-batch.
+  double expert_imbalance = 1.25;
+  static constexpr double kSinkhornImbalance = 1.15;
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllGather;
   bool defers_embedding_gradients = false;
   std::int64_t deferred_micro_batches = 0;  // 0: all

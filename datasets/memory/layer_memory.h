@@ -17,6 +17,10 @@ class LayerMemory {
   LayerMemory(const TrainingSetup& setup, std::int64_t sequence);
 
   Tape::Tensor Embedding(Tape& tape) const;
+  // What an encoder's first layer takes of images.
+  Tape::Tensor Patches(Tape& tape) const;
+  // Text behind images. `features`: of their encoder, or none if it is not trained.
+  Tape::Tensor TextBehindImages(Tape& tape, const Tape::Tensor* features) const;
   // `encoded`: what the encoder returned, of which a layer with cross attention takes its keys and values.
   Tape::Tensor Layer(Tape& tape, Tape::Tensor input, const LayerKind& kind, Tape::Tensor encoded = 0) const;
   // A norm of its own, whose output is a tensor.
@@ -39,8 +43,8 @@ class LayerMemory {
   std::int64_t OfMicroBatch(std::int64_t bytes) const { return bytes * setup_.micro_batch / network_.modules->batch; }
   std::int64_t GatheredBytes(std::int64_t width) const;
   bool MakesAgain(bool Recompute::*module) const;
-  // What a product keeps of an input that nothing else keeps.
-  Tape::Tensor KeptInput(Tape& tape, Tape::Tensor input) const;
+  // What a product keeps of its input: a tensor, or nothing where its weights are not trained.
+  std::vector<Tape::Tensor> KeptInputs(Tape& tape, Tape::Tensor input) const;
   std::int64_t WeightGradientBytes(std::int64_t elements) const;
   // A norm and a product in one module. The product's weights take `out` columns of the rank.
   Tape::Tensor NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const;
@@ -67,6 +71,8 @@ class LayerMemory {
                           bool is_weighted) const;
   Tape::Tensor Experts(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor SharedExpert(Tape& tape, Tape::Tensor input) const;
+  // The loss of a network that learns from another one's logits.
+  Tape::Tensor TeachersLoss(Tape& tape, Tape::Tensor logits) const;
 
   const TrainingSetup& setup_;
   const NetworkShape& network_;

@@ -185,7 +185,8 @@ void ReadKernels(MegatronArgumentReader& args, TrainingSetup* setup) {
   setup->fuses_weight_gradients = !args.Flag("no-gradient-accumulation-fusion");
   setup->fuses_activation = !args.Flag(setup->network.gated() ? "no-bias-swiglu-fusion" : "no-bias-gelu-fusion");
   setup->fuses_rope = !args.Flag("no-rope-fusion");
-  setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader");
+  setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader") && setup->network.image_tokens == 0;
+  setup->has_teacher = args.Has("export-kd-teacher-load");
   setup->products = ReadRecipe(args);
   // Has no effect on memory otherwise.
   if (args.Text("moe-router-load-balancing-type", "aux_loss") == "sinkhorn") {

@@ -15,6 +15,7 @@ class ParameterList {
 
   void AddEmbedding() {
     if (network_.modules) return AddModules(network_.modules->before, /*is_matrix=*/false);
+    if (network_.image_tokens > 0) AddImages();
     Add(network_.vocabulary / setup_.tp * network_.hidden);
     if (network_.position_embeddings > 0) Add(network_.position_embeddings * network_.hidden);
     if (network_.is_bert) Add(2 * network_.hidden);  // of token types
@@ -36,7 +37,7 @@ class ParameterList {
         AddLinear(network_.hidden, 2, 1);
       }
     }
-    if (network_.encoder_layers > 0) AddVector(network_.vocabulary / setup_.tp);
+    if (network_.encoder_layers > 0 && network_.image_tokens == 0) AddVector(network_.vocabulary / setup_.tp);
     if (!has_embedding || !network_.is_tied) Add(network_.vocabulary / setup_.tp * network_.hidden);
   }
 
@@ -74,7 +75,24 @@ class ParameterList {
 
  private:
   void Add(std::int64_t elements, bool is_expert = false, bool is_matrix = false) {
-    parameters_.push_back({.elements = elements, .is_expert = is_expert, .is_matrix = is_matrix});
+    parameters_.push_back(
+        {.elements = elements, .is_expert = is_expert, .is_matrix = is_matrix, .is_frozen = network_.is_frozen});
+  }
+  // Patches, a class token, positions and a norm in front of the encoder's layers, or another network; then the MLP.
+  void AddImages() {
+    if (network_.patch_elements > 0) {
+      Add(network_.patch_elements * network_.hidden);
+      AddVector(network_.hidden);
+      Add(network_.image_tokens * network_.hidden);
+      AddNorm(network_.hidden);
+    }
+    if (network_.frozen_encoder_elements > 0) Add(network_.frozen_encoder_elements);
+    const std::size_t first = parameters_.size();
+    Add(network_.image_width * network_.image_hidden / setup_.tp, false, true);
+    Add(network_.image_hidden * network_.hidden / setup_.tp, false, true);
+    AddVector(network_.image_hidden / setup_.tp);
+    AddVector(network_.hidden);
+    for (std::size_t i = first; i < parameters_.size(); ++i) parameters_[i].is_frozen = false;
   }
   void AddModules(const ModulePiece& piece, bool is_matrix) {
     for (const ModuleWeight& weight : piece.weights) {
@@ -192,7 +210,9 @@ std::vector<std::int64_t> Shards(const TrainingSetup& setup, const std::vector<R
     }
     std::ranges::stable_sort(dealt, {}, [&](std::size_t i) { return parameters[i].elements; });
     const auto ranks = static_cast<std::size_t>(Replicas(setup, is_expert));
-    const auto owner = [&](std::size_t turn) { return std::min(turn % (2 * ranks), 2 * ranks - 1 - turn % (2 * ranks)); };
+    const auto owner = [&](std::size_t turn) {
+      return std::min(turn % (2 * ranks), 2 * ranks - 1 - turn % (2 * ranks));
+    };
     std::vector<std::int64_t> bytes(ranks);
     for (std::size_t turn = 0; turn < dealt.size(); ++turn) {
       const RankParameter& parameter = parameters[dealt[turn]];
@@ -213,8 +233,8 @@ std::vector<std::int64_t> Shards(const TrainingSetup& setup, const std::vector<R
 void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParameter>& parameters, RankProgram* program) {
   const std::vector<std::int64_t> shards = Shards(setup, parameters);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto elements =
-        static_cast<std::int64_t>(static_cast<double>(shards[i]) * setup.optimizer_on_device);
+    if (parameters[i].is_frozen) continue;
+    const auto elements = static_cast<std::int64_t>(static_cast<double>(shards[i]) * setup.optimizer_on_device);
     const std::int64_t bytes = OptimizerBytes(setup, parameters[i]);
     program->Allocate("weights in f32", setup.number_bytes < 4 ? 4 * elements : 0, MemoryClass::kOptimizer);
     for (std::int64_t left = bytes - 4; left > 0; left -= 4) {
@@ -260,7 +280,7 @@ std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t 
     }
     if (!stage.has_loss) continue;
     if (!network.modules) list.AddNorm(network.hidden);
-    if (network.encoder_layers > 0) list.AddNorm(network.hidden);
+    if (network.encoder_layers > 0 && network.image_tokens == 0) list.AddNorm(network.hidden);
     list.AddLoss(has_embedding);
   }
   return list.Take();
@@ -300,13 +320,18 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
     for (const RankParameter& parameter : parameters) {
       if (parameter.is_expert != is_expert) continue;
       weights += setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
-      gradients += setup.shards_gradients ? ShardOf(setup, parameter) : parameter.elements;
+      if (!parameter.is_frozen) gradients += setup.shards_gradients ? ShardOf(setup, parameter) : parameter.elements;
       if (!has_buffer) program->Allocate("weights", setup.number_bytes * parameter.elements, MemoryClass::kWeights);
     }
     if (has_buffer) program->Allocate("weights", setup.number_bytes * weights, MemoryClass::kWeights);
     program->Allocate("buffer of gradients", setup.gradient_bytes * gradients, MemoryClass::kGradients);
   }
   AllocateOptimizer(setup, parameters, program);
+  if (setup.has_teacher) {
+    for (const RankParameter& parameter : parameters) {
+      program->Allocate("weights of the teacher", setup.number_bytes * parameter.elements, MemoryClass::kWeights);
+    }
+  }
 
   // cuBLAS's workspaces of Transformer Engine, and of PyTorch for the threads of forward and backward.
   const std::int64_t engine_workspace = (setup.compute_capability >= 90 ? 32 : 4) * kMiB;
@@ -319,7 +344,7 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   if (setup.transformer_engine && setup.fuses_weight_gradients) {
     std::set<std::int64_t> sizes;
     for (const RankParameter& parameter : parameters) {
-      if (parameter.is_matrix) sizes.insert(parameter.elements);
+      if (parameter.is_matrix && !parameter.is_frozen) sizes.insert(parameter.elements);
     }
     for (const std::int64_t elements : sizes) {
       program->Allocate("stand-ins for gradients of weights", setup.number_bytes * elements, MemoryClass::kTemporary);

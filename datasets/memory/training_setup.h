@@ -67,6 +67,15 @@ struct NetworkShape {
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
 
+  // Images in front of the text, whose features an MLP projects. The encoder's layers read them as patches, or a
+  // network that is not trained, no more than the layers are, has encoded them.
+  std::int64_t patch_elements = 0;           // numbers of a patch that the encoder's layers read; 0: they read none
+  std::int64_t image_tokens = 0;             // positions of an image; 0: there are no images
+  std::int64_t image_width = 0;              // of the features
+  std::int64_t image_hidden = 0;             // of the MLP
+  std::int64_t frozen_encoder_elements = 0;  // weights of the network that is not trained
+  bool is_frozen = false;                    // the MLP alone is trained
+
   // A network that is no Transformer: its layers, what comes before them and what comes after; else null.
   std::shared_ptr<const ModuleNetwork> modules;
 
@@ -187,6 +196,7 @@ struct TrainingSetup {
   bool fuses_expert_weights = false;  // the router's weights with an activation that is not gated
   bool fuses_rope = true;
   bool has_attention_mask = true;  // made for each micro-batch
+  bool has_teacher = false;        // another network of these sizes, whose logits the loss compares with
   ProductRecipe products = ProductRecipe::kWhole;
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;

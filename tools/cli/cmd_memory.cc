@@ -282,8 +282,7 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
     const std::size_t place = PipelineRank(run.setup, rank);
-    const datasets::RankPeak peak =
-        run.setup.deals_parameters ? PeakOfDealtRank(run.setup, place, rank) : peaks[place];
+    const datasets::RankPeak peak = run.setup.deals_parameters ? PeakOfDealtRank(run.setup, place, rank) : peaks[place];
     nlohmann::ordered_json row = {{"rank", rank}, {"pipeline_rank", place}};
     row.update(PeakJson(peak));
     if (usable) row["fits"] = datasets::NeededBytes(run.setup, peak) <= *usable;

@@ -401,7 +401,7 @@ std::int64_t TrainedParameters(const PlanQuestion& question) {
   undivided.lora_targets = question.lora.TargetNames();
   std::int64_t trained = 0;
   for (const RankParameter& parameter : ParametersOf(SetupOf(question, undivided), 0)) {
-    if (parameter.is_trained) trained += parameter.elements;
+    if (!parameter.is_frozen) trained += parameter.elements;
   }
   return trained;
 }

@@ -86,7 +86,7 @@ StepTimer::HeldParameters StepTimer::CountParameters(const TrainingSetup& setup,
       (parameter.is_expert ? to->of_experts : to->shared) += AsDouble(parameter.elements);
     };
     add(&parameters.all);
-    if (parameter.is_trained) add(&parameters.trained);
+    if (!parameter.is_frozen) add(&parameters.trained);
   }
   return parameters_.emplace(key, parameters).first->second;
 }

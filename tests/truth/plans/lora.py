@@ -6,7 +6,7 @@ from plans import bridge
 from plans.errors import ERROR_HEADER, WORST, error_cells, slices, worst
 from plans.mlperf import CLUSTERS
 from plans.program import add_error, command_of
-from report import count_of, percent, read_csv, table
+from report import count_of, percent, read_csv, signed, table
 
 # MLPerf's reference adapts attention with rank 16, in sequences of 8,192 tokens. Megatron-Bridge's recipe of Llama 3 70B
 # has rank 16 at one module.
@@ -64,6 +64,7 @@ def mlperf_rows(folder):
                      "gpus": gpus, "accelerator": kind, "measured": float(row["step_s_median"]),
                      "name": f"llama2_70b_lora, {gpus} {kind}, {row['round']}, {row['org']}, {only['precision']}, dp {only['dp']}",
                      "command": with_adapters(command, MLPERF_ADAPTERS), "release": f"MLPerf {row['round']}"})
+        rows[-1]["memory"] = float(row["max_mem"]) if row["max_mem"] else None
         if row["round"] == "v5.1" and kind != "H200":
             rows[-1]["in_fp4"] = tuple(word.replace("precision=fp8", "precision=nvfp4") for word in rows[-1]["command"])
     return rows
@@ -81,6 +82,8 @@ def predict(program, rows):
             raise SystemExit(f"{' '.join(row['command'])}: {len(plans)} plans (one)")
         best = plans[0]
         add_error(row, best["step_time_us"])
+        row["peak"] = best["peak_reserved_bytes"] / 1e9
+        row["divided"] = f"tp {best['tp']}, cp {best['cp']}"
         if row["plan"] == "best":
             row["name"] += f", tp {best['tp']}, pp {best['pp']}, cp {best['cp']}, recompute {best['recompute']}"
 
@@ -92,6 +95,19 @@ def reason(row):
 def fp4_errors(program, rows):
     """The sizes of the errors of the rows that may be in FP4, were all of them."""
     return [abs(program.plans(row["in_fp4"])[0]["step_time_us"] / 1e6 / row["measured"] - 1) for row in rows if "in_fp4" in row]
+
+
+def memory_table(rows):
+    """The peaks of rows whose log says them."""
+    groups = {}
+    for row in rows:
+        if row.get("memory"):
+            groups.setdefault((row["accelerator"], row["divided"]), []).append(row)
+    lines = []
+    for (accelerator, divided), of in sorted(groups.items()):
+        measured, predicted = (statistics.median(row[key] for row in of) for key in ("memory", "peak"))
+        lines.append([f"{accelerator}, {divided}", str(len(of)), f"{measured:.1f} GB", f"{predicted:.1f} GB", signed(predicted / measured - 1)])
+    return table(["plan", "rows", "measured", "predicted", "error"], lines)
 
 
 SLICES = [("", "accelerator"), ("", "precision"), ("GPUs", "gpus"),
@@ -117,6 +133,12 @@ capture the whole step in a CUDA graph, which leaves no waiting for the host; it
 {table(["", *ERROR_HEADER], [[name, *error_cells([row for row in rows if row["table"] == name])] for name in tables])}
 
 {slices(rows, SLICES)}
+
+The peak of the fullest GPU, which logs of round v5.0 say, beside what the allocator reserves by the prediction. Runs without
+context parallelism would not fit if they kept all that autograd keeps; what they recompute, offload or keep in 8 bits is not in the
+table. Rows whose plan is the best that is found may have another one than the run.
+
+{memory_table(rows)}
 
 The worst {WORST}:
 

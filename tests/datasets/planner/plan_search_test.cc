@@ -94,8 +94,14 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
     EXPECT_EQ(scored.plan.zero, 1);
     EXPECT_EQ(scored.plan.recompute.As<std::int64_t>() != nullptr, true);
   }
-  question.only = {{"tpp", "2"}};
-  EXPECT_THROW(SearchPlans(question), InputError);
+  question.only = {{"micro-batch", "2"}};
+  try {
+    SearchPlans(question);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("only: has \"micro-batch\" (dp, tp, "));
+    EXPECT_THAT(error.what(), HasSubstr("; did you mean micro_batch?"));
+  }
   question.only = {{"tp", "two"}};
   EXPECT_THROW(SearchPlans(question), InputError);
   for (const OptionMap& only : std::vector<OptionMap>{{{"tp", "3"}},

@@ -103,10 +103,16 @@ StepTimer::Parameters StepTimer::ParametersOfRank(const TrainingSetup& setup, st
   return sum;
 }
 
-const Passes& StepTimer::OfLayer(const TrainingSetup& setup, std::size_t layer, std::size_t kind) {
-  const LayerKind& made = setup.network.layers[layer];
-  return Cached(KeyOf(PieceKind::kLayer, made, setup, kind),
-                [&] { return LayerPasses(machines_[kind], habits_, setup, made); });
+const Passes& StepTimer::OfLayer(const TrainingSetup& setup, const LayerKind& layer, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kLayer, layer, setup, kind),
+                [&] { return LayerPasses(machines_[kind], habits_, setup, layer); });
+}
+
+Passes StepTimer::OfPrediction(const TrainingSetup& setup, std::size_t kind) {
+  Passes passes;
+  for (const LayerKind& layer : setup.network.layers_of_prediction()) passes += OfLayer(setup, layer, kind);
+  passes += OfLoss(setup, kind);
+  return passes;
 }
 
 const Passes& StepTimer::OfEmbedding(const TrainingSetup& setup, std::size_t kind) {
@@ -151,7 +157,7 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
   const double layer_bytes = AsDouble(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-    Passes layer = OfLayer(setup, stage.layers[i], kind);
+    Passes layer = OfLayer(setup, setup.network.layers[stage.layers[i]], kind);
     layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
       const double gather =
@@ -168,8 +174,7 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
   if (stage.has_loss) passes += OfLoss(setup, kind);
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
-      passes += OfLayer(setup, setup.network.layers.size() - 1, kind);
-      passes += OfLoss(setup, kind);
+      passes += OfPrediction(setup, kind);
     }
   }
   return passes;
@@ -182,7 +187,7 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
     kinds.push_back(KindOfRank(setup, PipelineRankOf(setup, stage)));
   }
   const auto layer_micros = [&](std::size_t i, std::size_t kind) {
-    Passes layer = OfLayer(setup, i, kind);
+    Passes layer = OfLayer(setup, setup.network.layers[i], kind);
     layer.backward += AgainOf(setup, layer, 0);
     return layer.micros();
   };
@@ -194,8 +199,8 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   }
   const double first = OfEmbedding(setup, kinds.front()).micros();
   const double loss = OfLoss(setup, kinds.back()).micros();
-  const double last = loss + AsDouble(static_cast<std::int64_t>(setup.network.prediction_layers)) *
-                                 (micros[kinds.back()].back() + loss);
+  const double further = setup.network.prediction_layers > 0 ? OfPrediction(setup, kinds.back()).micros() : 0;
+  const double last = loss + AsDouble(static_cast<std::int64_t>(setup.network.prediction_layers)) * further;
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
@@ -367,7 +372,7 @@ std::vector<RankTraffic> StepTimer::Traffic(const TrainingSetup& setup, std::siz
     if (stage.has_embedding) add_piece(PieceKind::kEmbedding, LayerKind(), false);
     if (stage.has_loss) add_piece(PieceKind::kLoss, LayerKind(), false);
     for (std::size_t i = 0; stage.has_prediction && i < setup.network.prediction_layers; ++i) {
-      add_piece(PieceKind::kLayer, setup.network.layers.back(), false);
+      for (const LayerKind& layer : setup.network.layers_of_prediction()) add_piece(PieceKind::kLayer, layer, false);
       add_piece(PieceKind::kLoss, LayerKind(), false);
     }
     StageShape ends = stage;
@@ -652,18 +657,24 @@ double FlopWith(const TrainingSetup& setup, double attention) {
                   AsDouble(network.key_rank) * heads * (AsDouble(network.nope_dim) + value) + heads * value * hidden +
                   attention * sequence * heads * (query + value);
     }
+    if (layer.mixer == Mixer::kMamba) {
+      const double inner = AsDouble(network.mamba_heads * network.mamba_head_dim);
+      const double states = 2 * AsDouble(network.mamba_groups * network.mamba_state);
+      of_token += hidden * (3 * inner + states + AsDouble(network.mamba_heads)) + ScanProducts(network, attention);
+    }
     const double products = network.gated() ? 3 : 2;
     if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * AsDouble(network.d_ff);
     if (layer.feed_forward == FeedForwardKind::kExperts) {
-      of_token += hidden * AsDouble(network.experts) +
-                  products * hidden *
-                      (AsDouble(network.top_k) * AsDouble(network.d_expert) + AsDouble(network.d_shared_expert));
+      const double latent = AsDouble(network.expert_latent);
+      of_token += hidden * AsDouble(network.experts) + 2 * hidden * latent +
+                  products * ((latent > 0 ? latent : hidden) * AsDouble(network.top_k) * AsDouble(network.d_expert) +
+                              hidden * AsDouble(network.d_shared_expert));
     }
   };
   for (const LayerKind& layer : network.layers) add(layer);
   // A module that predicts one more token has a layer behind a product of two hidden states.
   for (std::size_t i = 0; i < network.prediction_layers; ++i) {
-    add(network.layers.back());
+    for (const LayerKind& layer : network.layers_of_prediction()) add(layer);
     of_token += 2 * hidden * hidden;
   }
   of_token +=

@@ -458,8 +458,8 @@ Tape::Tensor LayerMemory::Mamba(Tape& tape, Tape::Tensor input) const {
   const Tape::Tensor rearranged = tape.New("outputs of the scan", number_ * rows * inner);
   const Tape::Tensor steps = tape.New("steps of the scan", 3 * kFloat * rows * (network_.mamba_heads / setup_.tp));
   const Tape::Tensor output = tape.New("outputs of the scan", number_ * rows * inner);
-  const std::int64_t chunk_states =
-      kFloat * rows / 128 * (network_.mamba_heads / setup_.tp) * network_.mamba_head_dim * network_.mamba_state;
+  const std::int64_t chunk_states = kFloat * rows / network_.mamba_chunk * (network_.mamba_heads / setup_.tp) *
+                                    network_.mamba_head_dim * network_.mamba_state;
   tape.program().Touch("states of the scan", chunk_states);
   tape.Record({.label = "scan",
                .output = output,
@@ -711,7 +711,7 @@ Tape::Tensor LayerMemory::TeachersLoss(Tape& tape, Tape::Tensor logits) const {
   return loss;
 }
 
-Tape::Tensor LayerMemory::Prediction(Tape& tape, Tape::Tensor input, const LayerKind& kind) const {
+Tape::Tensor LayerMemory::Prediction(Tape& tape, Tape::Tensor input) const {
   const Tape::Tensor embedded = Embedding(tape);
   const Tape::Tensor first = Norm(tape, embedded);
   const Tape::Tensor second = Norm(tape, input);
@@ -720,13 +720,16 @@ Tape::Tensor LayerMemory::Prediction(Tape& tape, Tape::Tensor input, const Layer
   for (const Tape::Tensor tensor : {embedded, first, second}) tape.Drop(tensor);
   const Tape::Tensor projected = ColumnLinear(tape, both, 2 * network_.hidden, network_.hidden / setup_.tp);
   tape.Drop(both);
-  const Tape::Tensor hidden = tape.New("hidden states", HiddenBytes());
+  Tape::Tensor hidden = tape.New("hidden states", HiddenBytes());
   tape.Record({.label = "gather", .output = hidden, .inputs = {projected}});
   tape.Drop(projected);
-  const Tape::Tensor output = Layer(tape, hidden, kind);
+  for (const LayerKind& layer : network_.layers_of_prediction()) {
+    const Tape::Tensor output = Layer(tape, hidden, layer);
+    tape.Drop(hidden);
+    hidden = output;
+  }
+  const Tape::Tensor normed = Norm(tape, hidden);
   tape.Drop(hidden);
-  const Tape::Tensor normed = Norm(tape, output);
-  tape.Drop(output);
   return normed;
 }
 

@@ -28,7 +28,7 @@ class LayerMemory {
   // From the hidden state to the loss of each position.
   Tape::Tensor Loss(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor MaskedHead(Tape& tape, Tape::Tensor input) const;
-  Tape::Tensor Prediction(Tape& tape, Tape::Tensor input, const LayerKind& kind) const;
+  Tape::Tensor Prediction(Tape& tape, Tape::Tensor input) const;
   // Bytes that a stage receives from the one before.
   std::int64_t InputBytes(const StageShape& stage) const;
   // Bytes of a hidden state between layers.

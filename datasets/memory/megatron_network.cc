@@ -37,16 +37,11 @@ std::int64_t TokenizerEntries(MegatronArgumentReader& args, const std::string& m
   return 131072;
 }
 
-// Reads a pattern such as "M-M-M*-|M-E", in which | ends a stage and / begins the layers that predict a further token.
+// Reads a pattern such as "M-M-M*-|M-E/*E/*E", in which | ends a stage and / begins the layers that predict a further
+// token.
 void ReadPattern(const std::string& pattern, const std::string& key, NetworkShape* network,
                  std::vector<StageShape>* stages) {
-  stages->assign(1, {});
-  const std::size_t end = std::min(pattern.find('/'), pattern.size());
-  for (const char c : pattern.substr(0, end)) {
-    if (c == '|') {
-      stages->emplace_back();
-      continue;
-    }
+  const auto layer_of = [&](char c) {
     LayerKind layer{.mixer = Mixer::kNone, .feed_forward = FeedForwardKind::kNone};
     if (c == 'M') {
       layer.mixer = Mixer::kMamba;
@@ -59,8 +54,22 @@ void ReadPattern(const std::string& pattern, const std::string& key, NetworkShap
     } else {
       throw InputError(key, fmt::format("is {} (letters of M, *, -, E, and | and /)", Quoted(pattern)));
     }
+    return layer;
+  };
+  stages->assign(1, {});
+  const std::size_t end = std::min(pattern.find('/'), pattern.size());
+  for (const char c : pattern.substr(0, end)) {
+    if (c == '|') {
+      stages->emplace_back();
+      continue;
+    }
     stages->back().layers.push_back(network->layers.size());
-    network->layers.push_back(layer);
+    network->layers.push_back(layer_of(c));
+  }
+  // All modules that predict further tokens have the same layers.
+  const std::size_t further = std::min(end + 1, pattern.size());
+  for (const char c : pattern.substr(further, pattern.find('/', further) - further)) {
+    network->prediction.push_back(layer_of(c));
   }
 }
 

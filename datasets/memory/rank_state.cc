@@ -60,13 +60,13 @@ class ParameterList {
     if (layer.feed_forward == FeedForwardKind::kExperts) AddExperts();
   }
 
-  void AddPrediction(const LayerKind& layer) {
+  void AddPrediction() {
     const std::size_t count = network_.shares_prediction_layer ? 1 : network_.prediction_layers;
     for (std::size_t i = 0; i < count; ++i) {
       AddNorm(network_.hidden);
       AddNorm(network_.hidden);
       Add(2 * network_.hidden * network_.hidden / setup_.tp, false, true);
-      AddLayer(layer);
+      for (const LayerKind& layer : network_.layers_of_prediction()) AddLayer(layer);
       AddNorm(network_.hidden);
     }
   }
@@ -162,8 +162,8 @@ class ParameterList {
     const std::int64_t states = 2 * network_.mamba_groups * network_.mamba_state;
     AddNorm(network_.hidden);
     Add(network_.hidden * (2 * inner + states + network_.mamba_heads) / setup_.tp, false, true);
-    Add((inner + states) / setup_.tp * 4, false, true);  // of the convolution
-    AddVector((inner + states) / setup_.tp);
+    Add((inner + states) / setup_.tp * network_.mamba_kernel, false, true);  // of the convolution
+    if (network_.mamba_conv_bias) AddVector((inner + states) / setup_.tp);
     for (int i = 0; i < 3; ++i) AddVector(network_.mamba_heads / setup_.tp);
     AddVector(inner / setup_.tp);
     Add(inner * network_.hidden / setup_.tp, false, true);
@@ -299,7 +299,7 @@ std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t 
     if (stage.has_prediction && !network.layers.empty()) {
       if (!has_embedding) list.AddEmbedding();
       has_embedding = true;
-      list.AddPrediction(network.layers.back());
+      list.AddPrediction();
     }
     if (!stage.has_loss) continue;
     if (!network.modules) list.AddNorm(network.hidden);

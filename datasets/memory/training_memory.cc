@@ -184,7 +184,7 @@ class StepWriter {
     std::vector<Tape::Tensor> losses;
     Tape::Tensor state = tape.View(normed);
     for (std::size_t i = 0; shape.has_prediction && i < setup_.network.prediction_layers; ++i) {
-      const Tape::Tensor next = layers_.Prediction(tape, state, setup_.network.layers.back());
+      const Tape::Tensor next = layers_.Prediction(tape, state);
       tape.Drop(state);
       state = next;
       losses.push_back(layers_.Loss(tape, state));

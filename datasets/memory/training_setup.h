@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "datasets/lora.h"
@@ -63,11 +64,15 @@ struct NetworkShape {
   std::int64_t mamba_head_dim = 64;
   std::int64_t mamba_groups = 8;
   std::int64_t mamba_state = 128;
+  std::int64_t mamba_kernel = 4;
+  std::int64_t mamba_chunk = 128;
+  bool mamba_conv_bias = true;
 
   std::vector<LayerKind> layers;  // the encoder's first
   std::size_t encoder_layers = 0;
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
+  std::vector<LayerKind> prediction;  // layers of a module that predicts one further token; empty: one like the last
 
   // Images in front of the text, whose features an MLP projects. The encoder's layers read them as patches, or a
   // network that is not trained, no more than the layers are, has encoded them.
@@ -82,6 +87,9 @@ struct NetworkShape {
   std::shared_ptr<const ModuleNetwork> modules;
 
   bool gated() const { return activation == MlpActivation::kSwiglu; }
+  std::span<const LayerKind> layers_of_prediction() const {
+    return prediction.empty() && !layers.empty() ? std::span(layers).last(1) : std::span(prediction);
+  }
 };
 
 // A part of the network that one pipeline rank runs at once.

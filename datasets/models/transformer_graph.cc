@@ -219,6 +219,8 @@ class StepBuilder {
         return "geglu";
       case ActivationKind::kRelu:
         return "reglu";
+      case ActivationKind::kSquaredRelu:  // never gated
+        break;
     }
     return "";
   }

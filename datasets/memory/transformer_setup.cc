@@ -40,7 +40,7 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   shape.sequence = sequence;
   shape.encoder_sequence = network.encoder_layers > 0 ? sequence : 0;
   shape.position_embeddings = network.positions == PositionKind::kLearned ? network.max_positions : 0;
-  shape.activation = network.gated                                           ? MlpActivation::kSwiglu
+  shape.activation = network.gated                                        ? MlpActivation::kSwiglu
                      : network.activation == ActivationKind::kSquaredRelu ? MlpActivation::kSquaredRelu
                                                                           : MlpActivation::kGelu;
   shape.has_bias = network.mlp_bias;
@@ -230,8 +230,8 @@ void CheckFramework(const TransformerNetwork& network, const ParallelPlan& plan,
 
 bool IsLlama(const TransformerNetwork& network) {
   return network.gated && network.norm == NormKind::kRms && network.positions == PositionKind::kRotary &&
-         network.encoder_layers == 0 && network.pattern.empty() && !network.latent && network.experts.count == 0 && network.mtp_layers == 0 &&
-         !network.qk_norm;
+         network.encoder_layers == 0 && network.pattern.empty() && !network.latent && network.experts.count == 0 &&
+         network.mtp_layers == 0 && !network.qk_norm;
 }
 
 TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence,

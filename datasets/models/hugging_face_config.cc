@@ -375,8 +375,9 @@ std::string ReadPattern(Config& config, std::string_view text_key, std::initiali
     std::string_view name;
     char letter;
   };
-  constexpr BlockName kBlocks[] = {{"mamba", 'M'}, {"linear_attention", 'M'}, {"attention", '*'},
-                                   {"full_attention", '*'}, {"mlp", '-'}, {"moe", 'E'}};
+  constexpr BlockName kBlocks[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
+                                   {"attention", '*'}, {"full_attention", '*'},
+                                   {"mlp", '-'},       {"moe", 'E'}};
   std::string pattern = config.Text(text_key, "");
   for (const std::string_view key : list_keys) {
     const auto node = config.Find(key);
@@ -407,7 +408,8 @@ TransformerNetwork ReadNemotronH(Config& config) {
   TransformerNetwork network;
   network.pattern = ReadPattern(config, "hybrid_override_pattern", {"layer_types", "layers_block_type"});
   if (network.pattern.empty()) {
-    config.Miss("hybrid_override_pattern", "a letter for each layer: M for Mamba, * for attention, - for an MLP, E for experts");
+    config.Miss("hybrid_override_pattern",
+                "a letter for each layer: M for Mamba, * for attention, - for an MLP, E for experts");
   }
   network.layers = config.Size("num_hidden_layers", static_cast<std::int64_t>(network.pattern.size()));
   network.d_model = config.Size("hidden_size");
@@ -575,6 +577,26 @@ TransformerNetwork Read(const JsonNode& root) {
   return network;
 }
 
+// Python writes Infinity and NaN, which are no JSON, and stand in fields that are not read; they become null.
+std::string WithoutInfinities(const std::string& content) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const std::string_view rest = std::string_view(content).substr(i);
+    if (!quoted && (rest.starts_with("Infinity") || rest.starts_with("-Infinity") || rest.starts_with("NaN"))) {
+      text += "null";
+      i += rest.find_first_of("yN", 1);
+      continue;
+    }
+    if (quoted && rest.front() == '\\' && rest.size() > 1)
+      text += content[i++];
+    else if (rest.front() == '"')
+      quoted = !quoted;
+    text += content[i];
+  }
+  return text;
+}
+
 }  // namespace
 
 bool LooksLikeHuggingFaceConfig(std::string_view head) {
@@ -584,7 +606,7 @@ bool LooksLikeHuggingFaceConfig(std::string_view head) {
 
 TransformerNetwork ReadHuggingFaceConfig(const std::string& content, const std::string& file) {
   return WithLocation(file, [&] {
-    const JsonValue root = ParseJson(content);
+    const JsonValue root = ParseJson(WithoutInfinities(content));
     return Read(JsonNode(root));
   });
 }

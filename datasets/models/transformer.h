@@ -68,14 +68,14 @@ struct LatentAttention {
 };
 
 // Mamba-2's mixer (Dao & Gu 2024, "Transformers are SSMs", section 7.1): one product makes a gate z, the values x, the
-// groups' B and C, and a step of each head; a causal convolution runs over x, B and C; the scan of the state-space model
-// over all tokens gives y; and a second product follows the norm of y with its gate.
+// groups' B and C, and a step of each head; a causal convolution runs over x, B and C; the scan of the state-space
+// model over all tokens gives y; and a second product follows the norm of y with its gate.
 struct MambaMixer {
   std::int64_t heads = 0;
   std::int64_t head_width = 0;
-  std::int64_t groups = 1;  // of B and C, each of which serves heads / groups heads
-  std::int64_t state = 0;   // numbers of a head's state, for each of its head_width values
-  std::int64_t kernel = 4;  // tokens that the convolution looks back at, itself included
+  std::int64_t groups = 1;   // of B and C, each of which serves heads / groups heads
+  std::int64_t state = 0;    // numbers of a head's state, for each of its head_width values
+  std::int64_t kernel = 4;   // tokens that the convolution looks back at, itself included
   std::int64_t chunk = 128;  // tokens that the scan computes as a product, and between which it passes states
   bool conv_bias = true;
 
@@ -195,9 +195,7 @@ struct TransformerNetwork {
   LayerParts PartsOf(std::int64_t layer) const;
   bool HasExperts(std::int64_t layer) const { return PartsOf(layer).experts; }
   // Layers of one of the mtp_layers' modules.
-  std::int64_t layers_of_mtp() const {
-    return mtp_pattern.empty() ? 1 : static_cast<std::int64_t>(mtp_pattern.size());
-  }
+  std::int64_t layers_of_mtp() const { return mtp_pattern.empty() ? 1 : static_cast<std::int64_t>(mtp_pattern.size()); }
   // Tokens that the layer's attention looks back at; 0: all.
   std::int64_t WindowOf(std::int64_t layer) const;
   // Widths of one head: of a query and a key, and of a value.

@@ -293,9 +293,9 @@ void AddNemotron(Networks* all) {
     network->mtp_pattern = "*E";
     network->mtp_shared = true;
   };
-  TransformerNetwork& lightning = add({"nemotron-3.5-lightning-30b-a3b", kByPattern, 2688, 32, 2, 128, 1856, 131072},
-                                      "NVIDIA 2026, Megatron-Bridge's recipe of Nemotron 3.5 Lightning; model card",
-                                      262144, of_nano, kNano);
+  TransformerNetwork& lightning =
+      add({"nemotron-3.5-lightning-30b-a3b", kByPattern, 2688, 32, 2, 128, 1856, 131072},
+          "NVIDIA 2026, Megatron-Bridge's recipe of Nemotron 3.5 Lightning; model card", 262144, of_nano, kNano);
   lightning.experts = nano_experts;
   predict_further(&lightning);
   const auto experts = [](std::int64_t d_expert, std::int64_t latent) {
@@ -313,11 +313,11 @@ void AddNemotron(Networks* all) {
           "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME");
   super.experts = experts(2688, 1024);
   predict_further(&super);
-  TransformerNetwork& ultra =
-      add({"nemotron-3-ultra-550b-a55b", kByPattern, 8192, 64, 2, 128, 5120, 131072},
-          "NVIDIA 2026, Nemotron 3 Ultra, section 2; model card", 262144,
-          {.heads = 256, .head_width = 64, .groups = 8, .state = 128},
-          "MEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME");
+  TransformerNetwork& ultra = add(
+      {"nemotron-3-ultra-550b-a55b", kByPattern, 8192, 64, 2, 128, 5120, 131072},
+      "NVIDIA 2026, Nemotron 3 Ultra, section 2; model card", 262144,
+      {.heads = 256, .head_width = 64, .groups = 8, .state = 128},
+      "MEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME");
   ultra.experts = experts(5120, 2048);
   predict_further(&ultra);
 }
@@ -327,8 +327,8 @@ void AddNemotron(Networks* all) {
 std::span<const TransformerNetwork> TransformerPresets() {
   static const Networks networks = [] {
     Networks all;
-    for (const auto add : {AddLlama, AddMistral, AddQwen, AddDeepSeek, AddGptOss, AddNemotron, AddGemma, AddGpt, AddMpt,
-                           AddT5}) {
+    for (const auto add :
+         {AddLlama, AddMistral, AddQwen, AddDeepSeek, AddGptOss, AddNemotron, AddGemma, AddGpt, AddMpt, AddT5}) {
       add(&all);
     }
     return all;

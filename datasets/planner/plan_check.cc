@@ -46,8 +46,8 @@ std::string PatternOf(std::span<const LayerKind> layers) {
     if (!HasOnePart(layer) || (layer.mixer != Mixer::kNone && layer.feed_forward != FeedForwardKind::kNone)) {
       throw InputError("network", "has layers of one part and others of two, whose plans are not searched");
     }
-    pattern += layer.mixer == Mixer::kMamba                           ? 'M'
-               : layer.mixer != Mixer::kNone                          ? '*'
+    pattern += layer.mixer == Mixer::kMamba                      ? 'M'
+               : layer.mixer != Mixer::kNone                     ? '*'
                : layer.feed_forward == FeedForwardKind::kExperts ? 'E'
                                                                  : '-';
   }
@@ -67,7 +67,7 @@ TransformerNetwork NetworkOf(const TrainingSetup& setup) {
   network.d_ff = shape.d_ff;
   network.vocabulary = shape.vocabulary;
   network.gated = shape.gated();
-  network.activation = shape.gated()                                           ? ActivationKind::kSilu
+  network.activation = shape.gated()                                     ? ActivationKind::kSilu
                        : shape.activation == MlpActivation::kSquaredRelu ? ActivationKind::kSquaredRelu
                                                                          : ActivationKind::kGelu;
   network.norm = shape.is_rms_norm ? NormKind::kRms : NormKind::kLayer;

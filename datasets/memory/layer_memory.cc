@@ -540,6 +540,20 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   tape.Record({.label = "router", .output = probabilities, .inputs = {normed}, .saved = std::move(saved_by_router)});
   tape.Drop(probabilities);
 
+  // Routed experts may read and write narrower rows, between two products that no rank divides.
+  const auto latent_product = [&](Tape::Tensor read, std::int64_t width) {
+    const Tape::Tensor made = tape.New("outputs of products", number_ * local_rows_ * width);
+    const Tape::Tensor kept = KeptInput(tape, read);
+    tape.Record({.label = "product",
+                 .output = made,
+                 .inputs = {read},
+                 .saved = {kept},
+                 .weight_gradient_bytes = WeightGradientBytes(network_.hidden * hidden)});
+    tape.Drop(kept);
+    return made;
+  };
+  const Tape::Tensor rows = network_.expert_latent > 0 ? latent_product(normed, hidden) : tape.View(normed);
+
   // Tokens travel to the ranks of their experts.
   const Tape::Tensor permuted = tape.New("tokens of experts", number_ * received * hidden);
   const bool is_gathered = setup_.dispatcher == ExpertDispatcher::kAllGather;
@@ -548,7 +562,7 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
                                       MemoryClass::kCommunication);
     tape.Record({.label = "dispatch",
                  .output = permuted,
-                 .inputs = {normed},
+                 .inputs = {rows},
                  .backward_bytes = {number_ * local_rows_ * ranks * hidden}});
     tape.Drop(all);
   } else {
@@ -557,8 +571,9 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
     const auto second = tape.program().Allocate("permuted tokens", ranks > 1 ? copies : 0, MemoryClass::kCommunication);
     tape.program().Release(first);
     tape.program().Release(second);
-    tape.Record({.label = "dispatch", .output = permuted, .inputs = {normed}, .backward_bytes = {copies, copies}});
+    tape.Record({.label = "dispatch", .output = permuted, .inputs = {rows}, .backward_bytes = {copies, copies}});
   }
+  tape.Drop(rows);
 
   const std::int64_t width = network_.d_expert / setup_.etp;
   const std::int64_t weights = network_.experts / setup_.ep * hidden * width;
@@ -588,12 +603,17 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   tape.Drop(active);
 
   // And back.
-  const Tape::Tensor output = tape.New("outputs of experts", HiddenBytes());
+  Tape::Tensor output = tape.New("outputs of experts", number_ * local_rows_ * hidden);
   const std::int64_t back = is_gathered ? number_ * local_rows_ * ranks * hidden : 2 * number_ * sent * hidden;
   tape.program().Touch("returned tokens", back, MemoryClass::kCommunication);
   tape.Record({.label = "combine", .output = output, .inputs = {second}, .backward_bytes = {back}});
   tape.Drop(second);
   tape.Drop(routing);
+  if (network_.expert_latent > 0) {
+    const Tape::Tensor narrow = output;
+    output = latent_product(narrow, network_.hidden);
+    tape.Drop(narrow);
+  }
 
   if (network_.d_shared_expert > 0) {
     const Tape::Tensor shared = Again(tape, normed, MakesAgain(&Recompute::shared_experts),

@@ -577,6 +577,26 @@ TransformerNetwork Read(const JsonNode& root) {
   return network;
 }
 
+// Python writes Infinity and NaN, which are no JSON, and stand in fields that are not read; they become null.
+std::string WithoutInfinities(const std::string& content) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const std::string_view rest = std::string_view(content).substr(i);
+    if (!quoted && (rest.starts_with("Infinity") || rest.starts_with("-Infinity") || rest.starts_with("NaN"))) {
+      text += "null";
+      i += rest.find_first_of("yN", 1);
+      continue;
+    }
+    if (quoted && rest.front() == '\\' && rest.size() > 1)
+      text += content[i++];
+    else if (rest.front() == '"')
+      quoted = !quoted;
+    text += content[i];
+  }
+  return text;
+}
+
 }  // namespace
 
 bool LooksLikeHuggingFaceConfig(std::string_view head) {
@@ -586,7 +606,7 @@ bool LooksLikeHuggingFaceConfig(std::string_view head) {
 
 TransformerNetwork ReadHuggingFaceConfig(const std::string& content, const std::string& file) {
   return WithLocation(file, [&] {
-    const JsonValue root = ParseJson(content);
+    const JsonValue root = ParseJson(WithoutInfinities(content));
     return Read(JsonNode(root));
   });
 }

@@ -430,7 +430,7 @@ struct Piece {
 
   // The longer of the products and the bytes, at the rate that such kernels reach.
   void Scan(double flop, double bytes, PassTime* pass) const {
-    constexpr double kScanShare = 0.5;
+    constexpr double kScanShare = 0.23;
     const PrecisionRate rate = RateOf(machine.device, whole.precision);
     const double products = flop / (rate.peak.count / 1e6) / whole.share;
     pass->elementwise += std::max(products, Micros(OpShape(), bytes)) / kScanShare;
@@ -495,7 +495,7 @@ struct Piece {
     const double copies = tokens * Number(network.top_k);
     const RankGroup group = machine.GroupOf(setup.ep, setup.etp);
     const RankGroup expert_tensor_group = machine.GroupOf(setup.etp, 1);
-    const double bytes = element * copies * latent;
+    const double bytes = element * copies * latent * SentShare(group);
     for (int i = 0; i < 2; ++i) {  // there and back
       const auto exchange = [&](CollectiveKind forward_kind, CollectiveKind backward_kind, const RankGroup& of,
                                 double message) {
@@ -516,6 +516,15 @@ struct Piece {
     Activation(of_expert * experts, width);
     Product(of_expert, latent, width, experts, AdaptersOfSecond());
     Residual();
+  }
+
+  // The part of a token's copies for its experts that crosses the network, where one to a node is enough: of n nodes
+  // with equal parts of the experts, n (1 - (1 - 1/n)^k) have one of a token's k on average.
+  double SentShare(const RankGroup& group) const {
+    const double nodes = Number(group.ranks) / Number(group.per_node);
+    const double copies = Number(network.top_k);
+    if (!habits.sends_once_to_nodes || nodes <= 1) return 1;
+    return nodes * (1 - std::pow(1 - 1 / nodes, copies)) / copies;
   }
 
   // The kernels of modules that a graph has, for another micro-batch than the graph's, and a rank's part of them.

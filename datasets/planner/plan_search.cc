@@ -517,6 +517,13 @@ void CheckObjective(const PlanQuestion& question) {
   }
 }
 
+void CheckFrameworkHas(const PlanQuestion& question) {
+  if (question.framework->memory != TrainingFramework::kTorchtitan || question.network.pattern.empty()) return;
+  throw InputError(question.prefix + "framework",
+                   fmt::format("is {}, which has no networks with layers of one part, as {} is",
+                               question.framework->name, question.network.name));
+}
+
 }  // namespace
 
 std::vector<std::string> ObjectiveNames() { return NamesOf(kObjectiveNames); }
@@ -599,6 +606,7 @@ PlanAnswer SearchParts(const PlanQuestion& question, TimeLimit* limit) {
 
 PlanAnswer SearchPlans(const PlanQuestion& question) {
   CheckObjective(question);
+  CheckFrameworkHas(question);
   TimeLimit limit(question);
   const bool is_whole = question.objective == PlanObjective::kStepTime;
   PlanAnswer answer = is_whole ? SearchMachine(question, &limit) : SearchParts(question, &limit);

@@ -325,6 +325,30 @@ TEST(SearchPlansTest, FrameworksHaveTheirOwnSchedules) {
   EXPECT_THAT(PlanNotes(question, ""), ::testing::ElementsAre(HasSubstr("taken for Megatron-LM's")));
 }
 
+TEST(SearchPlansTest, HybridsAreDividedByTheirHeadsAndGroups) {
+  PlanQuestion question = Question("nemotron-3-nano-30b-a3b", "dgx-h100", 2);
+  question.only = {{"pp", "1"}, {"micro_batch", "1"}};
+  question.best = 0;
+  const PlanAnswer answer = SearchPlans(question);
+  std::set<std::int64_t> tp, cp, ep;
+  for (const ScoredPlan& scored : answer.plans) {
+    tp.insert(scored.plan.tp);
+    cp.insert(scored.plan.cp);
+    ep.insert(scored.plan.ep);
+  }
+  EXPECT_EQ(tp, (std::set<std::int64_t>{1, 2, 4, 8}));  // 8 groups of B and C
+  EXPECT_TRUE(cp.contains(2));
+  EXPECT_TRUE(ep.contains(16));
+  question.framework = FindFrameworkHabits("torchtitan");
+  try {
+    SearchPlans(question);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("framework: is torchtitan, which has no networks with layers of one part, as "
+                                        "nemotron-3-nano-30b-a3b is"));
+  }
+}
+
 TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {
   PlanQuestion question = Question("gpt-3-175b", "dgx-a100", 16);
   question.network.layers = 24;

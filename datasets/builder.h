@@ -101,6 +101,7 @@ class NetworkBuilder {
   // belongs to its layer. Data, and what is tied already, stay as they are.
   void TieGradient(Value gradient, Value variable);
 
+  const std::string& layer() const { return layer_; }  // of ops that are added now
   DType precision() const { return precision_; }
   const Shape& shape(Value value) const { return values_[value.id].output.shape; }
   DType dtype(Value value) const { return values_[value.id].output.dtype; }

@@ -135,6 +135,18 @@ constexpr GradientRule kRules[] = {
      [](Backward& b) {
        b.EmitFor(0, "rotary_grad", {b.dy(0), b.x(1)});
      }},
+    {"causal_conv1d",
+     [](Backward& b) {
+       Together(b, "causal_conv1d_grad", {b.dy(0), b.x(0), b.x(1)}, 2);
+     }},
+    {"selective_scan",
+     [](Backward& b) {
+       Together(b, "selective_scan_grad", {b.dy(0), b.x(0), b.x(1), b.x(2), b.x(3), b.x(4), b.x(5), b.x(6), b.y(1)}, 7);
+     }},
+    {"relu2",
+     [](Backward& b) {
+       b.EmitFor(0, "relu2_grad", {b.dy(0), b.x(0)});
+     }},
     {"silu",
      [](Backward& b) {
        b.EmitFor(0, "silu_grad", {b.dy(0), b.x(0)});

@@ -321,9 +321,21 @@ std::vector<std::int64_t> CountsOfLayout(std::string_view layout) {
   return counts;
 }
 
-// That a plan does not say, since all are timed with them.
-constexpr std::array<std::string_view, 3> kOverlapFlags = {"--overlap-grad-reduce", "--overlap-param-gather",
-                                                           "--tp-comm-overlap"};
+constexpr std::string_view kPatternFlag = "--hybrid-layer-pattern";
+
+// The same of a pattern of parts, "MEM*|EME/*E", where it is divided.
+std::vector<std::int64_t> CountsOfPattern(std::string_view pattern) {
+  std::vector<std::int64_t> counts = {0};
+  for (const char c : pattern.substr(0, pattern.find('/'))) {
+    if (c == '|') counts.push_back(0);
+    if (c != '|') ++counts.back();
+  }
+  return counts;
+}
+
+// That a plan does not say: what all are timed with, and what is of the network.
+constexpr std::array<std::string_view, 4> kUnsaidFlags = {"--overlap-grad-reduce", "--overlap-param-gather",
+                                                          "--tp-comm-overlap", "--mtp-use-repeated-layer"};
 
 struct MegatronFlags {
   std::int64_t global_batch = 0, recompute_layers = 0;
@@ -355,6 +367,9 @@ void TakeMegatronFlag(const std::string& flag, const auto& value, ParallelPlan* 
     *word->second = value();
   } else if (flag == kLayoutFlag) {
     plan->stages = StagesOfCounts(CountsOfLayout(value()));
+  } else if (flag == kPatternFlag) {
+    const std::vector<std::int64_t> counts = CountsOfPattern(value());
+    if (counts.size() > 1) plan->stages = StagesOfCounts(counts);
   } else if (flag == "--sequence-parallel") {
     plan->sequence_parallel = true;
   } else if (flag == "--use-tp-pp-dp-mapping") {
@@ -365,11 +380,15 @@ void TakeMegatronFlag(const std::string& flag, const auto& value, ParallelPlan* 
     flags->fsdp = true;
   } else if (flag == "--recompute-activations") {
     plan->recompute = ToJson("selective");
-  } else if (std::ranges::find(kOverlapFlags, flag) == kOverlapFlags.end()) {
-    std::vector<std::string_view> known = {
-        kLayoutFlag,           "--sequence-parallel",         "--use-tp-pp-dp-mapping",
-        "--use-megatron-fsdp", "--use-distributed-optimizer", "--recompute-activations"};
-    known.insert(known.end(), kOverlapFlags.begin(), kOverlapFlags.end());
+  } else if (std::ranges::find(kUnsaidFlags, flag) == kUnsaidFlags.end()) {
+    std::vector<std::string_view> known = {kLayoutFlag,
+                                           kPatternFlag,
+                                           "--sequence-parallel",
+                                           "--use-tp-pp-dp-mapping",
+                                           "--use-megatron-fsdp",
+                                           "--use-distributed-optimizer",
+                                           "--recompute-activations"};
+    known.insert(known.end(), kUnsaidFlags.begin(), kUnsaidFlags.end());
     for (const auto& [name, unused] : counts) known.push_back(name);
     for (const auto& [name, unused] : words) known.push_back(name);
     RefuseFlag(flag, "Megatron-LM", fmt::format("{}", fmt::join(known, ", ")));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -15,6 +16,8 @@
 #include "datasets/exporters/framework_plans.h"
 #include "datasets/exporters/module_placement.h"
 #include "datasets/exporters/tensor_parallel.h"
+#include "datasets/models/named_network.h"
+#include "datasets/models/transformer.h"
 #include "sim/base/check.h"
 #include "sim/base/json_fields.h"
 #include "sim/base/json_text.h"
@@ -307,6 +310,27 @@ std::string MegatronLayout(const std::vector<std::size_t>& counts) {
   return layout;
 }
 
+// The plan's network if it is a preset, or a config.json that is there.
+std::optional<TransformerNetwork> NetworkOfPlan(const ParallelPlan& plan) {
+  const bool is_file = plan.network.ends_with(".json") && std::filesystem::exists(plan.network);
+  if (!is_file && FindTransformer(plan.network) == nullptr) return std::nullopt;
+  return NamedNetwork(plan.network, plan.set, "set");
+}
+
+// "MEM*|EME/*E": the parts of a network's layers as Megatron-LM has them, with the stages' ends and the layers of each
+// module that predicts a further token.
+std::string HybridPattern(const TransformerNetwork& network, const std::vector<std::size_t>& counts) {
+  std::string pattern;
+  std::size_t layer = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (i > 0) pattern += '|';
+    pattern += network.pattern.substr(layer, counts[i]);
+    layer += counts[i];
+  }
+  for (std::int64_t i = 0; i < network.mtp_layers; ++i) pattern += "/" + network.mtp_pattern;
+  return pattern;
+}
+
 std::string Megatron(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
   RequireNoAdapters("Megatron-LM", plan, "Megatron-Bridge's recipes make adapters");
@@ -323,7 +347,17 @@ std::string Megatron(const FrameworkInput& input) {
   };
   flag("tensor-model-parallel-size", plan.tp);
   flag("pipeline-model-parallel-size", plan.pp);
-  if (plan.pp > 1) flag("pipeline-model-parallel-layout", MegatronLayout(LayerCounts(input, "Megatron-LM", true)));
+  const std::optional<TransformerNetwork> network = NetworkOfPlan(plan);
+  const bool has_pattern = network && !network->pattern.empty();
+  std::vector<std::size_t> counts;
+  if (plan.pp > 1) counts = LayerCounts(input, "Megatron-LM", true);
+  if (has_pattern) {
+    if (counts.empty()) counts = {network->pattern.size()};
+    flag("hybrid-layer-pattern", HybridPattern(*network, counts));
+    if (network->mtp_shared && network->mtp_layers > 1) flag("mtp-use-repeated-layer");
+  } else if (plan.pp > 1) {
+    flag("pipeline-model-parallel-layout", MegatronLayout(counts));
+  }
   if (order == "tp-cp-pp-dp") flag("use-tp-pp-dp-mapping");
   flag("context-parallel-size", plan.cp);
   if (plan.ep > 1) flag("expert-model-parallel-size", plan.ep);
@@ -439,6 +473,9 @@ std::vector<std::vector<std::string>> TitanStages(const ParallelPlan& plan) {
 
 std::string Torchtitan(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
+  if (const auto network = NetworkOfPlan(plan); network && !network->pattern.empty()) {
+    CannotSay("network", network->name, "torchtitan", "a network whose layers are all alike: it has none with Mamba");
+  }
   RequireRankOrder("torchtitan", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "torchtitan", "0, 2 or 3");
   RequireWholeProducts("torchtitan", plan);

@@ -11,10 +11,15 @@ constexpr std::int64_t kFloat = 4;  // bytes of f32
 
 AttentionKernel ChosenKernel(const TrainingSetup& setup) {
   if (setup.attention != AttentionKernel::kAutomatic) return setup.attention;
-  if (!setup.transformer_engine) return AttentionKernel::kUnfused;
+  // The kernels of cuDNN and FlashAttention want heads of a multiple of 8 numbers.
+  if (!setup.transformer_engine || setup.network.head_dim % 8 != 0) return AttentionKernel::kUnfused;
   // Transformer Engine prefers cuDNN on Hopper and later, where its backward pass is deterministic on Hopper alone.
   const bool is_fused = setup.compute_capability == 90 || (setup.compute_capability > 90 && !setup.is_deterministic);
   return is_fused ? AttentionKernel::kFused : AttentionKernel::kFlash;
+}
+
+void Drop(Tape& tape, const std::vector<Tape::Tensor>& tensors) {
+  for (const Tape::Tensor tensor : tensors) tape.Drop(tensor);
 }
 
 // Runs `forward`, a second time in the backward pass if the module is recomputed.
@@ -50,7 +55,7 @@ std::int64_t LayerMemory::GatheredBytes(std::int64_t width) const {
 }
 
 std::int64_t LayerMemory::WeightGradientBytes(std::int64_t elements) const {
-  return setup_.fuses_weight_gradients || setup_.lora.exist() ? 0 : number_ * elements;
+  return setup_.fuses_weight_gradients || IsFrozen() ? 0 : number_ * elements;
 }
 
 bool LayerMemory::MakesAgain(bool Recompute::*module) const {
@@ -58,15 +63,15 @@ bool LayerMemory::MakesAgain(bool Recompute::*module) const {
 }
 
 // Held by the caller. The factors of the product's backward pass are kept as it takes them.
-std::vector<Tape::Tensor> LayerMemory::KeptInput(Tape& tape, Tape::Tensor input) const {
-  if (setup_.lora.exist()) return {};
+std::vector<Tape::Tensor> LayerMemory::KeptInputs(Tape& tape, Tape::Tensor input) const {
+  if (IsFrozen()) return {};
   if (!setup_.casts_products()) return {tape.Alias(input)};
   const double numbers = static_cast<double>(tape.bytes(input)) / static_cast<double>(number_);
   return {tape.New("inputs of products in 8 or 4 bits", static_cast<std::int64_t>(setup_.factor_bytes() * numbers))};
 }
 
 std::vector<Tape::Tensor> LayerMemory::SavedInput(Tape::Tensor input) const {
-  if (setup_.lora.exist()) return {};
+  if (IsFrozen()) return {};
   return {input};
 }
 
@@ -111,7 +116,7 @@ Tape::Tensor LayerMemory::ColumnLinear(Tape& tape, Tape::Tensor input, std::int6
   const std::int64_t gathered = GatheredBytes(in);
   const std::int64_t gathered_for_weights = setup_.lora.exist() ? 0 : gathered;
   tape.program().Touch("gathered rows", gathered, MemoryClass::kCommunication);
-  const std::vector<Tape::Tensor> kept = KeptInput(tape, input);
+  const std::vector<Tape::Tensor> kept = KeptInputs(tape, input);
   const Tape::Tensor output = tape.New("outputs of products", number_ * rows_ * out);
   tape.Record({.label = "product",
                .output = output,
@@ -119,7 +124,7 @@ Tape::Tensor LayerMemory::ColumnLinear(Tape& tape, Tape::Tensor input, std::int6
                .saved = kept,
                .backward_bytes = {gathered, gathered_for_weights},
                .weight_gradient_bytes = WeightGradientBytes(in * out)});
-  for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+  Drop(tape, kept);
   return Adapt(tape, input, output, rows_, adapters, gathered);
 }
 
@@ -134,7 +139,7 @@ Tape::Tensor LayerMemory::NormAndLinear(Tape& tape, Tape::Tensor input, std::int
 Tape::Tensor LayerMemory::RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in, const Adapters& adapters) const {
   const std::int64_t gathered = GatheredBytes(network_.hidden);
   const auto whole = tape.program().Allocate("sums of tensor parallel parts", gathered, MemoryClass::kCommunication);
-  const std::vector<Tape::Tensor> kept = KeptInput(tape, input);
+  const std::vector<Tape::Tensor> kept = KeptInputs(tape, input);
   const Tape::Tensor output = tape.New("outputs of products", HiddenBytes());
   tape.program().Release(whole);
   tape.Record({.label = "product",
@@ -143,7 +148,7 @@ Tape::Tensor LayerMemory::RowLinear(Tape& tape, Tape::Tensor input, std::int64_t
                .saved = kept,
                .backward_bytes = {gathered},
                .weight_gradient_bytes = WeightGradientBytes(in * network_.hidden)});
-  for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+  Drop(tape, kept);
   return Adapt(tape, input, output, rows_, adapters);
 }
 
@@ -199,7 +204,8 @@ Tape::Tensor LayerMemory::Embedding(Tape& tape) const {
   const std::int64_t whole = number_ * rows_ * network_.hidden;
   Tape::Tensor hidden = tape.New("embeddings", whole);
   const std::int64_t table = network_.vocabulary / setup_.tp * network_.hidden;
-  tape.Record({.label = "embedding", .output = hidden, .weight_gradient_bytes = number_ * table});
+  tape.Record(
+      {.label = "embedding", .output = hidden, .weight_gradient_bytes = network_.is_frozen ? 0 : number_ * table});
   const auto next = [&](std::int64_t bytes) {
     const Tape::Tensor output = tape.New("embeddings", bytes);
     tape.Record({.label = "embedding", .output = output, .inputs = {hidden}, .passes_gradient = true});
@@ -215,6 +221,45 @@ Tape::Tensor LayerMemory::Embedding(Tape& tape) const {
   tape.Drop(mask);
   tape.Drop(hidden);
   return output;
+}
+
+Tape::Tensor LayerMemory::Patches(Tape& tape) const {
+  const Tape::Tensor pixels = tape.New("patches of images", number_ * rows_ * network_.patch_elements);
+  const Tape::Tensor patches = tape.New("patches of images", HiddenBytes());
+  tape.Record({.label = "patches",
+               .output = patches,
+               .saved = {pixels},
+               .weight_gradient_bytes = number_ * network_.patch_elements * network_.hidden});
+  tape.Drop(pixels);
+  const Tape::Tensor placed = tape.New("patches of images", HiddenBytes());
+  tape.Record({.label = "positions", .output = placed, .inputs = {patches}, .passes_gradient = true});
+  tape.Drop(patches);
+  const Tape::Tensor normed = Norm(tape, placed);
+  tape.Drop(placed);
+  return normed;
+}
+
+Tape::Tensor LayerMemory::TextBehindImages(Tape& tape, const Tape::Tensor* features) const {
+  const std::int64_t numbers = number_ * network_.image_tokens / setup_.cp * setup_.micro_batch;
+  const Tape::Tensor input =
+      features != nullptr ? tape.View(*features) : tape.New("features of images", numbers * network_.image_width);
+  const auto project = [&](Tape::Tensor from, std::int64_t in, std::int64_t out) {
+    const Tape::Tensor output = tape.New("features of images", numbers * out);
+    Tape::Operation product{.label = "product", .output = output, .saved = {from}};
+    if (features != nullptr || from != input) product.inputs = {from};
+    product.weight_gradient_bytes = setup_.fuses_weight_gradients ? 0 : number_ * in * out;
+    tape.Record(std::move(product));
+    return output;
+  };
+  const Tape::Tensor first = project(input, network_.image_width, network_.image_hidden / setup_.tp);
+  const Tape::Tensor active = tape.New("features of images", tape.bytes(first));
+  tape.Record({.label = "activation", .output = active, .inputs = {first}, .saved = {first}});
+  const Tape::Tensor projected = project(active, network_.image_hidden / setup_.tp, network_.hidden);
+  const Tape::Tensor text = Embedding(tape);
+  const Tape::Tensor both = tape.New("hidden states", HiddenBytes());
+  tape.Record({.label = "concatenation", .output = both, .inputs = {projected, text}});
+  Drop(tape, {input, first, active, projected, text});
+  return both;
 }
 
 // Softmax of the products of queries and keys, times values.
@@ -242,8 +287,18 @@ Tape::Tensor LayerMemory::CoreAttention(Tape& tape, const AttentionInputs& input
   if (kernel_ == AttentionKernel::kUnfused) {
     const std::int64_t numbers = setup_.micro_batch * heads * sequence_ * inputs.key_sequence;
     const Tape::Tensor scores = tape.New("scores of attention", number_ * numbers);
-    const bool is_f32 = !setup_.transformer_engine && !setup_.fuses_softmax;
-    keep("softmax of attention", (is_f32 ? kFloat : number_) * numbers);
+    // Kernels of the softmax take rows and batches of heads by fours (FusedScaleMaskSoftmax of Transformer Engine).
+    // Else plain operations compute it in f32.
+    const bool has_kernel =
+        setup_.transformer_engine ? sequence_ % 4 == 0 && setup_.micro_batch * heads % 4 == 0 : setup_.fuses_softmax;
+    if (!has_kernel && setup_.transformer_engine) {
+      tape.program().Touch("scores of attention in f32", (kFloat + number_) * numbers);
+      attention.backward_bytes.insert(attention.backward_bytes.end(), 2, kFloat * numbers);
+    }
+    keep("softmax of attention", (has_kernel ? number_ : kFloat) * numbers);
+    if (!has_kernel && setup_.transformer_engine && !setup_.attention_dropout) {
+      keep("softmax of attention", number_ * numbers);
+    }
     if (setup_.attention_dropout) {
       keep("masks of attention's dropout", numbers);
       keep("softmax of attention after dropout", number_ * numbers);
@@ -403,8 +458,8 @@ Tape::Tensor LayerMemory::Mamba(Tape& tape, Tape::Tensor input) const {
   const Tape::Tensor rearranged = tape.New("outputs of the scan", number_ * rows * inner);
   const Tape::Tensor steps = tape.New("steps of the scan", 3 * kFloat * rows * (network_.mamba_heads / setup_.tp));
   const Tape::Tensor output = tape.New("outputs of the scan", number_ * rows * inner);
-  const std::int64_t chunk_states =
-      kFloat * rows / 128 * (network_.mamba_heads / setup_.tp) * network_.mamba_head_dim * network_.mamba_state;
+  const std::int64_t chunk_states = kFloat * rows / network_.mamba_chunk * (network_.mamba_heads / setup_.tp) *
+                                    network_.mamba_head_dim * network_.mamba_state;
   tape.program().Touch("states of the scan", chunk_states);
   tape.Record({.label = "scan",
                .output = output,
@@ -485,6 +540,20 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   tape.Record({.label = "router", .output = probabilities, .inputs = {normed}, .saved = std::move(saved_by_router)});
   tape.Drop(probabilities);
 
+  // Routed experts may read and write narrower rows, between two products that no rank divides.
+  const auto latent_product = [&](Tape::Tensor read, std::int64_t width) {
+    const Tape::Tensor made = tape.New("outputs of products", number_ * local_rows_ * width);
+    const Tape::Tensor kept = KeptInput(tape, read);
+    tape.Record({.label = "product",
+                 .output = made,
+                 .inputs = {read},
+                 .saved = {kept},
+                 .weight_gradient_bytes = WeightGradientBytes(network_.hidden * hidden)});
+    tape.Drop(kept);
+    return made;
+  };
+  const Tape::Tensor rows = network_.expert_latent > 0 ? latent_product(normed, hidden) : tape.View(normed);
+
   // Tokens travel to the ranks of their experts.
   const Tape::Tensor permuted = tape.New("tokens of experts", number_ * received * hidden);
   const bool is_gathered = setup_.dispatcher == ExpertDispatcher::kAllGather;
@@ -493,7 +562,7 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
                                       MemoryClass::kCommunication);
     tape.Record({.label = "dispatch",
                  .output = permuted,
-                 .inputs = {normed},
+                 .inputs = {rows},
                  .backward_bytes = {number_ * local_rows_ * ranks * hidden}});
     tape.Drop(all);
   } else {
@@ -502,43 +571,49 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
     const auto second = tape.program().Allocate("permuted tokens", ranks > 1 ? copies : 0, MemoryClass::kCommunication);
     tape.program().Release(first);
     tape.program().Release(second);
-    tape.Record({.label = "dispatch", .output = permuted, .inputs = {normed}, .backward_bytes = {copies, copies}});
+    tape.Record({.label = "dispatch", .output = permuted, .inputs = {rows}, .backward_bytes = {copies, copies}});
   }
+  tape.Drop(rows);
 
   const std::int64_t width = network_.d_expert / setup_.etp;
   const std::int64_t weights = network_.experts / setup_.ep * hidden * width;
   Tape::Tensor first = tape.New("outputs of products", number_ * received * width * (network_.gated() ? 2 : 1));
   if (setup_.offload.expert_product) tape.MoveAway(permuted);
-  const std::vector<Tape::Tensor> kept = KeptInput(tape, permuted);
+  const std::vector<Tape::Tensor> kept = KeptInputs(tape, permuted);
   tape.Record({.label = "product",
                .output = first,
                .inputs = {permuted},
                .saved = kept,
                .weight_gradient_bytes = WeightGradientBytes(weights * (network_.gated() ? 2 : 1))});
-  for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+  Drop(tape, kept);
   first = Adapt(tape, permuted, first, received, AdaptersOfFirst(width));
   tape.Drop(permuted);
   if (setup_.offload.expert_activation) tape.MoveAway(first);
   const Tape::Tensor active = Activation(tape, first, received, width, /*is_weighted=*/true);
   tape.Drop(first);
   Tape::Tensor second = tape.New("outputs of experts", number_ * received * hidden);
-  const std::vector<Tape::Tensor> kept_active = KeptInput(tape, active);
+  const std::vector<Tape::Tensor> kept_active = KeptInputs(tape, active);
   tape.Record({.label = "product",
                .output = second,
                .inputs = {active},
                .saved = kept_active,
                .weight_gradient_bytes = WeightGradientBytes(weights)});
-  for (const Tape::Tensor tensor : kept_active) tape.Drop(tensor);
+  Drop(tape, kept_active);
   second = Adapt(tape, active, second, received, setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {hidden}));
   tape.Drop(active);
 
   // And back.
-  const Tape::Tensor output = tape.New("outputs of experts", HiddenBytes());
+  Tape::Tensor output = tape.New("outputs of experts", number_ * local_rows_ * hidden);
   const std::int64_t back = is_gathered ? number_ * local_rows_ * ranks * hidden : 2 * number_ * sent * hidden;
   tape.program().Touch("returned tokens", back, MemoryClass::kCommunication);
   tape.Record({.label = "combine", .output = output, .inputs = {second}, .backward_bytes = {back}});
   tape.Drop(second);
   tape.Drop(routing);
+  if (network_.expert_latent > 0) {
+    const Tape::Tensor narrow = output;
+    output = latent_product(narrow, network_.hidden);
+    tape.Drop(narrow);
+  }
 
   if (network_.d_shared_expert > 0) {
     const Tape::Tensor shared = Again(tape, normed, MakesAgain(&Recompute::shared_experts),
@@ -619,8 +694,9 @@ Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
                .output = logits,
                .inputs = {input},
                .saved = SavedInput(input),
-               .backward_bytes = {gathered, setup_.lora.exist() ? 0 : gathered},
-               .weight_gradient_bytes = setup_.lora.exist() ? 0 : number_ * network_.hidden * columns});
+               .backward_bytes = {gathered, IsFrozen() ? 0 : gathered},
+               .weight_gradient_bytes = IsFrozen() ? 0 : number_ * network_.hidden * columns});
+  if (setup_.has_teacher) return TeachersLoss(tape, logits);
   const Tape::Tensor loss = tape.New("losses of positions", kFloat * rows_);
   // Logits in f32 are changed in place, and those that Transformer Engine's kernel turns into gradients at once.
   const bool is_in_place = number_ == kFloat || setup_.cross_entropy == CrossEntropyKind::kKernel;
@@ -636,7 +712,26 @@ Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
   return loss;
 }
 
-Tape::Tensor LayerMemory::Prediction(Tape& tape, Tape::Tensor input, const LayerKind& kind) const {
+// The divergence of both distributions by plain operations in f32 (LogitsKLLoss of Model Optimizer). Drops the logits.
+Tape::Tensor LayerMemory::TeachersLoss(Tape& tape, Tape::Tensor logits) const {
+  const std::int64_t bytes = kFloat * rows_ * (network_.vocabulary / setup_.tp);
+  const auto make = [&] { return tape.New("logits in f32", bytes, MemoryClass::kLogits); };
+  const Tape::Tensor of_teacher = tape.New("logits of the teacher", tape.bytes(logits), MemoryClass::kLogits);
+  const Tape::Tensor exponentials = make();   // of the student, which the backward pass of its sum reads
+  const Tape::Tensor probabilities = make();  // of the teacher, by which the differences are multiplied
+  const Tape::Tensor loss = tape.New("losses of positions", kFloat * rows_);
+  // Both logits, their logarithms of probabilities, the difference, and its product.
+  Drop(tape, {make(), make(), make(), make(), make(), make(), of_teacher});
+  tape.Record({.label = "divergence",
+               .output = loss,
+               .inputs = {logits},
+               .saved = {exponentials, probabilities},
+               .backward_bytes = {bytes, bytes}});
+  Drop(tape, {exponentials, probabilities, logits});
+  return loss;
+}
+
+Tape::Tensor LayerMemory::Prediction(Tape& tape, Tape::Tensor input) const {
   const Tape::Tensor embedded = Embedding(tape);
   const Tape::Tensor first = Norm(tape, embedded);
   const Tape::Tensor second = Norm(tape, input);
@@ -645,13 +740,16 @@ Tape::Tensor LayerMemory::Prediction(Tape& tape, Tape::Tensor input, const Layer
   for (const Tape::Tensor tensor : {embedded, first, second}) tape.Drop(tensor);
   const Tape::Tensor projected = ColumnLinear(tape, both, 2 * network_.hidden, network_.hidden / setup_.tp);
   tape.Drop(both);
-  const Tape::Tensor hidden = tape.New("hidden states", HiddenBytes());
+  Tape::Tensor hidden = tape.New("hidden states", HiddenBytes());
   tape.Record({.label = "gather", .output = hidden, .inputs = {projected}});
   tape.Drop(projected);
-  const Tape::Tensor output = Layer(tape, hidden, kind);
+  for (const LayerKind& layer : network_.layers_of_prediction()) {
+    const Tape::Tensor output = Layer(tape, hidden, layer);
+    tape.Drop(hidden);
+    hidden = output;
+  }
+  const Tape::Tensor normed = Norm(tape, hidden);
   tape.Drop(hidden);
-  const Tape::Tensor normed = Norm(tape, output);
-  tape.Drop(output);
   return normed;
 }
 

@@ -17,6 +17,10 @@ class LayerMemory {
   LayerMemory(const TrainingSetup& setup, std::int64_t sequence);
 
   Tape::Tensor Embedding(Tape& tape) const;
+  // What an encoder's first layer takes of images.
+  Tape::Tensor Patches(Tape& tape) const;
+  // Text behind images. `features`: of their encoder, or none if it is not trained.
+  Tape::Tensor TextBehindImages(Tape& tape, const Tape::Tensor* features) const;
   // `encoded`: what the encoder returned, of which a layer with cross attention takes its keys and values.
   Tape::Tensor Layer(Tape& tape, Tape::Tensor input, const LayerKind& kind, Tape::Tensor encoded = 0) const;
   // A norm of its own, whose output is a tensor.
@@ -24,7 +28,7 @@ class LayerMemory {
   // From the hidden state to the loss of each position.
   Tape::Tensor Loss(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor MaskedHead(Tape& tape, Tape::Tensor input) const;
-  Tape::Tensor Prediction(Tape& tape, Tape::Tensor input, const LayerKind& kind) const;
+  Tape::Tensor Prediction(Tape& tape, Tape::Tensor input) const;
   // Bytes that a stage receives from the one before.
   std::int64_t InputBytes(const StageShape& stage) const;
   // Bytes of a hidden state between layers.
@@ -39,8 +43,10 @@ class LayerMemory {
   std::int64_t OfMicroBatch(std::int64_t bytes) const { return bytes * setup_.micro_batch / network_.modules->batch; }
   std::int64_t GatheredBytes(std::int64_t width) const;
   bool MakesAgain(bool Recompute::*module) const;
-  // What a product keeps of an input that nothing else keeps: one tensor, or none for frozen weights.
-  std::vector<Tape::Tensor> KeptInput(Tape& tape, Tape::Tensor input) const;
+  // The weights of products get no gradients: adapters, or another network in front, are all that is trained.
+  bool IsFrozen() const { return setup_.lora.exist() || network_.is_frozen; }
+  // What a product keeps of an input that nothing else keeps: a tensor, or nothing where its weights are frozen.
+  std::vector<Tape::Tensor> KeptInputs(Tape& tape, Tape::Tensor input) const;
   // Of a product whose input other operations keep too.
   std::vector<Tape::Tensor> SavedInput(Tape::Tensor input) const;
   std::int64_t WeightGradientBytes(std::int64_t elements) const;
@@ -78,6 +84,8 @@ class LayerMemory {
                           bool is_weighted) const;
   Tape::Tensor Experts(Tape& tape, Tape::Tensor input) const;
   Tape::Tensor SharedExpert(Tape& tape, Tape::Tensor input) const;
+  // The loss of a network that learns from another one's logits.
+  Tape::Tensor TeachersLoss(Tape& tape, Tape::Tensor logits) const;
 
   const TrainingSetup& setup_;
   const NetworkShape& network_;

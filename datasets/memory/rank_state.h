@@ -15,7 +15,7 @@ struct RankParameter {
   std::int64_t elements = 0;
   bool is_expert = false;  // shared by fewer ranks than others
   bool is_matrix = false;  // of a layer
-  bool is_trained = true;  // false: frozen beside adapters
+  bool is_frozen = false;  // has no gradient: beside adapters, or in front of what is trained
 };
 
 // Parameters of the stages that a pipeline rank runs, in the order of the network.

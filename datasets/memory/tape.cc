@@ -55,6 +55,7 @@ Tape::Tensor Tape::Checkpoint(std::string_view label, const std::vector<Tensor>&
   const Tensor state = saved_bytes > 0 ? New(label, saved_bytes) : inputs[0];
   records = false;
   std::vector<Tensor> inside;
+  inside.reserve(inputs.size());
   for (const Tensor input : inputs) inside.push_back(Alias(input));
   const Tensor output = forward(*this, inside);
   records = true;

@@ -57,7 +57,7 @@ class StepWriter {
         program_.Allocate("gathered weights", units_.root_bytes + 2 * units_.layer_bytes, MemoryClass::kCommunication);
     const bool is_encoder = !shape.layers.empty() && shape.layers.front() < setup_.network.encoder_layers;
     if (shape.has_embedding) {
-      flight->input = (is_encoder ? encoder_ : layers_).Embedding(tape);
+      flight->input = FirstInput(tape, is_encoder);
     } else {
       flight->input = tape.New("inputs of stages", layers_.InputBytes(shape), MemoryClass::kActivations);
     }
@@ -106,6 +106,13 @@ class StepWriter {
            (setup_.deferred_micro_batches == 0 || micro_batch < setup_.deferred_micro_batches);
   }
 
+  Tape::Tensor FirstInput(Tape& tape, bool is_encoder) const {
+    const NetworkShape& network = setup_.network;
+    if (network.patch_elements > 0) return encoder_.Patches(tape);
+    if (network.image_tokens > 0) return layers_.TextBehindImages(tape, nullptr);
+    return (is_encoder ? encoder_ : layers_).Embedding(tape);
+  }
+
   Tape::Tensor RunLayers(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
     Tape& tape = flight->tape;
     const Recompute& recompute = setup_.recompute;
@@ -114,11 +121,16 @@ class StepWriter {
     const auto is_decoder = [&](std::size_t n) { return first_decoder > 0 && shape.layers[n] >= first_decoder; };
     std::optional<Tape::Tensor> encoded;
     while (i < shape.layers.size()) {
-      if (is_decoder(i) && shape.layers[i] > first_decoder && !encoded) {
+      const bool has_images = setup_.network.image_tokens > 0;
+      if (is_decoder(i) && shape.layers[i] > first_decoder && !encoded && !has_images) {
         flight->encoded = tape.New("inputs of stages", encoder_.HiddenBytes());
         encoded = tape.View(*flight->encoded);
       }
-      if (is_decoder(i) && shape.layers[i] == first_decoder) {
+      if (is_decoder(i) && shape.layers[i] == first_decoder && has_images) {
+        const Tape::Tensor both = layers_.TextBehindImages(tape, &hidden);
+        tape.Drop(hidden);
+        hidden = both;
+      } else if (is_decoder(i) && shape.layers[i] == first_decoder) {
         if (encoded) tape.Drop(*encoded);
         encoded = encoder_.Norm(tape, hidden);
         tape.Drop(hidden);
@@ -137,7 +149,7 @@ class StepWriter {
       }
       // The hidden state and, of a decoder behind an encoder, what that returned.
       std::vector<Tape::Tensor> inputs = {hidden};
-      if (is_decoder(i)) inputs.push_back(*encoded);
+      if (encoded && is_decoder(i)) inputs.push_back(*encoded);
       const auto run = [this, &shape, i, count](Tape& inner, const std::vector<Tape::Tensor>& of) {
         Tape::Tensor state = inner.View(of[0]);
         for (std::size_t n = i; n < i + count; ++n) {
@@ -172,7 +184,7 @@ class StepWriter {
     std::vector<Tape::Tensor> losses;
     Tape::Tensor state = tape.View(normed);
     for (std::size_t i = 0; shape.has_prediction && i < setup_.network.prediction_layers; ++i) {
-      const Tape::Tensor next = layers_.Prediction(tape, state, setup_.network.layers.back());
+      const Tape::Tensor next = layers_.Prediction(tape, state);
       tape.Drop(state);
       state = next;
       losses.push_back(layers_.Loss(tape, state));

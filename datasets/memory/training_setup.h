@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "datasets/lora.h"
@@ -63,16 +64,32 @@ struct NetworkShape {
   std::int64_t mamba_head_dim = 64;
   std::int64_t mamba_groups = 8;
   std::int64_t mamba_state = 128;
+  std::int64_t mamba_kernel = 4;
+  std::int64_t mamba_chunk = 128;
+  bool mamba_conv_bias = true;
 
   std::vector<LayerKind> layers;  // the encoder's first
   std::size_t encoder_layers = 0;
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
+  std::vector<LayerKind> prediction;  // layers of a module that predicts one further token; empty: one like the last
+
+  // Images in front of the text, whose features an MLP projects. The encoder's layers read them as patches, or a
+  // network that is not trained, no more than the layers are, has encoded them.
+  std::int64_t patch_elements = 0;           // numbers of a patch that the encoder's layers read; 0: they read none
+  std::int64_t image_tokens = 0;             // positions of an image; 0: there are no images
+  std::int64_t image_width = 0;              // of the features
+  std::int64_t image_hidden = 0;             // of the MLP
+  std::int64_t frozen_encoder_elements = 0;  // weights of the network that is not trained
+  bool is_frozen = false;                    // the MLP alone is trained
 
   // A network that is no Transformer: its layers, what comes before them and what comes after; else null.
   std::shared_ptr<const ModuleNetwork> modules;
 
   bool gated() const { return activation == MlpActivation::kSwiglu; }
+  std::span<const LayerKind> layers_of_prediction() const {
+    return prediction.empty() && !layers.empty() ? std::span(layers).last(1) : std::span(prediction);
+  }
 };
 
 // A part of the network that one pipeline rank runs at once.
@@ -166,6 +183,8 @@ struct TrainingSetup {
   std::int64_t number_bytes = 2;  // of a weight and of an activation: bf16 and f16, or f32
   bool distributed_optimizer = false;
   std::int64_t optimizer_instances = 1;      // groups of ranks that each hold the whole state of the optimizer
+  bool deals_parameters = false;             // whole ones to the ranks, in place of equal parts of each
+  std::int64_t rank_of_stage = -1;           // whose memory it is, if the ranks differ; -1: the fullest one's
   bool shards_gradients = false;             // ZeRO 2: the ranks share gradients too
   bool shards_weights = false;               // ZeRO 3, FSDP: and weights, which they gather layer by layer
   std::int64_t gradient_bytes = 4;           // of a number in the buffer of gradients
@@ -187,12 +206,14 @@ struct TrainingSetup {
   bool fuses_expert_weights = false;  // the router's weights with an activation that is not gated
   bool fuses_rope = true;
   bool has_attention_mask = true;  // made for each micro-batch
+  bool has_teacher = false;        // another network of these sizes, whose logits the loss compares with
   ProductRecipe products = ProductRecipe::kWhole;
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;
   // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's
-  // tests.
-  double expert_imbalance = 1.15;
+  // tests, as is kSinkhornImbalance, where an assignment that is nearly even is computed for each micro-batch.
+  double expert_imbalance = 1.25;
+  static constexpr double kSinkhornImbalance = 1.15;
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllGather;
   bool defers_embedding_gradients = false;
   std::int64_t deferred_micro_batches = 0;  // 0: all

@@ -16,6 +16,19 @@
 namespace emplace::datasets {
 namespace {
 
+LayerKind KindOf(const TransformerNetwork& network, std::int64_t layer) {
+  const LayerParts parts = network.PartsOf(layer);
+  const Mixer attention = network.latent ? Mixer::kLatentAttention : Mixer::kAttention;
+  return {.mixer = parts.mamba       ? Mixer::kMamba
+                   : parts.attention ? attention
+                                     : Mixer::kNone,
+          .feed_forward = parts.experts ? FeedForwardKind::kExperts
+                          : parts.mlp   ? FeedForwardKind::kDense
+                                        : FeedForwardKind::kNone,
+          .cross_attention = network.encoder_layers > 0,
+          .window = parts.attention ? network.WindowOf(layer) : 0};
+}
+
 NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   NetworkShape shape;
   shape.hidden = network.d_model;
@@ -27,7 +40,9 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   shape.sequence = sequence;
   shape.encoder_sequence = network.encoder_layers > 0 ? sequence : 0;
   shape.position_embeddings = network.positions == PositionKind::kLearned ? network.max_positions : 0;
-  shape.activation = network.gated ? MlpActivation::kSwiglu : MlpActivation::kGelu;
+  shape.activation = network.gated                                        ? MlpActivation::kSwiglu
+                     : network.activation == ActivationKind::kSquaredRelu ? MlpActivation::kSquaredRelu
+                                                                          : MlpActivation::kGelu;
   shape.has_bias = network.mlp_bias;
   shape.is_rms_norm = network.norm == NormKind::kRms;
   shape.norms_queries = network.qk_norm || network.latent.has_value();
@@ -38,6 +53,16 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   shape.load_imbalance = network.experts.load_imbalance;
   shape.d_expert = network.experts.d_expert;
   shape.d_shared_expert = network.experts.shared > 0 ? network.experts.d_shared : 0;
+  shape.expert_latent = network.experts.latent;
+  if (const auto& mamba = network.mamba) {
+    shape.mamba_heads = mamba->heads;
+    shape.mamba_head_dim = mamba->head_width;
+    shape.mamba_groups = mamba->groups;
+    shape.mamba_state = mamba->state;
+    shape.mamba_kernel = mamba->kernel;
+    shape.mamba_chunk = mamba->chunk;
+    shape.mamba_conv_bias = mamba->conv_bias;
+  }
   if (network.latent) {
     shape.query_rank = network.latent->q_rank;
     shape.key_rank = network.latent->kv_rank;
@@ -48,11 +73,12 @@ NetworkShape ShapeOf(const TransformerNetwork& network, std::int64_t sequence) {
   shape.encoder_layers = static_cast<std::size_t>(network.encoder_layers);
   shape.prediction_layers = static_cast<std::size_t>(network.mtp_layers);
   shape.layers.assign(shape.encoder_layers, {});
-  for (std::int64_t i = 0; i < network.layers; ++i) {
-    shape.layers.push_back({.mixer = network.latent ? Mixer::kLatentAttention : Mixer::kAttention,
-                            .feed_forward = network.HasExperts(i) ? FeedForwardKind::kExperts : FeedForwardKind::kDense,
-                            .cross_attention = network.encoder_layers > 0,
-                            .window = network.WindowOf(i)});
+  shape.shares_prediction_layer = network.mtp_shared;
+  for (std::int64_t i = 0; i < network.layers; ++i) shape.layers.push_back(KindOf(network, i));
+  if (!network.mtp_pattern.empty()) {
+    for (std::int64_t i = 0; i < network.layers_of_mtp(); ++i) {
+      shape.prediction.push_back(KindOf(network, network.layers + i));
+    }
   }
   return shape;
 }
@@ -140,6 +166,11 @@ void CheckDegrees(const TransformerNetwork& network, const ParallelPlan& plan, s
   CheckDegreeDivides("tp", plan.tp, "heads", network.heads);
   CheckDegreeDivides("tp", plan.tp, "d_ff", network.d_ff);
   CheckDegreeDivides("cp", plan.cp, "the sequence", sequence);
+  if (const auto& mamba = network.mamba) {
+    CheckDegreeDivides("tp", plan.tp, "groups of mamba", mamba->groups);
+    // Each rank of context parallelism runs the convolution and the scan over all tokens, with a part of the heads.
+    CheckDegreeDivides("cp", plan.tp * plan.cp, "heads of mamba over tp", mamba->heads);
+  }
   if (plan.cp > 1 && network.encoder_layers > 0) {
     throw InputError("cp", fmt::format("is {} (1: the network has an encoder)", plan.cp));
   }
@@ -233,8 +264,8 @@ LoraAdapters LoraOf(const TransformerNetwork& network, std::int64_t rank, const 
 
 bool IsLlama(const TransformerNetwork& network) {
   return network.gated && network.norm == NormKind::kRms && network.positions == PositionKind::kRotary &&
-         network.encoder_layers == 0 && !network.latent && network.experts.count == 0 && network.mtp_layers == 0 &&
-         !network.qk_norm;
+         network.encoder_layers == 0 && network.pattern.empty() && !network.latent && network.experts.count == 0 &&
+         network.mtp_layers == 0 && !network.qk_norm;
 }
 
 TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const ParallelPlan& plan, std::int64_t sequence,
@@ -287,6 +318,7 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   setup.has_attention_mask = false;
   setup.grouped_experts = network.experts.count > 0;
   setup.dispatcher = ExpertDispatcher::kAllToAll;
+  setup.fuses_expert_weights = network.activation == ActivationKind::kSquaredRelu;  // as in NVIDIA's recipes
   if (const auto* const text = plan.recompute.As<std::string>()) {
     if (*text == "full") setup.recompute.kind = RecomputeKind::kFull;
     if (*text == "selective") {

@@ -144,8 +144,11 @@ class Config {
   std::int64_t Size(std::string_view key, std::optional<std::int64_t> otherwise = std::nullopt) {
     const auto node = Find(key);
     if (!node && otherwise) return *otherwise;
-    if (!node) throw InputError(PlaceOfKey(node_.Place(), key), "is missing (an integer from 1)");
+    if (!node) Miss(key, "an integer from 1");
     return node->Integer(otherwise.value_or(1) < 1 ? 0 : 1, 1 << 28);
+  }
+  [[noreturn]] void Miss(std::string_view key, std::string_view expected) const {
+    throw InputError(PlaceOfKey(node_.Place(), key), fmt::format("is missing ({})", expected));
   }
   bool Flag(std::string_view key, bool otherwise) {
     const auto node = Find(key);
@@ -185,8 +188,9 @@ ActivationKind ActivationOf(Config& config, std::string_view key, std::string_vi
   const std::string name = node ? node->Text() : std::string(otherwise);
   if (name == "silu" || name == "swish") return ActivationKind::kSilu;
   if (name == "relu") return ActivationKind::kRelu;
+  if (name == "relu2") return ActivationKind::kSquaredRelu;
   if (name.starts_with("gelu")) return ActivationKind::kGelu;
-  node->Refuse("silu, relu, gelu or one of its approximations");
+  node->Refuse("silu, relu, relu2, gelu or one of its approximations");
 }
 
 // The layers with a window, from the list of each layer's kind or else from the rule of the model.
@@ -365,6 +369,93 @@ TransformerNetwork ReadGemma3(Config& config) {
   return network;
 }
 
+// The letters of a network's layers, from a text of them or from a list of names, old or new; empty without either.
+std::string ReadPattern(Config& config, std::string_view text_key, std::initializer_list<std::string_view> list_keys) {
+  struct BlockName {
+    std::string_view name;
+    char letter;
+  };
+  constexpr BlockName kBlocks[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
+                                   {"attention", '*'}, {"full_attention", '*'},
+                                   {"mlp", '-'},       {"moe", 'E'}};
+  std::string pattern = config.Text(text_key, "");
+  for (const std::string_view key : list_keys) {
+    const auto node = config.Find(key);
+    if (!node) continue;
+    pattern.clear();
+    for (std::size_t i = 0; i < node->List().size(); ++i) {
+      const JsonNode name(*node, i, node->List()[i]);
+      const auto found = std::ranges::find(kBlocks, name.Text(), &BlockName::name);
+      if (found == std::end(kBlocks)) name.Refuse("mamba, linear_attention, attention, full_attention, mlp or moe");
+      pattern += found->letter;
+    }
+  }
+  return pattern;
+}
+
+void ReadNemotronExperts(Config& config, TransformerExperts* experts) {
+  experts->count = config.Size("num_local_experts", 8);
+  experts->count = config.Size("n_routed_experts", experts->count);
+  experts->top_k = config.Size("num_experts_per_tok", 2);
+  experts->d_expert = config.Size("moe_intermediate_size");
+  experts->shared = config.Size("n_shared_experts", 1);
+  experts->d_shared = config.Size("moe_shared_expert_intermediate_size");
+  experts->latent = config.Size("moe_latent_size", 0);
+  experts->balance_bias = true;
+}
+
+TransformerNetwork ReadNemotronH(Config& config) {
+  TransformerNetwork network;
+  network.pattern = ReadPattern(config, "hybrid_override_pattern", {"layer_types", "layers_block_type"});
+  if (network.pattern.empty()) {
+    config.Miss("hybrid_override_pattern",
+                "a letter for each layer: M for Mamba, * for attention, - for an MLP, E for experts");
+  }
+  network.layers = config.Size("num_hidden_layers", static_cast<std::int64_t>(network.pattern.size()));
+  network.d_model = config.Size("hidden_size");
+  network.heads = config.Size("num_attention_heads");
+  network.kv_heads = config.Size("num_key_value_heads", network.heads);
+  network.head_width = config.Size("attention_head_dim", 128);  // its name in Nemotron-H's own code
+  network.head_width = config.Size("head_dim", network.head_width);
+  network.d_ff = config.Size("intermediate_size");
+  network.vocabulary = config.Size("vocab_size");
+  network.max_positions = config.Size("max_position_embeddings", 0);
+  network.gated = false;
+  network.activation = ActivationOf(config, "mlp_hidden_act", "relu2");
+  network.positions = PositionKind::kNone;
+  network.tied = config.Flag("tie_word_embeddings", false);
+  network.window = config.Size("sliding_window", 0);
+  for (const std::string_view key : {"attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias", "residual_in_fp32"}) {
+    config.ExpectFlag(key, false);
+  }
+  if (const auto act = config.Find("mamba_hidden_act"); act && act->Text() != "silu") act->Refuse("silu");
+  network.mamba = {.heads = config.Size("mamba_num_heads"),
+                   .head_width = config.Size("mamba_head_dim"),
+                   .groups = config.Size("n_groups", 8),
+                   .state = config.Size("ssm_state_size"),
+                   .kernel = config.Size("conv_kernel", 4),
+                   .chunk = config.Size("chunk_size", 128),
+                   .conv_bias = config.Flag("use_conv_bias", true)};
+  network.mtp_layers = config.Size("num_nextn_predict_layers", 0);
+  const std::string further =
+      ReadPattern(config, "mtp_hybrid_override_pattern", {"mtp_layer_types", "mtp_layers_block_type"});
+  if (network.mtp_layers > 0) network.mtp_pattern = further.empty() ? "*E" : further;
+  if ((network.pattern + network.mtp_pattern).find('E') != std::string::npos) {
+    ReadNemotronExperts(config, &network.experts);
+  }
+  // Of experts that no layer has, and what changes neither shapes nor what layers read: `expand` is not read, nor are
+  // the fields of rotary embeddings, which its attention has not.
+  for (const std::string_view key :
+       {"num_local_experts", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
+        "moe_shared_expert_intermediate_size", "moe_latent_size", "moe_shared_expert_overlap", "expand",
+        "mamba_ssm_cache_dtype", "num_logits_to_keep", "partial_rotary_factor", "rescale_prenorm_residual",
+        "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank",
+        "use_mamba_kernels"}) {
+    config.Ignore(key);
+  }
+  return network;
+}
+
 TransformerNetwork ReadGpt2(Config& config) {
   TransformerNetwork network;
   network.layers = config.Size("n_layer");
@@ -458,6 +549,7 @@ constexpr Kind kKinds[] = {{"llama", ReadLlama},
                            {"gpt_oss", ReadGptOss},
                            {"gemma2", ReadGemma2},
                            {"gemma3_text", ReadGemma3},
+                           {"nemotron_h", ReadNemotronH},
                            {"gpt2", ReadGpt2},
                            {"mpt", ReadMpt},
                            {"t5", ReadT5}};
@@ -485,6 +577,26 @@ TransformerNetwork Read(const JsonNode& root) {
   return network;
 }
 
+// Python writes Infinity and NaN, which are no JSON, and stand in fields that are not read; they become null.
+std::string WithoutInfinities(const std::string& content) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const std::string_view rest = std::string_view(content).substr(i);
+    if (!quoted && (rest.starts_with("Infinity") || rest.starts_with("-Infinity") || rest.starts_with("NaN"))) {
+      text += "null";
+      i += rest.find_first_of("yN", 1);
+      continue;
+    }
+    if (quoted && rest.front() == '\\' && rest.size() > 1)
+      text += content[i++];
+    else if (rest.front() == '"')
+      quoted = !quoted;
+    text += content[i];
+  }
+  return text;
+}
+
 }  // namespace
 
 bool LooksLikeHuggingFaceConfig(std::string_view head) {
@@ -494,7 +606,7 @@ bool LooksLikeHuggingFaceConfig(std::string_view head) {
 
 TransformerNetwork ReadHuggingFaceConfig(const std::string& content, const std::string& file) {
   return WithLocation(file, [&] {
-    const JsonValue root = ParseJson(content);
+    const JsonValue root = ParseJson(WithoutInfinities(content));
     return Read(JsonNode(root));
   });
 }

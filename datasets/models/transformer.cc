@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/json_text.h"
 
 namespace emplace::datasets {
 namespace {
@@ -69,18 +70,47 @@ void AddMlp(const TransformerNetwork& network, const std::string& name, std::int
   AddProduct(name + ".down_proj", network.d_model, width, network.mlp_bias, kInputs, weights);
 }
 
-void AddExperts(const TransformerNetwork& network, WeightList* weights) {
+void AddExperts(const TransformerNetwork& network, const std::string& name, WeightList* weights) {
   const TransformerExperts& experts = network.experts;
-  AddProduct("mlp.gate", experts.count, network.d_model, experts.router_bias, kUndivided, weights);
+  AddProduct(name + ".gate", experts.count, network.d_model, experts.router_bias, kUndivided, weights);
+  const std::int64_t width = experts.latent > 0 ? experts.latent : network.d_model;
   WeightList routed;
-  AddProduct(network.gated ? "mlp.experts.gate_up_proj" : "mlp.experts.up_proj",
-             (network.gated ? 2 : 1) * experts.d_expert, network.d_model, network.mlp_bias, kOutputs, &routed);
-  AddProduct("mlp.experts.down_proj", network.d_model, experts.d_expert, network.mlp_bias, kInputs, &routed);
+  AddProduct(name + (network.gated ? ".experts.gate_up_proj" : ".experts.up_proj"),
+             (network.gated ? 2 : 1) * experts.d_expert, width, network.mlp_bias, kOutputs, &routed);
+  AddProduct(name + ".experts.down_proj", width, experts.d_expert, network.mlp_bias, kInputs, &routed);
   for (TransformerWeight& weight : routed) {
     weight.experts = experts.count;
     weights->push_back(std::move(weight));
   }
-  if (experts.shared > 0) AddMlp(network, "mlp.shared_experts", experts.d_shared, weights);
+  if (experts.latent > 0) {
+    AddProduct(name + ".fc1_latent_proj", width, network.d_model, network.mlp_bias, kUndivided, weights);
+    AddProduct(name + ".fc2_latent_proj", network.d_model, width, network.mlp_bias, kUndivided, weights);
+  }
+  if (experts.shared > 0) AddMlp(network, name + ".shared_experts", experts.d_shared, weights);
+}
+
+void AddMamba(const TransformerNetwork& network, const std::string& name, WeightList* weights) {
+  const MambaMixer& mamba = *network.mamba;
+  AddProduct(name + ".in_proj", mamba.projected_width(), network.d_model, false, kOutputs, weights);
+  weights->push_back(
+      {.name = name + ".conv1d.weight", .rows = mamba.conv_width(), .columns = mamba.kernel, .division = kOutputs});
+  if (mamba.conv_bias) {
+    weights->push_back({.name = name + ".conv1d.bias", .rows = mamba.conv_width(), .division = kOutputs});
+  }
+  for (const std::string_view vector : {".dt_bias", ".A_log", ".D"}) {
+    weights->push_back({.name = name + std::string(vector), .rows = mamba.heads, .division = kOutputs});
+  }
+  weights->push_back({.name = name + ".norm.weight", .rows = mamba.inner(), .division = kOutputs});
+  AddProduct(name + ".out_proj", network.d_model, mamba.inner(), false, kInputs, weights);
+}
+
+// The weights of a layer that has one part.
+void AddPart(const TransformerNetwork& network, const LayerParts& part, WeightList* weights) {
+  AddNorm(network, "norm", network.d_model, weights);
+  if (part.mamba) AddMamba(network, "mixer", weights);
+  if (part.attention) AddAttention(network, "mixer", weights);
+  if (part.mlp) AddMlp(network, "mixer", network.d_ff, weights);
+  if (part.experts) AddExperts(network, "mixer", weights);
 }
 
 // The table of relative positions, of a stack's first layer.
@@ -109,10 +139,71 @@ void CheckExperts(const TransformerNetwork& network) {
   }
 }
 
+void CheckMamba(const TransformerNetwork& network) {
+  const MambaMixer& mamba = *network.mamba;
+  for (const auto& [key, value] : {std::pair<std::string_view, std::int64_t>{"heads", mamba.heads},
+                                   {"head_width", mamba.head_width},
+                                   {"groups", mamba.groups},
+                                   {"state", mamba.state},
+                                   {"kernel", mamba.kernel},
+                                   {"chunk", mamba.chunk}}) {
+    if (value < 1) Refuse(network, fmt::format("{} of mamba is 0 (an integer from 1)", key));
+  }
+  if (mamba.heads % mamba.groups != 0) {
+    Refuse(network,
+           fmt::format("groups of mamba must divide its heads, which are {}, got {}", mamba.heads, mamba.groups));
+  }
+}
+
+void CheckPattern(const TransformerNetwork& network, std::string_view key, const std::string& pattern) {
+  const std::size_t other = pattern.find_first_not_of("M*-E");
+  if (other != std::string::npos) {
+    Refuse(network, fmt::format("{} has {} (M for Mamba, * for attention, - for an MLP, E for experts)", key,
+                                Quoted(pattern.substr(other, 1))));
+  }
+  if (pattern.find('M') != std::string::npos && !network.mamba) {
+    Refuse(network, fmt::format("{} has layers of Mamba, but mamba is missing", key));
+  }
+  if (pattern.find('E') != std::string::npos && network.experts.count == 0) {
+    Refuse(network, fmt::format("{} has layers of experts, but experts are missing", key));
+  }
+}
+
+void CheckPatterns(const TransformerNetwork& network) {
+  if (network.mamba) CheckMamba(network);
+  if (network.pattern.empty()) {
+    if (network.mamba) Refuse(network, "pattern is missing (which layers are Mamba's)");
+    if (!network.mtp_pattern.empty()) Refuse(network, "mtp_pattern needs a pattern");
+    return;
+  }
+  CheckPattern(network, "pattern", network.pattern);
+  CheckPattern(network, "mtp_pattern", network.mtp_pattern);
+  if (network.pattern.size() != static_cast<std::size_t>(network.layers)) {
+    Refuse(network, fmt::format("layers must be the length of pattern, which is {}, got {}", network.pattern.size(),
+                                network.layers));
+  }
+  if (network.mtp_layers > 0 && network.mtp_pattern.empty()) {
+    Refuse(network, "mtp_pattern is missing (the layers of a module that predicts a further token)");
+  }
+  const TransformerExperts& experts = network.experts;
+  if (network.encoder_layers > 0 || network.post_norms || experts.dense_first_layers > 0 || experts.every > 1) {
+    Refuse(network, "a pattern goes with neither encoder_layers, post_norms, dense_first_layers nor every");
+  }
+}
+
+LayerParts PartsOfLetter(char letter) {
+  return {.attention = letter == '*', .mamba = letter == 'M', .mlp = letter == '-', .experts = letter == 'E'};
+}
+
 }  // namespace
 
-bool TransformerNetwork::HasExperts(std::int64_t layer) const {
-  return experts.count > 0 && layer >= experts.dense_first_layers && (layer + 1) % experts.every == 0;
+LayerParts TransformerNetwork::PartsOf(std::int64_t layer) const {
+  if (pattern.empty()) {
+    const bool has = experts.count > 0 && layer >= experts.dense_first_layers && (layer + 1) % experts.every == 0;
+    return {.attention = true, .mlp = !has, .experts = has};
+  }
+  const std::string& letters = layer < layers ? pattern : mtp_pattern;
+  return PartsOfLetter(letters[static_cast<std::size_t>(layer < layers ? layer : layer - layers)]);
 }
 
 std::int64_t TransformerNetwork::WindowOf(std::int64_t layer) const {
@@ -149,6 +240,11 @@ void CheckTransformer(const TransformerNetwork& network) {
     Refuse(network, "max_positions is 0 (rows of the table of positions)");
   }
   CheckExperts(network);
+  CheckPatterns(network);
+  if (network.gated && network.activation == ActivationKind::kSquaredRelu) {
+    Refuse(network, "gated and the activation relu2 do not go together");
+  }
+  if (network.mtp_shared && network.mtp_layers == 0) Refuse(network, "mtp_shared needs mtp_layers");
   if (network.encoder_layers > 0 && network.positions == PositionKind::kLearned) {
     Refuse(network, "an encoder and a learned table of positions do not go together");
   }
@@ -178,8 +274,12 @@ std::vector<TransformerWeight> EncoderLayerWeights(const TransformerNetwork& net
 }
 
 std::vector<TransformerWeight> LayerWeights(const TransformerNetwork& network, std::int64_t layer) {
-  EMPLACE_CHECK_LT(layer, network.layers + network.mtp_layers);
+  EMPLACE_CHECK_LT(layer, network.layers + std::max(network.mtp_layers, network.layers_of_mtp()));
   WeightList weights;
+  if (!network.pattern.empty()) {
+    AddPart(network, network.PartsOf(layer), &weights);
+    return weights;
+  }
   AddNorm(network, "input_layernorm", network.d_model, &weights);
   AddAttention(network, "self_attn", &weights);
   AddRelativePositions(network, layer, &weights);
@@ -190,7 +290,7 @@ std::vector<TransformerWeight> LayerWeights(const TransformerNetwork& network, s
   AddNorm(network, "post_attention_layernorm", network.d_model, &weights);
   if (network.post_norms) AddNorm(network, "pre_feedforward_layernorm", network.d_model, &weights);
   if (network.HasExperts(layer)) {
-    AddExperts(network, &weights);
+    AddExperts(network, "mlp", &weights);
   } else {
     AddMlp(network, "mlp", network.d_ff, &weights);
   }
@@ -203,7 +303,9 @@ std::vector<TransformerWeight> PredictionWeights(const TransformerNetwork& netwo
   AddNorm(network, "enorm", network.d_model, &weights);
   AddNorm(network, "hnorm", network.d_model, &weights);
   AddProduct("eh_proj", network.d_model, 2 * network.d_model, false, kOutputs, &weights);
-  for (TransformerWeight& weight : LayerWeights(network, network.layers)) weights.push_back(std::move(weight));
+  for (std::int64_t i = 0; i < network.layers_of_mtp(); ++i) {
+    for (TransformerWeight& weight : LayerWeights(network, network.layers + i)) weights.push_back(std::move(weight));
+  }
   AddNorm(network, "shared_head.norm", network.d_model, &weights);
   return weights;
 }
@@ -236,7 +338,7 @@ ParameterCount Parameters(const TransformerNetwork& network) {
   add(EmbeddingWeights(network));
   for (std::int64_t layer = 0; layer < network.encoder_layers; ++layer) add(EncoderLayerWeights(network, layer));
   for (std::int64_t layer = 0; layer < network.layers; ++layer) add(LayerWeights(network, layer));
-  if (network.mtp_layers > 0) add(PredictionWeights(network), network.mtp_layers);
+  if (network.mtp_layers > 0) add(PredictionWeights(network), network.mtp_shared ? 1 : network.mtp_layers);
   add(OutputWeights(network));
   return count;
 }

@@ -15,7 +15,7 @@ namespace emplace::datasets {
 
 enum class NormKind { kRms, kLayer };
 enum class PositionKind { kRotary, kLearned, kAlibi, kRelative, kNone };
-enum class ActivationKind { kSilu, kGelu, kRelu };
+enum class ActivationKind { kSilu, kGelu, kRelu, kSquaredRelu };
 
 // The MLPs of some layers as mixtures of experts, each of them an MLP like those of the other layers, but d_expert
 // wide.
@@ -30,6 +30,9 @@ struct TransformerExperts {
   bool router_bias = false;             // a trained bias of the router's product
   bool balance_bias = false;            // one that a rule updates instead of a gradient: no parameter
   double load_imbalance = 1;            // tokens of the busiest expert, relative to the average
+  // Width that routed experts read and write, between two products that all of them share (LatentMoE, NVIDIA 2025,
+  // "Nemotron 3", section 2.2); 0: d_model.
+  std::int64_t latent = 0;
 
   static void Fields(auto& visit, auto& self) {
     visit("count", self.count, {.most = 65536});
@@ -42,6 +45,7 @@ struct TransformerExperts {
     visit("router_bias", self.router_bias, {.optional = true});
     visit("balance_bias", self.balance_bias, {.optional = true});
     visit("load_imbalance", self.load_imbalance, {.optional = true, .low = 1, .high = 65536});
+    visit("latent", self.latent, {.optional = true, .most = 1 << 20});
   }
 };
 
@@ -61,6 +65,42 @@ struct LatentAttention {
     visit("rope_width", self.rope_width, {.most = 1 << 20});
     visit("value_width", self.value_width, {.most = 1 << 20});
   }
+};
+
+// Mamba-2's mixer (Dao & Gu 2024, "Transformers are SSMs", section 7.1): one product makes a gate z, the values x, the
+// groups' B and C, and a step of each head; a causal convolution runs over x, B and C; the scan of the state-space
+// model over all tokens gives y; and a second product follows the norm of y with its gate.
+struct MambaMixer {
+  std::int64_t heads = 0;
+  std::int64_t head_width = 0;
+  std::int64_t groups = 1;   // of B and C, each of which serves heads / groups heads
+  std::int64_t state = 0;    // numbers of a head's state, for each of its head_width values
+  std::int64_t kernel = 4;   // tokens that the convolution looks back at, itself included
+  std::int64_t chunk = 128;  // tokens that the scan computes as a product, and between which it passes states
+  bool conv_bias = true;
+
+  static void Fields(auto& visit, auto& self) {
+    visit("heads", self.heads, {.most = 1 << 20});
+    visit("head_width", self.head_width, {.most = 1 << 20});
+    visit("groups", self.groups, {.most = 1 << 20});
+    visit("state", self.state, {.most = 1 << 20});
+    visit("kernel", self.kernel, {.optional = true, .most = 1 << 10});
+    visit("chunk", self.chunk, {.optional = true, .most = 1 << 20});
+    visit("conv_bias", self.conv_bias, {.optional = true});
+  }
+
+  std::int64_t inner() const { return heads * head_width; }
+  std::int64_t conv_width() const { return inner() + 2 * groups * state; }
+  // What the first product makes of a token.
+  std::int64_t projected_width() const { return inner() + conv_width() + heads; }
+};
+
+// What a layer has, each part with a norm in front of it and a sum behind it.
+struct LayerParts {
+  bool attention = false;
+  bool mamba = false;
+  bool mlp = false;
+  bool experts = false;
 };
 
 // A Transformer that predicts tokens: a decoder, or an encoder and a decoder. It says what the network is, not how it
@@ -100,9 +140,15 @@ struct TransformerNetwork {
 
   TransformerExperts experts;
   std::optional<LatentAttention> latent;
+  std::optional<MambaMixer> mamba;
+  // A letter for each layer, which then has that part alone: M for Mamba's mixer, * for attention, - for an MLP, E for
+  // experts, as Nemotron-H writes it. Empty: each layer has attention, and an MLP or experts.
+  std::string pattern;
   // Modules that predict one more token each, behind the last layer, as trained by DeepSeek-AI 2024, "DeepSeek-V3",
-  // section 2.2: two norms, a product of both, a layer like the last, and a norm.
+  // section 2.2: two norms, a product of both, a layer like the last or those of mtp_pattern, and a norm.
   std::int64_t mtp_layers = 0;
+  std::string mtp_pattern;
+  bool mtp_shared = false;  // all these modules have the same weights
 
   static void Fields(auto& visit, auto& self) {
     constexpr FieldRule kLayers = {.optional = true, .most = 65536};
@@ -137,11 +183,19 @@ struct TransformerNetwork {
     visit("logit_softcap", self.logit_softcap, {.optional = true, .high = 1e6});
     visit("experts", self.experts, {.optional = true, .written = self.experts.count > 0});
     visit("latent", self.latent, {.optional = true, .written = self.latent.has_value()});
+    visit("mamba", self.mamba, {.optional = true, .written = self.mamba.has_value()});
+    visit("pattern", self.pattern, {.optional = true, .written = !self.pattern.empty()});
     visit("mtp_layers", self.mtp_layers, kLayers);
+    visit("mtp_pattern", self.mtp_pattern, {.optional = true, .written = !self.mtp_pattern.empty()});
+    visit("mtp_shared", self.mtp_shared, {.optional = true, .written = self.mtp_shared});
   }
 
-  // Layers are numbered from 0, those of the encoder by themselves; they have no experts.
-  bool HasExperts(std::int64_t layer) const;
+  // Layers are numbered from 0, those of the encoder by themselves; they have no experts. Behind the last layer are
+  // those of one of the mtp_layers' modules.
+  LayerParts PartsOf(std::int64_t layer) const;
+  bool HasExperts(std::int64_t layer) const { return PartsOf(layer).experts; }
+  // Layers of one of the mtp_layers' modules.
+  std::int64_t layers_of_mtp() const { return mtp_pattern.empty() ? 1 : static_cast<std::int64_t>(mtp_pattern.size()); }
   // Tokens that the layer's attention looks back at; 0: all.
   std::int64_t WindowOf(std::int64_t layer) const;
   // Widths of one head: of a query and a key, and of a value.
@@ -169,7 +223,8 @@ struct TransformerWeight {
 };
 
 // All trained weights of a part of the network, in the order of the model. Those of the whole network are: the
-// embedding's, each encoder layer's, each layer's, each of the mtp_layers' modules', and the output's.
+// embedding's, each encoder layer's, each layer's, each of the mtp_layers' modules' (once if they share them), and the
+// output's.
 std::vector<TransformerWeight> EmbeddingWeights(const TransformerNetwork& network);
 std::vector<TransformerWeight> EncoderLayerWeights(const TransformerNetwork& network, std::int64_t layer);
 std::vector<TransformerWeight> LayerWeights(const TransformerNetwork& network, std::int64_t layer);
@@ -214,8 +269,8 @@ template <>
 struct EnumNames<datasets::ActivationKind> {
   using enum datasets::ActivationKind;
   static constexpr std::pair<datasets::ActivationKind, std::string_view> kNames[] = {
-      {kSilu, "silu"}, {kGelu, "gelu"}, {kRelu, "relu"}};
-  static constexpr std::string_view kAllowed = "silu, gelu or relu";
+      {kSilu, "silu"}, {kGelu, "gelu"}, {kRelu, "relu"}, {kSquaredRelu, "relu2"}};
+  static constexpr std::string_view kAllowed = "silu, gelu, relu or relu2";
 };
 
 }  // namespace emplace

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,7 +38,8 @@ class StepBuilder {
     Value loss = Loss("", Norm(stack_ + ".norm", hidden));
     for (std::int64_t i = 0; i < network_.mtp_layers; ++i) {
       const std::string path = fmt::format("{}.layers.{}", stack_, network_.layers + i);
-      hidden = PredictFurther(path, hidden, network_.layers + i);
+      module_ = path;
+      hidden = PredictFurther(path, hidden, i);
       const Value further = Loss(path + ".shared_head.", Norm(path + ".shared_head.norm", hidden));
       const auto scope = net_.Layer(path + ".shared_head.loss");
       constexpr double kWeight = 0.3;  // DeepSeek-V3, section 4.2
@@ -47,25 +51,33 @@ class StepBuilder {
  private:
   // ---- Modules without modules
 
+  // A variable of the layer that is open. Modules that predict further tokens may have the same.
+  Value Weight(std::string_view name, Shape shape) {
+    const bool is_shared = network_.mtp_shared && !module_.empty() && net_.layer().starts_with(module_ + ".");
+    if (!is_shared) return net_.Variable(name, std::move(shape));
+    Value& known = shared_[fmt::format("{}/{}", net_.layer().substr(module_.size()), name)];
+    if (!known.exists()) known = net_.Variable(name, std::move(shape));
+    return known;
+  }
+
   Value Linear(const std::string& path, Value x, std::int64_t outputs, bool bias) {
     const auto scope = net_.Layer(path);
-    const Value product =
-        MatMul(net_, x, net_.Variable("weight", {outputs, net_.shape(x).back()}), /*transposed=*/true);
-    return bias ? BiasAdd(net_, product, net_.Variable("bias", {outputs})) : product;
+    const Value product = MatMul(net_, x, Weight("weight", {outputs, net_.shape(x).back()}), /*transposed=*/true);
+    return bias ? BiasAdd(net_, product, Weight("bias", {outputs})) : product;
   }
 
   Value Norm(const std::string& path, Value x) {
     const auto scope = net_.Layer(path);
     const std::int64_t width = net_.shape(x).back();
-    const Value weight = net_.Variable("weight", {width});
+    const Value weight = Weight("weight", {width});
     if (network_.norm == NormKind::kRms) return RmsNorm(net_, x, weight);
-    const Value bias = network_.norm_bias ? net_.Variable("bias", {width}) : Fill(net_, {width}, "no_bias");
+    const Value bias = network_.norm_bias ? Weight("bias", {width}) : Fill(net_, {width}, "no_bias");
     return LayerNorm(net_, x, weight, bias);
   }
 
   Value Embed(std::int64_t length, std::string_view tokens = "tokens") {
     const auto scope = net_.Layer("model.embed_tokens");
-    if (!table_.exists()) table_ = net_.Variable("weight", {network_.vocabulary, network_.d_model});
+    if (!table_.exists()) table_ = Weight("weight", {network_.vocabulary, network_.d_model});
     const Value ids = net_.Input(tokens, DType::kI32, {step_.batch, length});
     const auto rows = net_.Within(tokens);
     return EmbeddingRows(net_, table_, ids);
@@ -87,14 +99,18 @@ class StepBuilder {
     return net_.Forward(name, "rotary", {x, rotary_}, {{.dtype = net_.dtype(x), .shape = net_.shape(x)}}).front();
   }
 
+  // Parts of these widths of the last dimension.
+  std::vector<Value> SplitWidths(Value x, std::initializer_list<std::int64_t> widths, std::string_view name) {
+    std::vector<NetworkBuilder::Output> parts;
+    for (const std::int64_t width : widths) {
+      parts.push_back({.dtype = net_.dtype(x), .shape = net_.shape(x)});
+      parts.back().shape.back() = width;
+    }
+    return net_.Forward(name, "split", {x}, parts, fmt::format(R"({{"axis":{}}})", net_.shape(x).size() - 1));
+  }
+
   std::vector<Value> SplitLast(Value x, std::int64_t first, std::string_view name) {
-    Shape a = net_.shape(x);
-    Shape b = a;
-    a.back() = first;
-    b.back() -= first;
-    return net_.Forward(name, "split", {x},
-                        {{.dtype = net_.dtype(x), .shape = a}, {.dtype = net_.dtype(x), .shape = b}},
-                        fmt::format(R"({{"axis":{}}})", a.size() - 1));
+    return SplitWidths(x, {first, net_.shape(x).back() - first}, name);
   }
 
   struct HeadValues {
@@ -190,7 +206,7 @@ class StepBuilder {
       FusedAttention options = {
           .causal = causal, .scale = scale, .window = window, .softcap = network_.attention_softcap};
       if (is_relative && !memory.exists()) options.bias = bias_;
-      if (network_.sinks) options.sinks = net_.Variable("sinks", {network_.heads});
+      if (network_.sinks) options.sinks = Weight("sinks", {network_.heads});
       context = step_.fused_attention ? Attend(net_, heads.queries, heads.keys, heads.values, options)
                                       : Unfused(heads, options);
       const auto joined = net_.Within("joined");
@@ -204,7 +220,7 @@ class StepBuilder {
   // A number for each head and distance of two tokens, from a table of ranges of distances.
   Value RelativeBias(const std::string& path, const HeadValues& heads) {
     const auto scope = net_.Layer(path + ".relative_attention_bias");
-    const Value table = net_.Variable("weight", {network_.relative_buckets, network_.heads});
+    const Value table = Weight("weight", {network_.relative_buckets, network_.heads});
     const Value ids = net_.Input("buckets", DType::kI32, {net_.shape(heads.queries)[2], net_.shape(heads.keys)[2]});
     return Permute(net_, EmbeddingRows(net_, table, ids), {2, 0, 1}, "permute");
   }
@@ -219,6 +235,8 @@ class StepBuilder {
         return "geglu";
       case ActivationKind::kRelu:
         return "reglu";
+      case ActivationKind::kSquaredRelu:  // which no network gates
+        break;
     }
     return "";
   }
@@ -239,10 +257,10 @@ class StepBuilder {
   // x [experts, tokens, inputs] times the weights of each expert.
   Value ExpertProduct(std::string_view name, Value x, std::int64_t outputs) {
     const Shape shape = net_.shape(x);
-    const Value weights = net_.Variable(fmt::format("{}_weight", name), {shape[0], outputs, shape[2]});
+    const Value weights = Weight(fmt::format("{}_weight", name), {shape[0], outputs, shape[2]});
     const Value product = BatchMatMul(net_, x, weights, /*transposed=*/true, name);
     if (!network_.mlp_bias) return product;
-    const Value bias = net_.Variable(fmt::format("{}_bias", name), {shape[0], 1, outputs});
+    const Value bias = Weight(fmt::format("{}_bias", name), {shape[0], 1, outputs});
     return Binary(net_, "add", product, bias, fmt::format("{}_with_bias", name));
   }
 
@@ -252,6 +270,8 @@ class StepBuilder {
     const std::int64_t capacity = ExpertCapacity(
         {.experts = experts.count, .top_k = experts.top_k, .capacity_factor = experts.load_imbalance}, tokens);
     const Value scores = Linear(path + ".gate", rows, experts.count, experts.router_bias);
+    const std::int64_t width = experts.latent > 0 ? experts.latent : network_.d_model;
+    if (experts.latent > 0) rows = Linear(path + ".fc1_latent_proj", rows, width, network_.mlp_bias);
     std::vector<Value> routes;
     Value fed;
     {
@@ -274,13 +294,17 @@ class StepBuilder {
       } else {
         fed = Unary(net_, emplace::NameOf(network_.activation), fed);
       }
-      fed = ExpertProduct("down_proj", fed, network_.d_model);
+      fed = ExpertProduct("down_proj", fed, width);
     }
-    const auto scope = net_.Layer(path);
-    const auto combine = net_.Within("combine");
-    const Value slots = Reshape(net_, fed, {experts.count * capacity, network_.d_model}, "slots");
-    const Value gates = Reshape(net_, routes[0], {tokens, experts.top_k, 1}, "gates");
-    return Reduce(net_, "reduce_sum", Binary(net_, "mul", EmbeddingRows(net_, slots, routes[1]), gates), {1});
+    Value sum;
+    {
+      const auto scope = net_.Layer(path);
+      const auto combine = net_.Within("combine");
+      const Value slots = Reshape(net_, fed, {experts.count * capacity, width}, "slots");
+      const Value gates = Reshape(net_, routes[0], {tokens, experts.top_k, 1}, "gates");
+      sum = Reduce(net_, "reduce_sum", Binary(net_, "mul", EmbeddingRows(net_, slots, routes[1]), gates), {1});
+    }
+    return experts.latent > 0 ? Linear(path + ".fc2_latent_proj", sum, network_.d_model, network_.mlp_bias) : sum;
   }
 
   Value Experts(const std::string& path, Value x) {
@@ -299,7 +323,72 @@ class StepBuilder {
     return Reshape(net_, sum, shape, "tokens");
   }
 
+  // ---- Mamba
+
+  Value Mamba(const std::string& path, Value x) {
+    const MambaMixer& mamba = *network_.mamba;
+    const Shape tokens = net_.shape(x);
+    const Value projected = Linear(path + ".in_proj", x, mamba.projected_width(), false);
+    std::vector<Value> parts;  // the gate, what is convolved, the steps
+    {
+      const auto scope = net_.Layer(path);
+      parts = SplitWidths(projected, {mamba.inner(), mamba.conv_width(), mamba.heads}, "projected");
+    }
+    Value convolved;
+    {
+      const auto scope = net_.Layer(path + ".conv1d");
+      const Value filters = Weight("weight", {mamba.conv_width(), mamba.kernel});
+      convolved = net_.Forward("causal_conv1d", "causal_conv1d", {parts[1], filters},
+                               {{.dtype = net_.dtype(x), .shape = net_.shape(parts[1])}})
+                      .front();
+      if (mamba.conv_bias) convolved = BiasAdd(net_, convolved, Weight("bias", {mamba.conv_width()}));
+    }
+    Value scanned;
+    {
+      const auto scope = net_.Layer(path);
+      const std::int64_t states = mamba.groups * mamba.state;
+      const std::vector<Value> xbc =
+          SplitWidths(Unary(net_, "silu", convolved), {mamba.inner(), states, states}, "xbc");
+      const auto apart = [&](Value value, std::int64_t count, std::int64_t width, std::string_view name) {
+        return Reshape(net_, value, {tokens[0], tokens[1], count, width}, name);
+      };
+      const Shape result = {tokens[0], tokens[1], mamba.heads, mamba.head_width};
+      const Shape chunks = {tokens[0], (tokens[1] + mamba.chunk - 1) / mamba.chunk, mamba.heads, mamba.head_width,
+                            mamba.state};
+      scanned =
+          net_.Forward("selective_scan", "selective_scan",
+                       {apart(xbc[0], mamba.heads, mamba.head_width, "x"), parts[2],
+                        apart(xbc[1], mamba.groups, mamba.state, "b"), apart(xbc[2], mamba.groups, mamba.state, "c"),
+                        Weight("A_log", {mamba.heads}), Weight("D", {mamba.heads}), Weight("dt_bias", {mamba.heads})},
+                       {{.dtype = net_.dtype(x), .shape = result}, {.dtype = DType::kF32, .shape = chunks}},
+                       fmt::format(R"({{"chunk":{}}})", mamba.chunk))
+              .front();
+      scanned = Binary(net_, "swiglu", parts[0], Reshape(net_, scanned, net_.shape(parts[0]), "y"), "gated");
+    }
+    {
+      // Over the channels of each group.
+      const auto scope = net_.Layer(path + ".norm");
+      const std::int64_t width = mamba.inner() / mamba.groups;
+      const Value rows = Reshape(net_, scanned, {tokens[0], tokens[1], mamba.groups, width}, "groups");
+      const Value normed = RmsNorm(net_, rows, Fill(net_, {width}, "no_scale"));
+      scanned = Binary(net_, "mul", Reshape(net_, normed, net_.shape(scanned), "channels"),
+                       Weight("weight", {mamba.inner()}), "scaled");
+    }
+    return Linear(path + ".out_proj", scanned, network_.d_model, false);
+  }
+
   // ---- Layers
+
+  // A layer of one part.
+  Value PartLayer(const std::string& path, Value x, std::int64_t layer) {
+    return Residual(path, "residual", x, ".norm", "", [&](Value y) {
+      const LayerParts part = network_.PartsOf(layer);
+      const std::string mixer = path + ".mixer";
+      if (part.mamba) return Mamba(mixer, y);
+      if (part.attention) return Attention(mixer, y, {}, true, network_.WindowOf(layer));
+      return part.experts ? Experts(mixer, y) : Mlp(mixer, y, network_.d_ff);
+    });
+  }
 
   // x + what `part` makes of norm(x), normalised again where the network does so.
   template <typename Part>
@@ -312,6 +401,7 @@ class StepBuilder {
   }
 
   Value Layer(const std::string& path, Value x, Value memory, bool causal, std::int64_t layer) {
+    if (!network_.pattern.empty()) return PartLayer(path, x, layer);
     const bool is_encoder = stack_ == "model.encoder";
     x = Residual(path, "residual1", x, ".input_layernorm", ".post_attention_layernorm", [&](Value y) {
       return Attention(path + ".self_attn", y, {}, causal, is_encoder ? 0 : network_.WindowOf(layer));
@@ -334,7 +424,7 @@ class StepBuilder {
       Value positions;
       {
         const auto scope = net_.Layer("model.embed_positions");
-        const Value table = net_.Variable("weight", {network_.max_positions, network_.d_model});
+        const Value table = Weight("weight", {network_.max_positions, network_.d_model});
         positions = EmbeddingRows(net_, table, net_.Input("ids", DType::kI32, {length}));
       }
       const auto scope = net_.Layer("model");
@@ -353,8 +443,8 @@ class StepBuilder {
   }
 
   // The last state and the next token's embedding, each normalised, to the state of the token after it.
-  Value PredictFurther(const std::string& path, Value hidden, std::int64_t layer) {
-    const Value next = Embed(step_.sequence, fmt::format("tokens_{}_ahead", layer - network_.layers + 1));
+  Value PredictFurther(const std::string& path, Value hidden, std::int64_t module) {
+    const Value next = Embed(step_.sequence, fmt::format("tokens_{}_ahead", module + 1));
     const Value a = Norm(path + ".enorm", next);
     const Value b = Norm(path + ".hnorm", hidden);
     Value both;
@@ -362,7 +452,12 @@ class StepBuilder {
       const auto scope = net_.Layer(path);
       both = Concat(net_, {a, b}, 2);
     }
-    return Layer(path, Linear(path + ".eh_proj", both, network_.d_model, false), {}, true, layer);
+    Value state = Linear(path + ".eh_proj", both, network_.d_model, false);
+    if (network_.pattern.empty()) return Layer(path, state, {}, true, network_.layers + module);
+    for (std::int64_t i = 0; i < network_.layers_of_mtp(); ++i) {
+      state = PartLayer(fmt::format("{}.layers.{}", path, i), state, network_.layers + i);
+    }
+    return state;
   }
 
   // The mean cross-entropy of the output projection of normalised states. Modules have `prefix` in front.
@@ -372,7 +467,7 @@ class StepBuilder {
     {
       const auto scope = net_.Layer(prefix.empty() ? "lm_head" : prefix + "head");
       if (!output_.exists()) {
-        output_ = network_.tied ? table_ : net_.Variable("weight", {network_.vocabulary, network_.d_model});
+        output_ = network_.tied ? table_ : Weight("weight", {network_.vocabulary, network_.d_model});
       }
       logits = MatMul(net_, Reshape(net_, x, {tokens, network_.d_model}), output_, /*transposed=*/true, "logits");
       if (network_.logit_softcap > 0) logits = Softcap(logits, network_.logit_softcap);
@@ -392,6 +487,8 @@ class StepBuilder {
   Value rotary_;
   Value bias_;  // of relative positions, of the stack
   Value mask_;
+  std::string module_;                   // of the module that predicts a further token, or empty
+  std::map<std::string, Value> shared_;  // weights that all of these modules have, by their names in one
 };
 
 void ReadSizes(OptionReader& reader, TransformerNetwork* network) {
@@ -453,8 +550,22 @@ void ReadExperts(OptionReader& reader, TransformerNetwork* network) {
   reader.Read("dense_first_layers", &experts.dense_first_layers, 0, 4096, "first layers without experts");
   reader.Read("expert_every", &experts.every, 1, 4096, "every n-th of the others has experts");
   reader.Read("router_bias", &experts.router_bias, "a trained bias of the router");
+  reader.Read("latent_experts", &experts.latent, 0, 1 << 20, "width that routed experts read and write; 0: d_model");
   reader.Read("load_imbalance", &experts.load_imbalance, 1.0, 65536.0,
               "tokens of the busiest expert, relative to the average");
+}
+
+// Of a network with a pattern alone.
+void ReadMamba(OptionReader& reader, TransformerNetwork* network) {
+  if (network->pattern.empty()) return;
+  reader.Read("pattern", &network->pattern, {}, "a letter for each layer: M Mamba, * attention, - MLP, E experts");
+  if (!reader.values().contains("layers")) network->layers = static_cast<std::int64_t>(network->pattern.size());
+  if (!network->mamba) return;
+  MambaMixer& mamba = *network->mamba;
+  reader.Read("mamba_heads", &mamba.heads, 1, 1 << 20, "heads of Mamba");
+  reader.Read("mamba_head_width", &mamba.head_width, 1, 65536, "width of such a head");
+  reader.Read("mamba_groups", &mamba.groups, 1, 65536, "groups of B and C; divide mamba_heads");
+  reader.Read("mamba_state", &mamba.state, 1, 65536, "numbers of a head's state for each of its values");
 }
 
 void ReadLatent(OptionReader& reader, TransformerNetwork* network) {
@@ -476,6 +587,7 @@ void ReadTransformerOptions(OptionReader& reader, TransformerNetwork* network, T
   ReadParts(reader, network);
   ReadExperts(reader, network);
   ReadLatent(reader, network);
+  ReadMamba(reader, network);
   reader.Read("sequence", &step->sequence, 1, 1 << 28, "tokens of a sequence");
   reader.Read("encoder_sequence", &step->encoder_sequence, 0, 1 << 28, "tokens that an encoder reads; 0: sequence");
   reader.Read("batch", &step->batch, 1, 65536, "sequences in a step");

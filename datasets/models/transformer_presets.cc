@@ -246,12 +246,89 @@ void AddT5(Networks* all) {
   }
 }
 
+// Nemotron-H and what came of it: layers of one part each, with squared ReLU and without positions.
+void AddNemotron(Networks* all) {
+  const auto add = [all](const PresetSize& size, std::string_view source, std::int64_t positions,
+                         const MambaMixer& mamba, std::string_view pattern) -> TransformerNetwork& {
+    TransformerNetwork network = WithSize(size, source, positions);
+    network.layers = static_cast<std::int64_t>(pattern.size());
+    network.gated = false;
+    network.activation = ActivationKind::kSquaredRelu;
+    network.positions = PositionKind::kNone;
+    network.mamba = mamba;
+    network.pattern = pattern;
+    all->push_back(network);
+    return all->back();
+  };
+  constexpr std::string_view kH = "NVIDIA 2025, Nemotron-H, table 1; model cards";
+  constexpr std::int64_t kByPattern = 0;
+  add({"nemotron-h-8b", kByPattern, 4096, 32, 8, 128, 21504, 131072}, kH, 8192,
+      {.heads = 128, .head_width = 64, .groups = 8, .state = 128},
+      "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-");
+  add({"nemotron-h-47b", kByPattern, 8192, 64, 8, 128, 30720, 131072}, kH, 8192,
+      {.heads = 256, .head_width = 64, .groups = 8, .state = 256},
+      "M-M-M-M-M-M-M-M-M*-M-M-M-M-M-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-M-M---MM---M-M*-M-M-M-M-M-");
+  add({"nemotron-h-56b", kByPattern, 8192, 64, 8, 128, 32768, 131072}, kH, 8192,
+      {.heads = 256, .head_width = 64, .groups = 8, .state = 256},
+      "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-"
+      "M-M-M-M-M-");
+  constexpr std::string_view k2 = "NVIDIA 2025, Nemotron Nano 2, table 1; model cards";
+  add({"nemotron-nano-9b-v2", kByPattern, 4480, 40, 8, 128, 15680, 131072}, k2, 131072,
+      {.heads = 128, .head_width = 80, .groups = 8, .state = 128},
+      "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-");
+  add({"nemotron-nano-12b-v2", kByPattern, 5120, 40, 8, 128, 20480, 131072}, k2, 131072,
+      {.heads = 128, .head_width = 80, .groups = 8, .state = 128},
+      "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-");
+
+  constexpr std::string_view k3 = "NVIDIA 2025, Nemotron 3, section 2; model cards";
+  constexpr std::string_view kNano = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME";
+  const MambaMixer of_nano = {.heads = 64, .head_width = 64, .groups = 8, .state = 128};
+  const TransformerExperts nano_experts = {
+      .count = 128, .top_k = 6, .d_expert = 1856, .shared = 1, .d_shared = 3712, .balance_bias = true};
+  add({"nemotron-3-nano-30b-a3b", kByPattern, 2688, 32, 2, 128, 1856, 131072}, k3, 262144, of_nano, kNano).experts =
+      nano_experts;
+  // Two further tokens are predicted while it is trained, by one module.
+  const auto predict_further = [](TransformerNetwork* network) {
+    network->mtp_layers = 2;
+    network->mtp_pattern = "*E";
+    network->mtp_shared = true;
+  };
+  TransformerNetwork& lightning =
+      add({"nemotron-3.5-lightning-30b-a3b", kByPattern, 2688, 32, 2, 128, 1856, 131072},
+          "NVIDIA 2026, Megatron-Bridge's recipe of Nemotron 3.5 Lightning; model card", 262144, of_nano, kNano);
+  lightning.experts = nano_experts;
+  predict_further(&lightning);
+  const auto experts = [](std::int64_t d_expert, std::int64_t latent) {
+    return TransformerExperts{.count = 512,
+                              .top_k = 22,
+                              .d_expert = d_expert,
+                              .shared = 1,
+                              .d_shared = 2 * d_expert,
+                              .balance_bias = true,
+                              .latent = latent};
+  };
+  TransformerNetwork& super =
+      add({"nemotron-3-super-120b-a12b", kByPattern, 4096, 32, 2, 128, 2688, 131072}, k3, 262144,
+          {.heads = 128, .head_width = 64, .groups = 8, .state = 128},
+          "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME");
+  super.experts = experts(2688, 1024);
+  predict_further(&super);
+  TransformerNetwork& ultra = add(
+      {"nemotron-3-ultra-550b-a55b", kByPattern, 8192, 64, 2, 128, 5120, 131072},
+      "NVIDIA 2026, Nemotron 3 Ultra, section 2; model card", 262144,
+      {.heads = 256, .head_width = 64, .groups = 8, .state = 128},
+      "MEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME");
+  ultra.experts = experts(5120, 2048);
+  predict_further(&ultra);
+}
+
 }  // namespace
 
 std::span<const TransformerNetwork> TransformerPresets() {
   static const Networks networks = [] {
     Networks all;
-    for (const auto add : {AddLlama, AddMistral, AddQwen, AddDeepSeek, AddGptOss, AddGemma, AddGpt, AddMpt, AddT5}) {
+    for (const auto add :
+         {AddLlama, AddMistral, AddQwen, AddDeepSeek, AddGptOss, AddNemotron, AddGemma, AddGpt, AddMpt, AddT5}) {
       add(&all);
     }
     return all;

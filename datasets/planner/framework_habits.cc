@@ -49,6 +49,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   bridge.name = "megatron-bridge";
   bridge.grouped_share = 0.57;
   bridge.tensor_overlap = 0.76;
+  bridge.sends_once_to_nodes = true;  // DeepEP and HybridEP
   habits.push_back(std::move(bridge));
   FrameworkHabits fsdp = {.name = "fsdp",
                           .kernel_share = 0.92,

@@ -386,6 +386,65 @@ struct Piece {
     Residual();
   }
 
+  // The kernels of mamba-ssm's mamba_split_conv1d_scan_combined, between two products with weights. Bytes of a token,
+  // with x, z and y as wide as the heads, B and C as wide as the groups' states, b a number's bytes, and a chunk of q
+  // tokens with a state in f32:
+  //   convolution of x, B and C: read and written;
+  //   a chunk's states: x and B read, the states written; passed on: states read, and written with b;
+  //   products of C and B: both read, q numbers in f32 for each group written;
+  //   scan: those, x, C, z and the states read, y written, with and without the gate.
+  // The norm of y, after it has been copied, reads and writes it. The backward pass computes the convolution, the
+  // states and the products of C and B again, and reads and writes a gradient for each tensor.
+  void MambaBlock() {
+    const double tp = Number(setup.tp);
+    const double hidden = Number(network.hidden);
+    const double heads = Number(network.mamba_heads) / tp;
+    const double inner = heads * Number(network.mamba_head_dim);
+    const double groups = Number(network.mamba_groups) / tp;
+    const double state = Number(network.mamba_state);  // as wide as B and as C of a group
+    const double chunk = Number(network.mamba_chunk);
+    Norm(local_rows, hidden);
+    EnterTensorPart(Trains({}));
+    Product(rows, 2 * inner + 2 * groups * state + heads, hidden);
+    ExchangeHeads(2 * inner + 2 * groups * state + heads);
+    constexpr double kFloat = 4;
+    const double states = inner * state / chunk;  // numbers of a token
+    const double convolved = 2 * element * (inner + 2 * groups * state);
+    const double chunk_states = element * (inner + groups * state) + kFloat * states;
+    const double passed = (kFloat + element) * states;
+    const double pairs = 2 * element * groups * state + kFloat * groups * chunk;
+    const double scanned = kFloat * groups * chunk + element * (2 * inner + groups * state + states + 2 * inner);
+    const double again = convolved + chunk_states + passed + pairs;
+    const double once = again + scanned;
+    const double flop = 2 * ScanProducts(network, 1) / tp;
+    Scan(rows * flop, rows * once, &forward);
+    // Twice the products, and those that are computed again.
+    Scan(rows * 2.5 * flop, rows * (again + 2 * once), &backward);
+    Elementwise(2 * rows * inner, 2 * rows * inner);  // a copy with the tokens first
+    Norm(rows, inner);
+    ExchangeHeads(inner);
+    Product(rows, hidden, inner);
+    LeaveTensorPart();
+    Residual();
+  }
+
+  // The longer of the products and the bytes, at the rate that such kernels reach.
+  void Scan(double flop, double bytes, PassTime* pass) const {
+    constexpr double kScanShare = 0.23;
+    const PrecisionRate rate = RateOf(machine.device, whole.precision);
+    const double products = flop / (rate.peak.count / 1e6) / whole.share;
+    pass->elementwise += std::max(products, Micros(OpShape(), bytes)) / kScanShare;
+  }
+
+  // Context parallelism gives each rank all tokens of a part of the heads, and back.
+  void ExchangeHeads(double width) {
+    if (setup.cp == 1) return;
+    const RankGroup group = machine.GroupOf(setup.cp, setup.tp);
+    const double bytes = element * rows * width;
+    forward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.forward);
+    backward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.backward);
+  }
+
   void Residual() {
     const double numbers = local_rows * Number(network.hidden);
     Elementwise(3 * numbers, 3 * numbers);
@@ -427,11 +486,16 @@ struct Piece {
       LeaveTensorPart();
     }
     WholeProduct(local_rows, Number(network.experts), hidden);
+    const double latent = network.expert_latent > 0 ? Number(network.expert_latent) : hidden;
+    if (network.expert_latent > 0) {
+      Product(local_rows, latent, hidden);
+      Product(local_rows, hidden, latent);
+    }
     const double tokens = setup.sequence_parallel || setup.tp == 1 ? local_rows : rows / Number(setup.tp);
     const double copies = tokens * Number(network.top_k);
     const RankGroup group = machine.GroupOf(setup.ep, setup.etp);
     const RankGroup expert_tensor_group = machine.GroupOf(setup.etp, 1);
-    const double bytes = element * copies * hidden;
+    const double bytes = element * copies * latent * SentShare(group);
     for (int i = 0; i < 2; ++i) {  // there and back
       const auto exchange = [&](CollectiveKind forward_kind, CollectiveKind backward_kind, const RankGroup& of,
                                 double message) {
@@ -443,15 +507,24 @@ struct Piece {
       const auto kind = i == 0 ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
       const auto reverse = i == 0 ? CollectiveKind::kReduceScatter : CollectiveKind::kAllGather;
       exchange(kind, reverse, expert_tensor_group, gathered);
-      Elementwise(2 * copies * hidden, 2 * copies * hidden);
+      Elementwise(2 * copies * latent, 2 * copies * latent);
     }
     const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
     const double of_expert = copies * Number(setup.etp) / experts * network.load_imbalance;
     const double width = Number(network.d_expert) / Number(setup.etp);
-    Product(of_expert, (network.gated() ? 2 : 1) * width, hidden, experts, AdaptersOfFirst(width));
+    Product(of_expert, (network.gated() ? 2 : 1) * width, latent, experts, AdaptersOfFirst(width));
     Activation(of_expert * experts, width);
-    Product(of_expert, hidden, width, experts, AdaptersOfSecond());
+    Product(of_expert, latent, width, experts, AdaptersOfSecond());
     Residual();
+  }
+
+  // The part of a token's copies for its experts that crosses the network, where one to a node is enough: of n nodes
+  // with equal parts of the experts, n (1 - (1 - 1/n)^k) have one of a token's k on average.
+  double SentShare(const RankGroup& group) const {
+    const double nodes = Number(group.ranks) / Number(group.per_node);
+    const double copies = Number(network.top_k);
+    if (!habits.sends_once_to_nodes || nodes <= 1) return 1;
+    return nodes * (1 - std::pow(1 - 1 / nodes, copies)) / copies;
   }
 
   // The kernels of modules that a graph has, for another micro-batch than the graph's, and a rank's part of them.
@@ -515,7 +588,7 @@ struct Piece {
   void Layer(const LayerKind& kind) {
     if (kind.module >= 0) return Modules(network.modules->layers[static_cast<std::size_t>(kind.module)]);
     passes_gradient = kind.passes_gradient;
-    if (kind.mixer == Mixer::kMamba) throw InputError("network", "has Mamba layers, whose time is not modelled");
+    if (kind.mixer == Mixer::kMamba) MambaBlock();
     if (kind.mixer == Mixer::kAttention) AttentionBlock(kind.window);
     if (kind.cross_attention) AttentionBlock(0);
     if (kind.mixer == Mixer::kLatentAttention) LatentAttentionBlock();
@@ -623,6 +696,13 @@ Passes Passes::operator*(double factor) const {
           .core_attention = core_attention * factor};
 }
 
+double ScanProducts(const NetworkShape& network, double causal) {
+  const double inner = Number(network.mamba_heads * network.mamba_head_dim);
+  const double groups = Number(network.mamba_groups);
+  const double state = Number(network.mamba_state);
+  return causal * Number(network.mamba_chunk) * (groups * state + inner) + 2 * state * inner;
+}
+
 Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,
                    const LayerKind& layer) {
   CheckRecipe(machine, setup);
@@ -633,7 +713,10 @@ Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, co
     WaitForModules(piece, setup.network.modules->layers[static_cast<std::size_t>(layer.module)], &passes);
     return passes;
   }
-  double host = habits.layer_host_micros * (1 + habits.tensor_host_share * Number(setup.tp - 1));
+  // The framework's constant is for a layer of attention and an MLP.
+  const bool has_one_part = layer.mixer == Mixer::kNone || layer.feed_forward == FeedForwardKind::kNone;
+  const double layer_host = habits.layer_host_micros * (has_one_part ? 0.5 : 1);
+  double host = layer_host * (1 + habits.tensor_host_share * Number(setup.tp - 1));
   if (PipelineCrosses(machine, setup)) {
     const double nodes = Number(setup.tp) / Number(piece.tensor_group.per_node);
     host = std::max(host, habits.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));

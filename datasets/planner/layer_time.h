@@ -37,8 +37,14 @@ struct Passes {
   Passes& operator+=(const Passes& other);
 };
 
-// The passes of a layer on one rank, without recomputation and what ZeRO 3 gathers. Throws InputError on a Mamba layer,
-// and on a recipe of products for which the device has no rate.
+// Multiplications that the scan of one of Mamba's layers takes for a token in the forward pass, on all of its ranks
+// (Dao & Gu 2024, "Transformers are SSMs", section 6): in a chunk of q tokens the products of C and B, q * state for a
+// token and a group; of these and the values, q * width for a token and a head; and to and from a head's states,
+// state * width each. `causal`: the part of the pairs of tokens in a chunk that is counted.
+double ScanProducts(const NetworkShape& network, double causal);
+
+// The passes of a layer on one rank, without recomputation and what ZeRO 3 gathers. Throws InputError on a recipe of
+// products for which the device has no rate.
 Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, const TrainingSetup& setup,
                    const LayerKind& layer);
 // Those of the embedding, and of the last norm, the head, and a cross-entropy that computes in f32.

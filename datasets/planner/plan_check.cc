@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -33,6 +35,25 @@ const std::vector<std::vector<std::string>>& Knobs() {
   return knobs;
 }
 
+bool HasOnePart(const LayerKind& layer) {
+  return layer.mixer == Mixer::kMamba || layer.mixer == Mixer::kNone || layer.feed_forward == FeedForwardKind::kNone;
+}
+
+// As TransformerNetwork::pattern.
+std::string PatternOf(std::span<const LayerKind> layers) {
+  std::string pattern;
+  for (const LayerKind& layer : layers) {
+    if (!HasOnePart(layer) || (layer.mixer != Mixer::kNone && layer.feed_forward != FeedForwardKind::kNone)) {
+      throw InputError("network", "has layers of one part and others of two, whose plans are not searched");
+    }
+    pattern += layer.mixer == Mixer::kMamba                      ? 'M'
+               : layer.mixer != Mixer::kNone                     ? '*'
+               : layer.feed_forward == FeedForwardKind::kExperts ? 'E'
+                                                                 : '-';
+  }
+  return pattern;
+}
+
 }  // namespace
 
 TransformerNetwork NetworkOf(const TrainingSetup& setup) {
@@ -46,7 +67,9 @@ TransformerNetwork NetworkOf(const TrainingSetup& setup) {
   network.d_ff = shape.d_ff;
   network.vocabulary = shape.vocabulary;
   network.gated = shape.gated();
-  network.activation = shape.gated() ? ActivationKind::kSilu : ActivationKind::kGelu;
+  network.activation = shape.gated()                                     ? ActivationKind::kSilu
+                       : shape.activation == MlpActivation::kSquaredRelu ? ActivationKind::kSquaredRelu
+                                                                         : ActivationKind::kGelu;
   network.norm = shape.is_rms_norm ? NormKind::kRms : NormKind::kLayer;
   network.qk_norm = shape.norms_queries && shape.key_rank == 0;
   network.positions = shape.has_rope                  ? PositionKind::kRotary
@@ -66,12 +89,24 @@ TransformerNetwork NetworkOf(const TrainingSetup& setup) {
                                      .value_width = shape.value_dim};
   }
   bool has_experts = false;
+  const bool has_pattern = std::ranges::any_of(shape.layers, HasOnePart);
   for (const LayerKind& layer : shape.layers) {
-    if (layer.mixer == Mixer::kMamba || layer.mixer == Mixer::kNone) {
-      throw InputError("network", "has layers without attention, whose plans are not searched");
-    }
     if (layer.feed_forward == FeedForwardKind::kExperts) has_experts = true;
-    if (!has_experts) ++network.experts.dense_first_layers;
+    if (!has_experts && !has_pattern) ++network.experts.dense_first_layers;
+  }
+  if (has_pattern) {
+    network.pattern = PatternOf(shape.layers);
+    if (shape.prediction_layers > 0) network.mtp_pattern = PatternOf(shape.layers_of_prediction());
+  }
+  network.mtp_shared = shape.shares_prediction_layer && shape.prediction_layers > 0;
+  if (network.pattern.find('M') != std::string::npos) {
+    network.mamba = MambaMixer{.heads = shape.mamba_heads,
+                               .head_width = shape.mamba_head_dim,
+                               .groups = shape.mamba_groups,
+                               .state = shape.mamba_state,
+                               .kernel = shape.mamba_kernel,
+                               .chunk = shape.mamba_chunk,
+                               .conv_bias = shape.mamba_conv_bias};
   }
   if (has_experts) {
     network.experts.count = shape.experts;
@@ -80,6 +115,7 @@ TransformerNetwork NetworkOf(const TrainingSetup& setup) {
     network.experts.shared = shape.d_shared_expert > 0 ? 1 : 0;
     network.experts.d_shared = shape.d_shared_expert;
     network.experts.load_imbalance = shape.load_imbalance;
+    network.experts.latent = shape.expert_latent;
   } else {
     network.experts = {};
   }

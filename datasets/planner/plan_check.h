@@ -24,7 +24,7 @@ struct PlanCheck {
   std::vector<PlanChange> helping;
 };
 
-// The network that a setup trains, as far as plans depend on it. Throws InputError on BERT, and on layers of Mamba.
+// The network that a setup trains, as far as plans depend on it. Throws InputError on BERT.
 TransformerNetwork NetworkOf(const TrainingSetup& setup);
 // The degrees, batches, ZeRO stage, recomputation and stages of a setup.
 ParallelPlan PlanOf(const TrainingSetup& setup);

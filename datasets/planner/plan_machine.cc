@@ -226,8 +226,10 @@ PlanMachine MakePlanMachine(const Cluster& cluster, std::int64_t nodes, std::opt
   if (!gpus) return machine;
   const std::int64_t used = *gpus < machine.gpus_per_node ? 1 : machine.nodes;
   if (*gpus < 1 || *gpus > machine.gpus() || *gpus % used != 0) {
-    throw InputError(gpus_place, fmt::format("is {} (a multiple of the {} nodes, at most {})", *gpus, machine.nodes,
-                                             machine.gpus()));
+    const std::string range = machine.nodes == 1 ? fmt::format("1 to {}", machine.gpus())
+                                                 : fmt::format("less than {}, or a multiple of the {} nodes up to {}",
+                                                               machine.gpus_per_node, machine.nodes, machine.gpus());
+    throw InputError(gpus_place, fmt::format("is {} ({})", *gpus, range));
   }
   machine.gpus_per_node = *gpus / used;
   return machine.Part(*gpus);

@@ -86,7 +86,7 @@ StepTimer::HeldParameters StepTimer::CountParameters(const TrainingSetup& setup,
       (parameter.is_expert ? to->of_experts : to->shared) += AsDouble(parameter.elements);
     };
     add(&parameters.all);
-    if (parameter.is_trained) add(&parameters.trained);
+    if (!parameter.is_frozen) add(&parameters.trained);
   }
   return parameters_.emplace(key, parameters).first->second;
 }
@@ -112,10 +112,16 @@ StepTimer::Parameters StepTimer::TrainedParametersOfRank(const TrainingSetup& se
   return sum;
 }
 
-const Passes& StepTimer::OfLayer(const TrainingSetup& setup, std::size_t layer, std::size_t kind) {
-  const LayerKind& made = setup.network.layers[layer];
-  return Cached(KeyOf(PieceKind::kLayer, made, setup, kind),
-                [&] { return LayerPasses(machines_[kind], habits_, setup, made); });
+const Passes& StepTimer::OfLayer(const TrainingSetup& setup, const LayerKind& layer, std::size_t kind) {
+  return Cached(KeyOf(PieceKind::kLayer, layer, setup, kind),
+                [&] { return LayerPasses(machines_[kind], habits_, setup, layer); });
+}
+
+Passes StepTimer::OfPrediction(const TrainingSetup& setup, std::size_t kind) {
+  Passes passes;
+  for (const LayerKind& layer : setup.network.layers_of_prediction()) passes += OfLayer(setup, layer, kind);
+  passes += OfLoss(setup, kind);
+  return passes;
 }
 
 const Passes& StepTimer::OfEmbedding(const TrainingSetup& setup, std::size_t kind) {
@@ -160,7 +166,7 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
   const GatheredUnits units = GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number));
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
-    Passes layer = OfLayer(setup, stage.layers[i], kind);
+    Passes layer = OfLayer(setup, setup.network.layers[stage.layers[i]], kind);
     layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
       const double gather = CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group,
@@ -176,8 +182,7 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
   if (stage.has_loss) passes += OfLoss(setup, kind);
   if (stage.has_prediction) {
     for (std::size_t i = 0; i < setup.network.prediction_layers; ++i) {
-      passes += OfLayer(setup, setup.network.layers.size() - 1, kind);
-      passes += OfLoss(setup, kind);
+      passes += OfPrediction(setup, kind);
     }
   }
   return passes;
@@ -190,7 +195,7 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
     kinds.push_back(KindOfRank(setup, PipelineRankOf(setup, stage)));
   }
   const auto layer_micros = [&](std::size_t i, std::size_t kind) {
-    Passes layer = OfLayer(setup, i, kind);
+    Passes layer = OfLayer(setup, setup.network.layers[i], kind);
     layer.backward += AgainOf(setup, layer, 0);
     return layer.micros();
   };
@@ -202,8 +207,8 @@ std::vector<std::int64_t> StepTimer::BalancedStages(const TrainingSetup& setup) 
   }
   const double first = OfEmbedding(setup, kinds.front()).micros();
   const double loss = OfLoss(setup, kinds.back()).micros();
-  const double last = loss + AsDouble(static_cast<std::int64_t>(setup.network.prediction_layers)) *
-                                 (micros[kinds.back()].back() + loss);
+  const double further = setup.network.prediction_layers > 0 ? OfPrediction(setup, kinds.back()).micros() : 0;
+  const double last = loss + AsDouble(static_cast<std::int64_t>(setup.network.prediction_layers)) * further;
   // Fills stages up to a limit, at least one layer in each; empty if some layers are left over.
   const auto fill = [&](double limit) {
     std::vector<std::int64_t> counts(stages);
@@ -376,7 +381,7 @@ std::vector<RankTraffic> StepTimer::Traffic(const TrainingSetup& setup, std::siz
     if (stage.has_embedding) add_piece(PieceKind::kEmbedding, LayerKind(), false);
     if (stage.has_loss) add_piece(PieceKind::kLoss, LayerKind(), false);
     for (std::size_t i = 0; stage.has_prediction && i < setup.network.prediction_layers; ++i) {
-      add_piece(PieceKind::kLayer, setup.network.layers.back(), false);
+      for (const LayerKind& layer : setup.network.layers_of_prediction()) add_piece(PieceKind::kLayer, layer, false);
       add_piece(PieceKind::kLoss, LayerKind(), false);
     }
     StageShape ends = stage;
@@ -657,13 +662,13 @@ double FlopWith(const TrainingSetup& setup, double attention) {
     }
   };
   const auto scores = [&](double numbers) { of_token += numbers * (passes_gradient ? 3 : 1); };
-  const auto feed_forward = [&](std::int64_t width, double times) {
+  const auto feed_forward = [&](std::int64_t in, std::int64_t width, double times) {
     const bool is_gated = network.gated();
-    product(hidden, (is_gated ? 2 : 1) * AsDouble(width),
+    product(AsDouble(in), (is_gated ? 2 : 1) * AsDouble(width),
             is_gated ? lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width, width})
                      : lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width}),
             times);
-    product(AsDouble(width), hidden, lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {network.hidden}), times);
+    product(AsDouble(width), AsDouble(in), lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {in}), times);
   };
   const auto output = [&](double in) {
     product(in, hidden, lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network.hidden}));
@@ -693,17 +698,26 @@ double FlopWith(const TrainingSetup& setup, double attention) {
       scores(attention * sequence * heads * (query + value));
       output(heads * value);
     }
-    if (layer.feed_forward == FeedForwardKind::kDense) feed_forward(network.d_ff, 1);
+    if (layer.mixer == Mixer::kMamba) {
+      const double inner = AsDouble(network.mamba_heads * network.mamba_head_dim);
+      const double states = 2 * AsDouble(network.mamba_groups * network.mamba_state);
+      product(hidden, 2 * inner + states + AsDouble(network.mamba_heads));
+      scores(ScanProducts(network, attention));
+      product(inner, hidden);
+    }
+    if (layer.feed_forward == FeedForwardKind::kDense) feed_forward(network.hidden, network.d_ff, 1);
     if (layer.feed_forward == FeedForwardKind::kExperts) {
+      const std::int64_t latent = network.expert_latent > 0 ? network.expert_latent : network.hidden;
       product(hidden, AsDouble(network.experts));
-      feed_forward(network.d_expert, AsDouble(network.top_k));
-      if (network.d_shared_expert > 0) feed_forward(network.d_shared_expert, 1);
+      if (network.expert_latent > 0) product(2 * hidden, AsDouble(latent));
+      feed_forward(latent, network.d_expert, AsDouble(network.top_k));
+      if (network.d_shared_expert > 0) feed_forward(network.hidden, network.d_shared_expert, 1);
     }
   };
   for (const LayerKind& layer : network.layers) add(layer);
   // A module that predicts one more token has a layer behind a product of two hidden states.
   for (std::size_t i = 0; i < network.prediction_layers; ++i) {
-    add(network.layers.back());
+    for (const LayerKind& layer : network.layers_of_prediction()) add(layer);
     product(2 * hidden, hidden);
   }
   product(hidden, AsDouble(network.vocabulary) * (1 + AsDouble(static_cast<std::int64_t>(network.prediction_layers))));

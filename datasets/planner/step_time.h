@@ -38,7 +38,7 @@ class StepTimer {
  public:
   StepTimer(const PlanMachine& machine, const FrameworkHabits& habits);
 
-  // From the schedule's closed form. Throws InputError on a network with layers that are not timed (Mamba).
+  // From the schedule's closed form.
   StepTime Time(const TrainingSetup& setup);
 
   // Runs the schedule of one pipeline: each pass of each stage, messages that share their sender's link, then the
@@ -60,7 +60,9 @@ class StepTimer {
  private:
   // The kind of the slowest node that the pipeline rank has devices on: its place in `machines_`.
   std::size_t KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const;
-  const Passes& OfLayer(const TrainingSetup& setup, std::size_t layer, std::size_t kind);
+  const Passes& OfLayer(const TrainingSetup& setup, const LayerKind& layer, std::size_t kind);
+  // Of the layers of one module that predicts a further token, and of its loss.
+  Passes OfPrediction(const TrainingSetup& setup, std::size_t kind);
   const Passes& OfEmbedding(const TrainingSetup& setup, std::size_t kind);
   const Passes& OfLoss(const TrainingSetup& setup, std::size_t kind);
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };

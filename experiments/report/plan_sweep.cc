@@ -241,6 +241,7 @@ TableBlock PlanSweepTable(const SweepOfPlans& sweep, const std::vector<PlanSweep
     table.header.emplace_back(name);
   for (const PlanSweepResult& result : results) {
     std::vector<TextCell> row;
+    row.reserve(table.header.size());
     for (const std::string& field : fields) row.push_back({.text = FieldText(result.cell, field)});
     const JsonValue* plan = FindPath(result.answer, "plans[0]");
     if (plan == nullptr) plan = FindPath(result.answer, "nearest");

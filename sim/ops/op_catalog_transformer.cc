@@ -177,6 +177,68 @@ OpWork Expand(const Graph& graph, OpId op) {
   return {};
 }
 
+// ---- Mamba-2: a convolution along tokens, and the scan of a state-space model
+
+template <bool kIsGrad>
+OpWork CausalConvolution(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(kIsGrad ? 3 : 2, kIsGrad ? 2 : 1);
+  const ShapeView x = view.in(0);
+  const ShapeView w = view.in(kIsGrad ? 2 : 1);
+  view.Expect(x.size() == 3 && w.size() == 2 && w[0] == x[2], "x [B,N,C] and one filter [C,K] a channel");
+  view.ExpectSame(x, view.out(0), "input and output");
+  if (kIsGrad) {
+    view.ExpectSame(x, view.in(1), "dy and x");
+    view.ExpectSame(w, view.out(1), "the filters and their gradient");
+  }
+  return MakeWork(OpClass::kConvolution, (kIsGrad ? 4 : 2) * Elements(x) * static_cast<double>(w[1]), view.AllBytes());
+}
+
+// x [B,N,H,P], steps [B,N,H], b and c [B,N,G,S], a number for each head in a, d and the bias of steps; y as x, and the
+// state [H,P,S] at the end of each chunk.
+struct ScanShapes {
+  ShapeView x, steps, b, c, a, d, bias, y, states;
+};
+
+double ScanFlop(const OpView& view, const ScanShapes& of) {
+  view.Expect(of.x.size() == 4 && of.b.size() == 4 && of.b[2] > 0 && of.x[2] % of.b[2] == 0,
+              "x [B,N,H,P] and b [B,N,G,S], where G divides H");
+  view.ExpectSame(of.b.first(2), of.x.first(2), "x and b but for heads and widths");
+  view.ExpectSame(of.b, of.c, "b and c");
+  view.ExpectSame(of.steps, of.x.first(3), "one step a token and head");
+  for (const ShapeView vector : {of.a, of.d, of.bias}) view.ExpectSame(vector, of.x.subspan(2, 1), "one number a head");
+  view.ExpectSame(of.x, of.y, "x and y");
+  const std::int64_t chunk = view.Integer("chunk", 1);
+  view.Expect(chunk > 0, "a chunk has tokens");
+  view.Expect(of.states.size() == 5 && of.states[0] == of.x[0] && of.states[1] == (of.x[1] + chunk - 1) / chunk &&
+                  of.states[2] == of.x[2] && of.states[3] == of.x[3] && of.states[4] == of.b[3],
+              "states [B,N/chunk,H,P,S]");
+  const double tokens = Elements(of.x.first(2));
+  const auto seen = static_cast<double>(std::min(chunk, of.x[1]));  // twice the average
+  const double values = Elements(of.x.subspan(2));
+  const double groups = Elements(of.b.subspan(2));
+  const auto heads = static_cast<double>(of.x[2]);
+  return tokens * (seen * (groups + values + heads) + 4 * values * static_cast<double>(of.b[3]) + 2 * values);
+}
+
+OpWork SelectiveScan(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(7, 2);
+  const double flop = ScanFlop(view, {view.in(0), view.in(1), view.in(2), view.in(3), view.in(4), view.in(5),
+                                      view.in(6), view.out(0), view.out(1)});
+  return MakeWork(OpClass::kRecurrent, flop, view.AllBytes());
+}
+
+OpWork SelectiveScanGrad(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  view.ExpectCounts(9, 7);
+  const double flop = ScanFlop(view, {view.in(1), view.in(2), view.in(3), view.in(4), view.in(5), view.in(6),
+                                      view.in(7), view.in(0), view.in(8)});
+  for (std::size_t i = 0; i < 7; ++i) view.ExpectSame(view.out(i), view.in(1 + i), "gradients and what they are of");
+  const auto chunk = static_cast<double>(std::min(view.Integer("chunk", 1), view.in(1)[1]));
+  return MakeWork(OpClass::kRecurrent, 2 * flop + chunk * Elements(view.in(3)), view.AllBytes());
+}
+
 // ---- The table of embeddings, whose gradient is as large as it is
 
 OpWork EmbeddingGrad(const Graph& graph, OpId op) {
@@ -203,6 +265,9 @@ constexpr OpKind kTransformerKinds[] = {
      AttentionGrad, AttentionGradCounted},
     {"cast", kStreamed, "(x) -> x in another type: 0; reads x, writes it", SameShapes<1, 1, 0>},
     {"cast_grad", kStreamed, "(dy) -> dy in the type of x: 0; reads dy, writes it", SameShapes<1, 1, 0>},
+    {"causal_conv1d", OpClass::kConvolution,
+     "(x[B,N,C], w[C,K]) -> y: 2*E*K; each element of the K last tokens of its channel", CausalConvolution<false>},
+    {"causal_conv1d_grad", OpClass::kConvolution, "(dy, x, w) -> dx, dw: 4*E*K", CausalConvolution<true>},
     {"embedding", OpClass::kGather, "(table[V,H], n row numbers) -> rows: 0 flop; reads the n rows, not the table",
      GatherWork},
     {"embedding_grad", OpClass::kGather,
@@ -216,6 +281,8 @@ constexpr OpKind kTransformerKinds[] = {
     {"reglu", kStreamed, "(gate, x) -> max(gate, 0) * x: 2*E", Gated<2>},
     {"reglu_grad", kStreamed, "(dy, gate, x) -> dgate, dx: 4*E; relu(gate) 1, * dy 1, dy * x 1, select 1",
      GatedGrad<4>},
+    {"relu2", kStreamed, "(x) -> max(x, 0)^2: 2*E", SameShapes<1, 1, 2>},
+    {"relu2_grad", kStreamed, "(dy, x) -> dy * 2 * max(x, 0): 3*E", SameShapes<2, 1, 3>},
     {"rms_norm", OpClass::kNormalisation,
      "(x, scale) -> y, 1 / root mean square: 4*E + 4 a row; square and sum 2, normalise 1, scale 1; each row 2 "
      "divisions, epsilon, root. A row is read once",
@@ -229,6 +296,16 @@ constexpr OpKind kTransformerKinds[] = {
      "products, a sum, a difference",
      Rotary},
     {"rotary_grad", kStreamed, "(dy, cosines and sines) -> dy rotated back: 3*B*H*N*R", Rotary},
+    {"selective_scan", OpClass::kRecurrent,
+     "(x[B,N,H,P], steps[B,N,H], b[B,N,G,S], c[B,N,G,S], a[H], d[H], bias of steps[H]) -> y[B,N,H,P], states: "
+     "B*N * (q*(G*S + H*P + H) + 4*H*P*S + 2*H*P); in a chunk of q tokens a token sees q/2, each with a product of c "
+     "and "
+     "b for a group, 2 for the decay and a product with x for a head; 2*P*S to and as many from a head's state; d 2",
+     SelectiveScan},
+    {"selective_scan_grad", OpClass::kRecurrent,
+     "(dy, x, steps, b, c, a, d, bias, states) -> gradients of the seven: twice the forward op, and the products of c "
+     "and b again, B*N*q*G*S",
+     SelectiveScanGrad},
     {"silu", kStreamed, "(x) -> x * sigmoid(x): 5*E; sigmoid 4, product 1", SameShapes<1, 1, 5>},
     {"silu_grad", kStreamed, "(dy, x) -> dy * s * (1 + x * (1 - s)): 9*E; s = sigmoid(x) 4, the rest 5",
      SameShapes<2, 1, 9>},

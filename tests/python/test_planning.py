@@ -126,7 +126,7 @@ class PlanTest(Case):
         refused("did you mean dgx-h100?", "llama-3-8b", "dgx-h10")
         refused("global_batch: is 0", global_batch=0)
         refused("sequence: is 1.5", sequence=1.5)
-        refused("gpus: is 9 (a multiple of the 1 nodes, at most 8)", gpus=9)
+        refused("gpus: is 9 (1 to 8)", gpus=9)
         refused("framework: is \"mega\"", framework="mega")
         refused("only: has \"tpp\"", only={"tpp": 1})
         refused("plan: no plan has what only asks for", only={"pp": 64})

@@ -31,6 +31,12 @@ CONFIGS = {
     "deepseek_v3": transformers.DeepseekV3Config(**LATENT, q_lora_rank=20, n_shared_experts=1,
                                                  num_nextn_predict_layers=0),
     "gpt_oss": transformers.GptOssConfig(**GROUPED, num_local_experts=4, num_experts_per_tok=2, sliding_window=4),
+    "nemotron_h": transformers.NemotronHConfig(
+        vocab_size=96, hidden_size=32, intermediate_size=48, layers_block_type=["linear_attention", "mlp", "full_attention",
+                                                                                "moe"], num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, mamba_num_heads=8, mamba_head_dim=4, n_groups=2, ssm_state_size=6,
+        n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=10, moe_shared_expert_intermediate_size=14,
+        moe_latent_size=12),
     "gemma2": transformers.Gemma2Config(**GROUPED),
     "gemma3_text": transformers.Gemma3TextConfig(**GROUPED),
     "gpt2": transformers.GPT2Config(vocab_size=96, n_embd=32, n_layer=3, n_head=4, n_positions=16, attn_pdrop=0,

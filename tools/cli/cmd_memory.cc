@@ -231,6 +231,12 @@ std::size_t PipelineRank(const datasets::TrainingSetup& setup, std::int64_t rank
   return static_cast<std::size_t>(place);
 }
 
+// The peak of a rank whose optimizer has parameters of its own.
+datasets::RankPeak PeakOfDealtRank(datasets::TrainingSetup setup, std::size_t place, std::int64_t rank) {
+  setup.rank_of_stage = rank % (setup.ranks() / setup.pp);
+  return PeakOf(datasets::MakeRankProgram(setup, place));
+}
+
 nlohmann::ordered_json PeakJson(const datasets::RankPeak& peak) {
   nlohmann::ordered_json json = {{"peak_allocated_bytes", peak.allocated_bytes},
                                  {"peak_reserved_bytes", peak.reserved_bytes},
@@ -275,7 +281,7 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
     const std::size_t place = PipelineRank(run.setup, rank);
-    const datasets::RankPeak& peak = peaks[place];
+    const datasets::RankPeak peak = run.setup.deals_parameters ? PeakOfDealtRank(run.setup, place, rank) : peaks[place];
     nlohmann::ordered_json row = {{"rank", rank}, {"pipeline_rank", place}};
     row.update(PeakJson(peak));
     if (usable) row["fits"] = datasets::NeededBytes(run.setup, peak) <= *usable;

@@ -230,6 +230,32 @@ TEST(FrameworkPlansTest, MegatronsLayoutsMayRepeatGroups) {
   EXPECT_EQ(JsonText(plan.stages[1][0]), "3");
 }
 
+TEST(FrameworkPlansTest, MegatronSaysThePartsOfAHybridsLayersAndTorchtitanHasNone) {
+  ParallelPlan plan;
+  plan.network = "nemotron-3-super-120b-a12b";
+  plan.set = {{"layers", "6"}, {"pattern", "MEM*EM"}};
+  plan.dp = 2;
+  const std::string whole = FindFrameworkTarget("megatron").write({.plan = &plan});
+  EXPECT_THAT(whole, HasSubstr("--hybrid-layer-pattern MEM*EM/*E/*E\n--mtp-use-repeated-layer\n"));
+  EXPECT_TRUE(ReadFrameworkPlan("megatron", whole, "file", 2).stages.empty());
+  plan.pp = 2;
+  plan.AddStage(std::vector<int>{0, 1, 2, 3});
+  plan.AddStage(std::vector<int>{4, 5});
+  const std::string text = FindFrameworkTarget("megatron").write({.plan = &plan});
+  EXPECT_THAT(text, HasSubstr("--hybrid-layer-pattern MEM*|EM/*E/*E\n"));
+  EXPECT_THAT(text, Not(HasSubstr("layout")));
+  const ParallelPlan read = ReadFrameworkPlan("megatron", text, "file", 4);
+  ASSERT_EQ(read.stages.size(), 2U);
+  EXPECT_EQ(read.stages[0].size(), 4U);
+  EXPECT_EQ(JsonText(read.stages[1][0]), "4");
+  try {
+    FindFrameworkTarget("torchtitan").write({.plan = &plan});
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("network: is nemotron-3-super-120b-a12b, which torchtitan cannot say"));
+  }
+}
+
 TEST(FrameworkPlansTest, MegatronSaysThePrecisionOfProductsAndOthersDoNot) {
   for (const auto& [precision, flags] :
        std::map<std::string, std::string>{{"fp8", "--fp8-format hybrid\n--fp8-recipe tensorwise\n"},

@@ -90,6 +90,13 @@ TEST(MegatronArgumentsTest, LayoutsAndFrequenciesOfLayersAreRead) {
   ASSERT_EQ(hybrid.setup.network.layers.size(), 5U);
   EXPECT_EQ(hybrid.setup.network.layers[0].mixer, Mixer::kMamba);
   EXPECT_EQ(hybrid.setup.network.layers[3].mixer, Mixer::kAttention);
+  ASSERT_EQ(hybrid.setup.network.layers_of_prediction().size(), 2U);
+  EXPECT_EQ(hybrid.setup.network.layers_of_prediction()[0].mixer, Mixer::kAttention);
+  EXPECT_EQ(hybrid.setup.network.layers_of_prediction()[1].feed_forward, FeedForwardKind::kExperts);
+  EXPECT_EQ(run.setup.network.layers_of_prediction().size(), 1U);
+  EXPECT_EQ(ErrorOf(R"("model": "hybrid", "hidden-size": 64, "num-attention-heads": 4, "seq-length": 64,
+    "hybrid-layer-pattern": "M/*x")"),
+            "hybrid-layer-pattern: is \"M/*x\" (letters of M, *, -, E, and | and /)");
 }
 
 TEST(MegatronArgumentsTest, WhatIsNotModelledIsSaidByName) {
@@ -237,13 +244,35 @@ TEST(LayerMemoryTest, ALayerOfAttentionKeepsWhatAutogradKeeps) {
   tape.Drop(input);
 }
 
+TEST(LayerMemoryTest, ALayerOfMambaKeepsWhatItsKernelsKeep) {
+  TrainingSetup setup =
+      Read(kSmall + R"(, "normalization": "RMSNorm", "mamba-state-dim": 32, "hidden-dropout": 0)").setup;
+  setup.network.mamba_heads = 16;  // of 64 values, 8 groups
+  const LayerMemory layers(setup, 1024);
+  RankProgram program;
+  Tape tape(&program);
+  const Tape::Tensor input = tape.New("input", layers.HiddenBytes());
+  const Tape::Tensor output =
+      layers.Layer(tape, input, {.mixer = Mixer::kMamba, .feed_forward = FeedForwardKind::kNone});
+  constexpr std::int64_t kRows = 4096;
+  constexpr std::int64_t kInner = 1024;
+  constexpr std::int64_t kWidth = 2 * kInner + 2 * 8 * 32 + 16;  // z, x, B, C and the steps
+  // The input, its norm, what the scan reads, its output as it comes and with the tokens first, the steps in f32, and
+  // the output. The first product's output and the convolution's are made again or not needed.
+  const std::int64_t kept = 2 * kRows * (512 + 512 + kWidth + 3 * kInner + 512) + 3 * 4 * kRows * 16;
+  EXPECT_EQ(PeakOf(program).end_bytes, kept + 4 * kRows);  // statistics of the norm
+  tape.Drop(output);
+  tape.Drop(input);
+}
+
 ParallelPlan Plan(const std::string& members) {
   std::istringstream in(R"({"schema": "emplace.plan", "version": 1, )" + members + "}");
   return ReadPlan(in, "plan");
 }
 
 TEST(TransformerSetupTest, ParametersAreThoseOfTheNetwork) {
-  for (const std::string name : {"llama-3-8b", "mixtral-8x7b", "deepseek-v3"}) {
+  for (const std::string name :
+       {"llama-3-8b", "mixtral-8x7b", "deepseek-v3", "nemotron-h-8b", "nemotron-3-super-120b-a12b"}) {
     const TransformerNetwork* const network = FindTransformer(name);
     ASSERT_NE(network, nullptr) << name;
     const TrainingSetup setup = MakeTrainingSetup(*network, Plan(R"("dp": 8)"), 4096);

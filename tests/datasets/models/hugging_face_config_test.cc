@@ -69,6 +69,14 @@ const Case kCases[] = {
       "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152, "intermediate_size": 6912,
       "num_attention_heads": 4, "num_hidden_layers": 26, "num_key_value_heads": 1, "rope_local_base_freq": 10000,
       "sliding_window": 512, "sliding_window_pattern": 6, "vocab_size": 262144})"},
+    {"nemotron-h-8b", R"({"model_type": "nemotron_h", "attention_bias": false, "attention_head_dim": 128,
+      "chunk_size": 128, "conv_kernel": 4, "expand": 2, "hidden_size": 4096,
+      "hybrid_override_pattern": "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-", "intermediate_size": 21504,
+      "mamba_head_dim": 64, "mamba_hidden_act": "silu", "mamba_num_heads": 128, "mamba_proj_bias": false,
+      "max_position_embeddings": 8192, "mlp_bias": false, "mlp_hidden_act": "relu2", "n_groups": 8,
+      "num_attention_heads": 32, "num_hidden_layers": 52, "num_key_value_heads": 8, "rescale_prenorm_residual": true,
+      "residual_in_fp32": false, "ssm_state_size": 128, "time_step_limit": [0.0, Infinity], "use_bias": false,
+      "use_conv_bias": true, "use_mamba_kernels": true, "vocab_size": 131072})"},
     {"gpt-2", R"({"model_type": "gpt2", "activation_function": "gelu_new", "attn_pdrop": 0.1, "n_ctx": 1024,
       "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "vocab_size": 50257})"},
     {"mpt-7b", R"({"model_type": "mpt", "attn_config": {"alibi": true, "attn_impl": "torch", "attn_pdrop": 0},
@@ -93,6 +101,7 @@ TEST(HuggingFaceConfigTest, PublishedFilesAreTheNetworksOfTheirNames) {
     EXPECT_EQ(read.positions, preset.positions);
     EXPECT_EQ(read.mtp_layers, preset.mtp_layers);
     EXPECT_EQ(read.attention_softcap, preset.attention_softcap);
+    EXPECT_EQ(read.pattern, preset.pattern);
     for (std::int64_t layer = 0; layer < read.layers; ++layer) EXPECT_EQ(read.WindowOf(layer), preset.WindowOf(layer));
   }
   EXPECT_EQ(ReadHuggingFaceConfig(kCases[0].config, "config.json").name, "llama-3.2-1b");
@@ -114,6 +123,33 @@ TEST(HuggingFaceConfigTest, WindowsFollowTheListOfLayers) {
               HasSubstr("layer_types"));
 }
 
+TEST(HuggingFaceConfigTest, LayersOfAHybridMayBeAListOfNames) {
+  const std::string head = R"({"model_type": "nemotron_h", "hidden_size": 32, "intermediate_size": 48,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "mamba_num_heads": 8, "mamba_head_dim": 4,
+    "n_groups": 2, "ssm_state_size": 6, "num_hidden_layers": null, "vocab_size": 96, "n_routed_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 10, "moe_shared_expert_intermediate_size": 14,
+    "moe_latent_size": 12)";
+  const std::string list = R"(, "layers_block_type": ["mamba", "mlp", "linear_attention", "attention", "moe"])";
+  const TransformerNetwork read = ReadHuggingFaceConfig(head + list + "}", "config.json");
+  EXPECT_EQ(read.pattern, "M-M*E");
+  EXPECT_EQ(read.experts.latent, 12);
+  EXPECT_TRUE(read.mtp_pattern.empty());
+  EXPECT_EQ(Parameters(read).total, 27168);  // of transformers 5.24.0
+  const TransformerNetwork further = ReadHuggingFaceConfig(
+      head + R"(, "hybrid_override_pattern": "M*", "num_nextn_predict_layers": 1})", "config.json");
+  EXPECT_EQ(further.mtp_pattern, "*E");
+  EXPECT_EQ(further.experts.count, 4);
+  EXPECT_EQ(ReadHuggingFaceConfig(head + R"(, "hybrid_override_pattern": "M*"})", "config.json").experts.count, 0);
+  EXPECT_EQ(
+      Refusal(head + "}"),
+      "config.json: hybrid_override_pattern: is missing (a letter for each layer: M for Mamba, * for attention, - "
+      "for an MLP, E for experts)");
+  EXPECT_THAT(Refusal(head + R"(, "layers_block_type": ["rwkv"]})"), HasSubstr("layers_block_type[0]: is the text"));
+  EXPECT_THAT(Refusal(head + list + R"(, "use_bias": true})"), HasSubstr("config.json: use_bias: is true (false)"));
+  EXPECT_THAT(Refusal(head + list + R"(, "mamba_hidden_act": "gelu"})"), HasSubstr("mamba_hidden_act: is the text"));
+  EXPECT_THAT(Refusal(head + list + R"(, "lora_rank": 4})"), HasSubstr("lora_rank: is not known"));
+}
+
 TEST(HuggingFaceConfigTest, WhatChangesTheNetworkAndIsNotKnownIsRefusedByName) {
   const std::string head = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
     "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100)";
@@ -121,7 +157,7 @@ TEST(HuggingFaceConfigTest, WhatChangesTheNetworkAndIsNotKnownIsRefusedByName) {
   EXPECT_EQ(Refusal(head + R"(, "cross_attention_every": 4})"),
             "config.json: cross_attention_every: is not known of the networks of model_type llama");
   EXPECT_EQ(Refusal(head + R"(, "hidden_act": "tanh"})"),
-            "config.json: hidden_act: is the text \"tanh\" (silu, relu, gelu or one of its approximations)");
+            "config.json: hidden_act: is the text \"tanh\" (silu, relu, relu2, gelu or one of its approximations)");
   EXPECT_THAT(Refusal(R"({"model_type": "bloom"})"), HasSubstr("unknown model_type \"bloom\" (llama, mistral,"));
   EXPECT_EQ(Refusal(R"({"model_type": "llama"})"), "config.json: num_hidden_layers: is missing (an integer from 1)");
   EXPECT_THAT(Refusal(R"({"hidden_size": 64})"), HasSubstr("model_type: is missing"));

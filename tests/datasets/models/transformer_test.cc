@@ -55,6 +55,15 @@ const std::map<std::string, std::int64_t, std::less<>> kPublished = {
     {"deepseek-v3", 671026404352},
     {"gpt-oss-20b", 20914757184},
     {"gpt-oss-120b", 116829156672},
+    {"nemotron-h-8b", 8100852736},
+    {"nemotron-h-47b", 46791554816},
+    {"nemotron-h-56b", 56324350464},
+    {"nemotron-nano-9b-v2", 8888227328},
+    {"nemotron-nano-12b-v2", 12310001152},
+    {"nemotron-3-nano-30b-a3b", 31577937344},
+    {"nemotron-3.5-lightning-30b-a3b", 31577937344},
+    {"nemotron-3-super-120b-a12b", 120668687360},
+    {"nemotron-3-ultra-550b-a55b", 549308968960},
     {"gemma-2-2b", 2614341888},
     {"gemma-2-9b", 9241705984},
     {"gemma-2-27b", 27227128320},
@@ -113,6 +122,52 @@ TEST(TransformerTest, KnowsParametersOfATokenAndOfFurtherPredictions) {
   EXPECT_NEAR(static_cast<double>(Parameters(deepseek).active), 37e9, 1e9);
   EXPECT_EQ(with - Parameters(deepseek).total, 11610067968);
   EXPECT_EQ(Parameters(Preset("llama-3-8b")).active, Parameters(Preset("llama-3-8b")).total);
+}
+
+// 2 layers of Mamba, one of an MLP, one of attention, one of experts with a latent width.
+TransformerNetwork SmallHybrid() {
+  TransformerNetwork network = Preset("nemotron-3-super-120b-a12b");
+  network.pattern = "M-M*E";
+  network.layers = 5;
+  network.d_model = 32;
+  network.heads = 4;
+  network.kv_heads = 2;
+  network.head_width = 16;
+  network.d_ff = 48;
+  network.vocabulary = 96;
+  network.mamba = MambaMixer{.heads = 8, .head_width = 4, .groups = 2, .state = 6};
+  network.experts = {.count = 4, .top_k = 2, .d_expert = 10, .shared = 1, .d_shared = 14, .latent = 12};
+  return network;
+}
+
+TEST(TransformerTest, ALayerOfAPatternHasOnePart) {
+  TransformerNetwork network = SmallHybrid();
+  CheckTransformer(network);
+  EXPECT_EQ(network.mamba->inner(), 32);
+  EXPECT_EQ(network.mamba->conv_width(), 32 + 2 * 2 * 6);
+  EXPECT_EQ(network.mamba->projected_width(), 32 + 56 + 8);
+  EXPECT_TRUE(network.PartsOf(0).mamba);
+  EXPECT_TRUE(network.PartsOf(1).mlp);
+  EXPECT_TRUE(network.PartsOf(3).attention);
+  EXPECT_FALSE(network.PartsOf(3).mlp);
+  EXPECT_TRUE(network.HasExperts(4));
+  const auto elements = [&](std::int64_t layer) { return Parameters(network, LayerWeights(network, layer)).total; };
+  // A norm, the first product, the convolution with its bias, three numbers a head, the norm of y, the second product.
+  EXPECT_EQ(elements(0), 32 + 96 * 32 + 56 * 4 + 56 + 3 * 8 + 32 + 32 * 32);
+  EXPECT_EQ(elements(1), 32 + 2 * 48 * 32);
+  EXPECT_EQ(elements(3), 32 + 32 * (64 + 2 * 32 + 64));
+  // The router, the routed experts at 12, the products to and from there, the shared expert.
+  EXPECT_EQ(elements(4), 32 + 4 * 32 + 4 * 2 * 10 * 12 + 2 * 12 * 32 + 2 * 14 * 32);
+  EXPECT_EQ(Parameters(network, LayerWeights(network, 4)).active, elements(4) - 2 * 2 * 10 * 12);
+  // Two modules of attention and experts with the same weights: three norms, and a product of two states.
+  const std::int64_t module = 3 * 32 + 2 * 32 * 32 + elements(3) + elements(4);
+  EXPECT_EQ(Parameters(network, PredictionWeights(network)).total, module);
+  const std::int64_t rest = 2 * elements(0) + elements(1) + elements(3) + elements(4) + 2 * 96 * 32 + 32;
+  EXPECT_EQ(Parameters(network).total, rest + module);
+  network.mtp_shared = false;
+  EXPECT_EQ(Parameters(network).total, rest + 2 * module);
+  network.mtp_layers = 0;
+  EXPECT_EQ(Parameters(network).total, 27168);  // of transformers 5.24.0
 }
 
 TEST(TransformerTest, ListsTheWeightsOfEachPart) {
@@ -175,6 +230,19 @@ TEST(TransformerTest, RefusesFieldsThatDoNotGoTogether) {
   EXPECT_EQ(message([](TransformerNetwork& n) { n.layers = 0; }), "llama-3-8b: layers is 0 (an integer from 1)");
   EXPECT_EQ(message([](TransformerNetwork& n) { n.experts = {.count = 4, .top_k = 5, .d_expert = 8}; }),
             "llama-3-8b: top_k must be 1..4, which is the number of experts, got 5");
+  EXPECT_EQ(message([](TransformerNetwork& n) { n.pattern = "M"; }),
+            "llama-3-8b: pattern has layers of Mamba, but mamba is missing");
+  EXPECT_EQ(message([](TransformerNetwork& n) { n.pattern = "*x"; }),
+            "llama-3-8b: pattern has \"x\" (M for Mamba, * for attention, - for an MLP, E for experts)");
+  EXPECT_EQ(message([](TransformerNetwork& n) { n.pattern = "*-"; }),
+            "llama-3-8b: layers must be the length of pattern, which is 2, got 32");
+  EXPECT_EQ(message([](TransformerNetwork& n) { n.mtp_pattern = "*"; }), "llama-3-8b: mtp_pattern needs a pattern");
+  EXPECT_EQ(message([](TransformerNetwork& n) { n.mtp_shared = true; }), "llama-3-8b: mtp_shared needs mtp_layers");
+  EXPECT_EQ(message([](TransformerNetwork& n) {
+              n = SmallHybrid();
+              n.mamba->groups = 3;
+            }),
+            "nemotron-3-super-120b-a12b: groups of mamba must divide its heads, which are 8, got 3");
 }
 
 }  // namespace

@@ -113,6 +113,27 @@ TEST(PlanOfTest, MegatronsArgumentsAreAPlanOfTheirNetwork) {
   EXPECT_EQ(again.micro_batches, setup.micro_batches);
 }
 
+TEST(PlanOfTest, AHybridHasThePatternOfMegatronsArguments) {
+  const auto network = [](const std::string& pattern) {
+    std::istringstream in(R"({"model": "hybrid", "hidden-size": 1024, "num-attention-heads": 16, "seq-length": 2048,
+        "squared-relu": true, "num-experts": 8, "moe-latent-size": 256, "mtp-num-layers": 2,
+        "mtp-use-repeated-layer": true, "mamba-state-dim": 64, "bf16": true, "hybrid-layer-pattern": ")" +
+                          pattern + "\"}");
+    return NetworkOf(ReadMegatronArguments(ParseJson(in), 1).setup);
+  };
+  const TransformerNetwork hybrid = network("MEM*-/*E/*E");
+  CheckTransformer(hybrid);
+  EXPECT_EQ(hybrid.pattern, "MEM*-");
+  EXPECT_EQ(hybrid.mtp_pattern, "*E");
+  EXPECT_TRUE(hybrid.mtp_shared);
+  EXPECT_EQ(hybrid.mamba->heads, 32);
+  EXPECT_EQ(hybrid.mamba->state, 64);
+  EXPECT_EQ(hybrid.experts.latent, 256);
+  EXPECT_EQ(hybrid.experts.dense_first_layers, 0);
+  EXPECT_EQ(hybrid.activation, ActivationKind::kSquaredRelu);
+  EXPECT_FALSE(network("*-/*-").mamba);
+}
+
 TEST(PlanOfTest, MegatronsRecipesArePrecisionsOfProducts) {
   const auto precision = [](const std::string& arguments) {
     std::istringstream in(R"({"model": "gpt", "num-layers": 2, "hidden-size": 256, "num-attention-heads": 4,

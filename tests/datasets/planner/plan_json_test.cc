@@ -130,9 +130,8 @@ TEST(PlanJsonTest, ErrorsAreAtThePlaceOfTheField) {
   EXPECT_THAT(told([] { NamedNetwork("llama-3-8b", {{"layers", "x"}}, "--set"); }), HasSubstr("--set: layers: "));
   EXPECT_THAT(told([] { NamedNetwork("llama-3-8", {}, "--set"); }), HasSubstr("did you mean llama-3-8b?"));
   EXPECT_EQ(told([] { MakePlanMachine(LoadCluster("dgx-h100"), 2, 13, "--gpus"); }),
-            "--gpus: is 13 (a multiple of the 2 nodes, at most 16)");
-  EXPECT_EQ(told([] { MakePlanMachine(LoadCluster("dgx-h100"), 1, 0); }),
-            "gpus: is 0 (a multiple of the 1 nodes, at most 8)");
+            "--gpus: is 13 (less than 8, or a multiple of the 2 nodes up to 16)");
+  EXPECT_EQ(told([] { MakePlanMachine(LoadCluster("dgx-h100"), 1, 0); }), "gpus: is 0 (1 to 8)");
   PlanQuestion question = Question();
   question.only = {{"tp", "two"}};
   question.prefix = "--";

@@ -54,6 +54,7 @@ TEST(SearchPlansTest, PlansThatFitComeFastestFirst) {
 
 TEST(SearchPlansTest, PeaksAreThoseOfTheMemoryOfAllRanks) {
   PlanQuestion question = Question("llama-3-8b");
+  question.network.layers = 16;
   question.best = 0;
   question.only = {{"micro_batch", "1"}, {"cp", "1"}};
   for (const ScoredPlan& scored : SearchPlans(question).plans) {
@@ -93,8 +94,14 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
     EXPECT_EQ(scored.plan.zero, 1);
     EXPECT_EQ(scored.plan.recompute.As<std::int64_t>() != nullptr, true);
   }
-  question.only = {{"tpp", "2"}};
-  EXPECT_THROW(SearchPlans(question), InputError);
+  question.only = {{"micro-batch", "2"}};
+  try {
+    SearchPlans(question);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("only: has \"micro-batch\" (dp, tp, "));
+    EXPECT_THAT(error.what(), HasSubstr("; did you mean micro_batch?"));
+  }
   question.only = {{"tp", "two"}};
   EXPECT_THROW(SearchPlans(question), InputError);
   for (const OptionMap& only : std::vector<OptionMap>{{{"tp", "3"}},
@@ -115,6 +122,7 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
 TEST(SearchPlansTest, TheAnswerIsTheSameWithAnyNumberOfThreads) {
   PlanQuestion question = Question("llama-3-8b");
   question.network.layers = 48;
+  question.only = {{"cp", "1"}, {"vpp", "1"}, {"micro_batch", "1"}};
   question.threads = 1;
   const PlanAnswer one = SearchPlans(question);
   question.threads = 3;
@@ -128,7 +136,9 @@ TEST(SearchPlansTest, TheAnswerIsTheSameWithAnyNumberOfThreads) {
 }
 
 TEST(SearchPlansTest, WhereNothingFitsTheNearestIsTold) {
-  const PlanAnswer answer = SearchPlans(Question("llama-3-70b"));
+  PlanQuestion question = Question("llama-3-70b");
+  question.only = {{"cp", "1"}, {"vpp", "1"}};
+  const PlanAnswer answer = SearchPlans(question);
   EXPECT_EQ(answer.fitting, 0U);
   EXPECT_TRUE(answer.plans.empty());
   ASSERT_TRUE(answer.nearest.has_value());
@@ -185,7 +195,8 @@ TEST(SearchPlansTest, SomeLayersAreRecomputedWhereThatIsEnough) {
 
 TEST(SearchPlansTest, ObjectivesOverAcceleratorsLookAtFewerOfThem) {
   PlanQuestion question = Question("llama-3-8b");
-  question.only = {{"cp", "1"}, {"micro_batch", "1"}};
+  question.network.layers = 16;
+  question.only = {{"cp", "1"}, {"micro_batch", "1"}, {"recompute", "none"}};
   const std::vector<std::int64_t> sizes = question.machine.PartSizes();
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{1, 2, 4, 8}));
   std::map<std::int64_t, double> fastest;  // of each number of accelerators that has a plan which fits
@@ -284,6 +295,7 @@ TEST(SearchPlansTest, TheBestAreSimulated) {
 
 TEST(SearchPlansTest, FrameworksHaveTheirOwnSchedules) {
   PlanQuestion question = Question("llama-3-8b", "dgx-h100", 2);
+  question.network.layers = 16;
   question.only = {{"pp", "4"}, {"micro_batch", "1"}, {"cp", "1"}};
   question.best = 0;
   const auto schedules = [&] {
@@ -313,8 +325,33 @@ TEST(SearchPlansTest, FrameworksHaveTheirOwnSchedules) {
   EXPECT_THAT(PlanNotes(question, ""), ::testing::ElementsAre(HasSubstr("taken for Megatron-LM's")));
 }
 
+TEST(SearchPlansTest, HybridsAreDividedByTheirHeadsAndGroups) {
+  PlanQuestion question = Question("nemotron-3-nano-30b-a3b", "dgx-h100", 2);
+  question.only = {{"pp", "1"}, {"micro_batch", "1"}};
+  question.best = 0;
+  const PlanAnswer answer = SearchPlans(question);
+  std::set<std::int64_t> tp, cp, ep;
+  for (const ScoredPlan& scored : answer.plans) {
+    tp.insert(scored.plan.tp);
+    cp.insert(scored.plan.cp);
+    ep.insert(scored.plan.ep);
+  }
+  EXPECT_EQ(tp, (std::set<std::int64_t>{1, 2, 4, 8}));  // 8 groups of B and C
+  EXPECT_TRUE(cp.contains(2));
+  EXPECT_TRUE(ep.contains(16));
+  question.framework = FindFrameworkHabits("torchtitan");
+  try {
+    SearchPlans(question);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("framework: is torchtitan, which has no networks with layers of one part, as "
+                                        "nemotron-3-nano-30b-a3b is"));
+  }
+}
+
 TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {
   PlanQuestion question = Question("gpt-3-175b", "dgx-a100", 16);
+  question.network.layers = 24;
   question.global_batch = 24;
   question.sequence = 2048;
   const PlanAnswer answer = SearchPlans(question);

@@ -196,6 +196,64 @@ TEST(StepTimerTest, FlopOfAStepCountCrossAttentionAndPrediction) {
   EXPECT_DOUBLE_EQ(ModelFlop(llama) - without, 6 * tokens * (of_layer + 2.0 * 4096 * 4096 + 4096.0 * 128256));
 }
 
+TEST(StepTimerTest, FlopOfAHybridAreThoseOfItsParts) {
+  const TrainingSetup setup = SetupOfPlan("nemotron-3-super-120b-a12b", R"("dp": 1)");
+  // Mamba: 128 heads of 64, 8 groups of 128 numbers. A token sees the 128 of its chunk.
+  EXPECT_DOUBLE_EQ(ScanProducts(setup.network, 1), 128.0 * (8 * 128 + 8192) + 2.0 * 128 * 8192);
+  const double mamba = 4096 * (2.0 * 8192 + 2 * 1024 + 128 + 8192) + ScanProducts(setup.network, 1);
+  const double attention = 4096 * (2.0 * 4096 + 2 * 256) + 2.0 * 4096 * 4096;
+  // 22 of 512 experts, 2,688 wide, which read and write 1,024 numbers, and a shared one of 5,376.
+  const double experts = 4096.0 * 512 + 2.0 * 4096 * 1024 + 2.0 * (1024 * 22 * 2688 + 4096 * 5376);
+  const double further = 2 * (attention + experts + 2.0 * 4096 * 4096);
+  const double all = 40 * (mamba + experts) + 8 * attention + further + 3 * 4096.0 * 131072;
+  EXPECT_DOUBLE_EQ(ModelFlop(setup), 6.0 * 4096 * all);
+  const double unseen = 10 * 4096.0 * 4096 + 40 * (ScanProducts(setup.network, 1) - ScanProducts(setup.network, 0.5));
+  EXPECT_DOUBLE_EQ(ModelFlop(setup) - LeastFlop(setup), 6.0 * 4096 * unseen);
+}
+
+TEST(StepTimerTest, LayersOfOnePartTakeTheTimesOfThoseParts) {
+  StepTimer timer(MachineOf("dgx-h100"), Ideal());
+  const auto micros = [&](const std::string& pattern, const std::string& plan = R"("dp": 1)") {
+    TransformerNetwork network = *FindTransformer("nemotron-h-8b");
+    network.pattern = pattern;
+    network.layers = static_cast<std::int64_t>(pattern.size());
+    std::istringstream in(R"({"schema": "emplace.plan", "version": 1, )" + plan + "}");
+    const PassTime passes = timer.Time(MakeTrainingSetup(network, ReadPlan(in, "plan"), 4096)).passes;
+    return passes.micros();
+  };
+  const double base = micros("-");
+  const double mlp = micros("--") - base;
+  const double mamba = micros("-M") - base;
+  const double attention = micros("-*") - base;
+  EXPECT_GT(mlp, 0);
+  EXPECT_GT(mamba, attention);
+  EXPECT_NEAR(micros("-M*-M*"), base + mlp + 2 * (mamba + attention), 1e-6 * base);
+  // Halves of the heads take half of the convolution and of the scan.
+  EXPECT_LT(micros("-MMMM", R"("tp": 2)"), micros("-MMMM"));
+  // Context parallelism sends heads around.
+  const auto tensor = [&](const char* name) {
+    std::istringstream in(R"({"schema": "emplace.plan", "version": 1, "cp": 2})");
+    TransformerNetwork network = *FindTransformer(name);
+    network.pattern = "M-";
+    network.layers = 2;
+    return timer.Time(MakeTrainingSetup(network, ReadPlan(in, "plan"), 4096)).passes.tensor;
+  };
+  EXPECT_GT(tensor("nemotron-h-8b"), 0);
+}
+
+TEST(StepTimerTest, UnlikeLayersAreDividedByTheirTimes) {
+  StepTimer timer(MachineOf("dgx-h100"), Ideal());
+  TransformerNetwork network = *FindTransformer("nemotron-3-nano-30b-a3b");
+  network.pattern = "********EEEEEEEE";
+  network.layers = 16;
+  std::istringstream in(R"({"schema": "emplace.plan", "version": 1, "pp": 2, "grad_accumulation": 4})");
+  TrainingSetup setup = MakeTrainingSetup(network, ReadPlan(in, "plan"), 4096);
+  for (StageShape& stage : setup.stages) stage.has_embedding = stage.has_loss = false;
+  const std::vector<std::int64_t> counts = timer.BalancedStages(setup);
+  EXPECT_EQ(counts[0] + counts[1], 16);
+  EXPECT_GT(counts[0], 8);  // layers of attention are shorter
+}
+
 TEST(StepTimerTest, ABubbleIsThePartOfThePipelineThatWaits) {
   StepTimer timer(MachineOf("dgx-h100"), Ideal());
   // Layers only: embedding and loss would make stages unlike.

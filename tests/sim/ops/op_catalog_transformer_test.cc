@@ -17,6 +17,13 @@ const OutputSpec kValues = F32({2, 2, 6, 4});
 const OutputSpec kResult = F32({2, 4, 6, 4});
 const OutputSpec kStatistics = F32({2, 4, 6});
 
+// 2 sequences of 6 tokens, 4 heads of 8 values, 2 groups of B and C with 16 numbers, states at the ends of 2 chunks.
+const OutputSpec kScanned = F32({2, 6, 4, 8});
+const OutputSpec kSteps = F32({2, 6, 4});
+const OutputSpec kStates = F32({2, 6, 2, 16});
+const OutputSpec kOfHeads = F32({4});
+const OutputSpec kEnds = F32({2, 2, 4, 8, 16});
+
 double CountedOf(const OpCase& op_case) {
   const Graph graph = GraphOf(op_case);
   return CountedFlop(*FindOpKind(op_case.kind), graph, *graph.FindOp("op"));
@@ -64,6 +71,14 @@ TEST(OpCatalogTransformerTest, WorkIsThatComputedByHand) {
            4 * 1776},
           {"cast", {F32({6})}, {F32({6})}, "", 0, 48},
           {"cast_grad", {F32({6})}, {F32({6})}, "", 0, 48},
+          // 2 sequences of 6 tokens, 5 channels, each with the last 4 tokens.
+          {"causal_conv1d", {F32({2, 6, 5}), F32({5, 4})}, {F32({2, 6, 5})}, "", 2 * 60 * 4, 4 * (60 + 20 + 60)},
+          {"causal_conv1d_grad",
+           {F32({2, 6, 5}), F32({2, 6, 5}), F32({5, 4})},
+           {F32({2, 6, 5}), F32({5, 4})},
+           "",
+           4 * 60 * 4,
+           4 * (3 * 60 + 2 * 20)},
           {"embedding", {F32({11, 4}), I32({2, 3})}, {F32({2, 3, 4})}, "", 0, 24 + 2 * 96},
           {"embedding_grad", {F32({2, 3, 4}), I32({2, 3})}, {F32({11, 4})}, "", 24, 24 + 2 * 96 + 176},
           {"expand", {F32({2, 1, 3})}, {F32({2, 4, 3})}, "", 0, 0},
@@ -71,6 +86,8 @@ TEST(OpCatalogTransformerTest, WorkIsThatComputedByHand) {
           {"geglu_grad", {F32({6}), F32({6}), F32({6})}, {F32({6}), F32({6})}, "", 120, 120},
           {"reglu", {F32({6}), F32({6})}, {F32({6})}, "", 12, 72},
           {"reglu_grad", {F32({6}), F32({6}), F32({6})}, {F32({6}), F32({6})}, "", 24, 120},
+          {"relu2", {F32({6})}, {F32({6})}, "", 12, 48},
+          {"relu2_grad", {F32({6}), F32({6})}, {F32({6})}, "", 18, 72},
           {"rms_norm", {F32({10, 8}), F32({8})}, {F32({10, 8}), F32({10})}, "", 4 * 80 + 4 * 10, 4 * 178},
           {"rms_norm_grad",
            {F32({10, 8}), F32({10, 8}), F32({10}), F32({8})},
@@ -81,6 +98,19 @@ TEST(OpCatalogTransformerTest, WorkIsThatComputedByHand) {
           // 6 of the 8 elements of a head rotate.
           {"rotary", {F32({2, 3, 4, 8}), F32({4, 6})}, {F32({2, 3, 4, 8})}, "", 3 * 24 * 6, 4 * 408},
           {"rotary_grad", {F32({2, 3, 4, 8}), F32({4, 6})}, {F32({2, 3, 4, 8})}, "", 3 * 24 * 6, 4 * 408},
+          // 12 tokens, 4 heads of 8, 2 groups of 16 numbers, chunks of 3 tokens: a token sees 3 / 2 in its chunk.
+          {"selective_scan",
+           {kScanned, kSteps, kStates, kStates, kOfHeads, kOfHeads, kOfHeads},
+           {kScanned, kEnds},
+           R"({"chunk":3})",
+           12 * (3 * (2 * 16 + 4 * 8 + 4) + 4 * 4 * 8 * 16 + 2 * 4 * 8),
+           4 * (2 * 384 + 48 + 2 * 384 + 12 + 2048)},
+          {"selective_scan_grad",
+           {kScanned, kScanned, kSteps, kStates, kStates, kOfHeads, kOfHeads, kOfHeads, kEnds},
+           {kScanned, kSteps, kStates, kStates, kOfHeads, kOfHeads, kOfHeads},
+           R"({"chunk":3})",
+           2 * 12 * (3 * (2 * 16 + 4 * 8 + 4) + 4 * 4 * 8 * 16 + 2 * 4 * 8) + 12 * 3 * 2 * 16,
+           4 * (3 * 384 + 2 * (48 + 2 * 384 + 12) + 2048)},
           {"silu", {F32({6})}, {F32({6})}, "", 30, 48},
           {"silu_grad", {F32({6}), F32({6})}, {F32({6})}, "", 54, 72},
           {"swiglu", {F32({6}), F32({6})}, {F32({6})}, "", 36, 72},
@@ -109,6 +139,13 @@ TEST(OpCatalogTransformerTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(Refusal({"attention", {kQueries, kKeys, kValues}, {kQueries, kStatistics}, ""}),
               HasSubstr("as wide as the values"));
   EXPECT_THAT(Refusal({"swiglu", {F32({2, 6})}, {F32({2, 6})}, ""}), HasSubstr("twice as wide"));
+  EXPECT_THAT(Refusal({"selective_scan",
+                       {kScanned, kSteps, kStates, kStates, kOfHeads, kOfHeads, kOfHeads},
+                       {kScanned, kEnds},
+                       R"({"chunk":2})"}),
+              HasSubstr("states [B,N/chunk,H,P,S]"));
+  EXPECT_THAT(Refusal({"causal_conv1d", {F32({2, 6, 5}), F32({4, 4})}, {F32({2, 6, 5})}, ""}),
+              HasSubstr("one filter [C,K] a channel"));
   EXPECT_THAT(Refusal({"rotary", {F32({2, 3, 4, 8}), F32({4, 10})}, {F32({2, 3, 4, 8})}, ""}),
               HasSubstr("R at most W"));
 }

@@ -543,13 +543,13 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   // Routed experts may read and write narrower rows, between two products that no rank divides.
   const auto latent_product = [&](Tape::Tensor read, std::int64_t width) {
     const Tape::Tensor made = tape.New("outputs of products", number_ * local_rows_ * width);
-    const std::vector<Tape::Tensor> kept = KeptInput(tape, read);
+    const std::vector<Tape::Tensor> kept = KeptInputs(tape, read);
     tape.Record({.label = "product",
                  .output = made,
                  .inputs = {read},
                  .saved = kept,
                  .weight_gradient_bytes = WeightGradientBytes(network_.hidden * hidden)});
-    for (const Tape::Tensor tensor : kept) tape.Drop(tensor);
+    Drop(tape, kept);
     return made;
   };
   const Tape::Tensor rows = network_.expert_latent > 0 ? latent_product(normed, hidden) : tape.View(normed);

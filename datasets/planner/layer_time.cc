@@ -419,7 +419,7 @@ struct Piece {
     const double flop = 2 * ScanProducts(network, 1) / tp;
     Scan(rows * flop, rows * once, &forward);
     // Twice the products, and those that are computed again.
-    Scan(rows * 2.5 * flop, rows * (again + 2 * once), &backward);
+    if (passes_gradient) Scan(rows * 2.5 * flop, rows * (again + 2 * once), &backward);
     Elementwise(2 * rows * inner, 2 * rows * inner);  // a copy with the tokens first
     Norm(rows, inner);
     ExchangeHeads(inner);
@@ -442,7 +442,7 @@ struct Piece {
     const RankGroup group = machine.GroupOf(setup.cp, setup.tp);
     const double bytes = element * rows * width;
     forward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.forward);
-    backward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.backward);
+    if (passes_gradient) backward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.backward);
   }
 
   void Residual() {
@@ -459,14 +459,16 @@ struct Piece {
     const double hidden = Number(network.hidden);
     Product(of_rows, (network.gated() ? 2 : 1) * width, hidden, 1, AdaptersOfFirst(width));
     Activation(of_rows, width);
-    Product(of_rows, hidden, width, 1, AdaptersOfSecond());
+    Product(of_rows, hidden, width, 1, AdaptersOfSecond(hidden));
   }
   Adapters AdaptersOfFirst(double width) const {
     const std::int64_t columns = Columns(width);
     return network.gated() ? setup.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {columns, columns})
                            : setup.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {columns});
   }
-  Adapters AdaptersOfSecond() const { return setup.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {network.hidden}); }
+  Adapters AdaptersOfSecond(double out) const {
+    return setup.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {Columns(out)});
+  }
 
   void DenseBlock() {
     Norm(local_rows, Number(network.hidden));
@@ -514,7 +516,7 @@ struct Piece {
     const double width = Number(network.d_expert) / Number(setup.etp);
     Product(of_expert, (network.gated() ? 2 : 1) * width, latent, experts, AdaptersOfFirst(width));
     Activation(of_expert * experts, width);
-    Product(of_expert, latent, width, experts, AdaptersOfSecond());
+    Product(of_expert, latent, width, experts, AdaptersOfSecond(latent));
     Residual();
   }
 

@@ -174,6 +174,7 @@ TEST_F(PlanTest, AGraphIsPlannedByThePathsOfItsModules) {
   EXPECT_THAT(Emplace("plan llama-3-8b" + where + " --to fsdp -o -").err,
               HasSubstr("--to: is fsdp, which names the modules of a graph"));
   EXPECT_THAT(Emplace("plan llama.json --set layers=2" + where).err, HasSubstr("--set: does not go with llama.json"));
+  EXPECT_THAT(Emplace("plan llama.json --lora 8" + where).err, HasSubstr(", a graph as it is (a network by name"));
 }
 
 TEST_F(PlanTest, ASearchStartsFromTheStagesOfAPlan) {

@@ -79,6 +79,12 @@ TEST(PlanPageTest, PointsAreThePlansWhoseMemoryWasLookedAt) {
   EXPECT_LT(Page(question, answer).size(), 300'000U);
 }
 
+TEST(PlanPageTest, SaysWhatAFineTuningTrains) {
+  PlanQuestion question = Question("llama-3-8b", {{"dp", "8"}, {"micro_batch", "1"}});
+  datasets::SetLora(16, "linear_qkv", &question);
+  EXPECT_THAT(Page(question, SearchPlans(question)), HasSubstr("adapters of rank 16 at linear_qkv."));
+}
+
 TEST(PlanPageTest, SaysWhatIsMissingWhereNothingFits) {
   const PlanQuestion question = Question("llama-3-70b", {{"tp", "8"}});
   const PlanAnswer answer = SearchPlans(question);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/base/json_value.h"
 
 namespace emplace::experiments {
 namespace {
@@ -90,6 +91,20 @@ TEST_F(PlanSweepTest, ACellWithoutAPlanSaysWhy) {
   const TableBlock table = PlanSweepTable(sweep, ReadPlanResults(sweep, Runs()));
   EXPECT_THAT(table.rows.at(0).back().text, HasSubstr("dp does not divide the global batch"));
   EXPECT_EQ(table.rows.at(1).back().text, "yes");
+}
+
+TEST_F(PlanSweepTest, AdaptersAreFieldsOfACell) {
+  const SweepOfPlans sweep = ReadPlanSweep(
+      Write("  network: llama-3-8b\n  cluster: dgx-h100\n  global_batch: 8\n  only: {dp: 8, micro_batch: 1}\n"
+            "  lora: [8, 16]\n  lora_targets: attention\n"));
+  RunPlanSweep(
+      sweep, Runs(), 1, [](std::size_t) {}, [] { return false; });
+  const std::vector<PlanSweepResult> results = ReadPlanResults(sweep, Runs());
+  ASSERT_EQ(results.size(), 2U);
+  const JsonValue* const targets = FindPath(results[1].answer, "lora.targets");
+  ASSERT_NE(targets, nullptr) << results[1].error;
+  EXPECT_EQ(*targets->As<std::string>(), "linear_qkv,linear_proj");
+  EXPECT_EQ(PlanSweepTable(sweep, results).rows.at(1).front().text, "16");
 }
 
 TEST_F(PlanSweepTest, WhatIsWrongIsAtItsPlace) {

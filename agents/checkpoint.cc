@@ -13,7 +13,7 @@ namespace {
 
 // What follows the first line. No text in it is longer than `most`.
 void BodyFields(auto& state, const std::string& spec, auto& search, auto& agent, auto& rng, std::size_t most) {
-  std::string saved_spec = spec;
+  std::string saved_spec = spec;  // NOLINT(performance-unnecessary-copy-initialization): reading changes it
   state.Text(saved_spec, most);
   if (saved_spec != spec) throw InputError("checkpoint", "belongs to another search; remove it, or name another file");
   state.Text(search.part, most);

@@ -24,6 +24,10 @@ inline bool IsGiven(std::string_view value) { return !value.empty() && value != 
 // struct through one list of its fields, kAllSettings; help texts, signatures and reports are made from that list. To
 // add a setting: a member here, its row below, and the code that reads it.
 struct SearchSettings {
+  // The settings alone of a struct that has more.
+  SearchSettings& settings() { return *this; }
+  const SearchSettings& settings() const { return *this; }
+
   // The objective: how long a placement takes.
   std::string engine = "fifo";
   std::string collectives = "model";

@@ -62,17 +62,17 @@ struct ValueWriter {
 
 // Calls `use` with the node at a path. False if there is none.
 bool WithNode(const JsonNode& root, const std::string& path, const std::function<void(const JsonNode&)>& use) {
-  const auto [parent, key] = ParentAndKey(path);
+  const std::pair<std::string, std::string> place = ParentAndKey(path);
   bool is_there = false;
   const auto use_member = [&](const JsonNode& object) {
-    const JsonValue* const value = FindMember(object.Object(), key);
+    const JsonValue* const value = FindMember(object.Object(), place.second);
     is_there = value != nullptr;
-    if (is_there) use(JsonNode(object, std::string_view(key), *value));
+    if (is_there) use(JsonNode(object, std::string_view(place.second), *value));
   };
-  if (parent.empty()) {
+  if (place.first.empty()) {
     use_member(root);
   } else {
-    WithNode(root, parent, use_member);
+    WithNode(root, place.first, use_member);
   }
   return is_there;
 }

@@ -79,6 +79,10 @@ ParallelPlan ReadChecked(const JsonNode& node) {
   if (std::ranges::find(kProductRecipes, plan.precision) == kProductRecipes.end()) {
     throw InputError("precision", fmt::format("is {} ({})", Quoted(plan.precision), fmt::join(kProductRecipes, ", ")));
   }
+  if (plan.lora == 0 && FindMember(node.value(), "lora") != nullptr) {
+    throw InputError("lora", fmt::format("is 0 (a rank from 1 to {})", kMostLoraRank));
+  }
+  if (plan.lora == 0 && !plan.lora_targets.empty()) throw InputError("lora_targets", "needs a rank (lora)");
   if (const JsonValue* const recompute = FindMember(node.value(), "recompute")) {
     CheckRecompute(JsonNode(node, "recompute", *recompute));
   }

@@ -20,6 +20,8 @@ inline constexpr std::string_view kDualPipe = "dualpipe";
 // for each tensor, in 8 bits and a scale for every 32 numbers, and in 4 bits with a scale for every 16.
 inline constexpr std::array<std::string_view, 4> kProductRecipes = {"bf16", "fp8", "mxfp8", "nvfp4"};
 
+inline constexpr std::int64_t kMostLoraRank = 1 << 16;
+
 // How a network is trained on many devices, in the words of those who do it: `emplace.plan`, version 1. A placement
 // says where each op runs; a plan says into how many parts what is divided.
 struct ParallelPlan {
@@ -40,6 +42,8 @@ struct ParallelPlan {
   std::int64_t grad_accumulation = 1;  // micro-batches of a step
   bool sequence_parallel = false;
   std::string precision = "bf16";        // of the products of weights: one of kProductRecipes
+  std::int64_t lora = 0;                 // rank of the adapters that are trained instead of all weights; 0: none
+  std::string lora_targets;              // modules that have adapters, as ReadLora takes them
   JsonValue recompute = ToJson("none");  // none, selective, full, or a number of layers
   std::string schedule = "1f1b";
 
@@ -67,6 +71,8 @@ struct ParallelPlan {
     visit("grad_accumulation", self.grad_accumulation, {.optional = true, .most = 1 << 20});
     visit("sequence_parallel", self.sequence_parallel, {.optional = true});
     visit("precision", self.precision, {.optional = true, .written = self.precision != "bf16"});
+    visit("lora", self.lora, {.optional = true, .written = self.lora != 0, .most = kMostLoraRank});
+    visit("lora_targets", self.lora_targets, {.optional = true, .written = !self.lora_targets.empty()});
     visit("recompute", self.recompute, {.optional = true});
     visit("schedule", self.schedule, {.optional = true});
     visit("stages", self.stages, {.optional = true});

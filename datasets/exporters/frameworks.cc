@@ -41,6 +41,8 @@ std::string Pretty(const Json& json) { return json.dump(1) + "\n"; }
   throw InputError(std::string(field), fmt::format("is {}, which {} cannot say ({})", value, format, allowed));
 }
 
+constexpr std::string_view kModelMakesThem = "the model's code makes adapters";
+
 void RequireOne(std::string_view format, std::initializer_list<std::pair<std::string_view, std::int64_t>> degrees) {
   for (const auto& [name, value] : degrees) {
     if (value != 1) CannotSay(name, std::to_string(value), format, "1");
@@ -61,6 +63,11 @@ void RequireNoRecompute(std::string_view format, const ParallelPlan& plan) {
 
 void RequireWholeProducts(std::string_view format, const ParallelPlan& plan) {
   if (plan.precision != "bf16") CannotSay("precision", plan.precision, format, "bf16: the model's code casts");
+}
+
+// `why`: what makes adapters instead.
+void RequireNoAdapters(std::string_view format, const ParallelPlan& plan, std::string_view why) {
+  if (plan.lora != 0) CannotSay("lora", std::to_string(plan.lora), format, fmt::format("none: {}", why));
 }
 
 void RequireNoZero(std::string_view server, const ParallelPlan& plan) {
@@ -326,6 +333,7 @@ std::string HybridPattern(const TransformerNetwork& network, const std::vector<s
 
 std::string Megatron(const FrameworkInput& input) {
   const ParallelPlan& plan = *input.plan;
+  RequireNoAdapters("Megatron-LM", plan, "Megatron-Bridge's recipes make adapters");
   if (plan.schedule != "1f1b" && !plan.schedule.starts_with("interleaved")) {
     CannotSay("schedule", plan.schedule, "Megatron-LM", "1f1b or interleaved");
   }
@@ -399,6 +407,7 @@ std::string DeepSpeed(const FrameworkInput& input) {
   RequireRankOrder("DeepSpeed's configuration", plan);
   RequireNoRecompute("DeepSpeed's configuration", plan);
   RequireWholeProducts("DeepSpeed's configuration", plan);
+  RequireNoAdapters("DeepSpeed's configuration", plan, kModelMakesThem);
   if (plan.sequence_parallel) CannotSay("sequence_parallel", "true", "DeepSpeed's configuration", "false");
   if (plan.dp_replicate != 1) {
     CannotSay("dp_replicate", std::to_string(plan.dp_replicate), "DeepSpeed's configuration",
@@ -470,6 +479,7 @@ std::string Torchtitan(const FrameworkInput& input) {
   RequireRankOrder("torchtitan", plan);
   if (plan.zero == 1) CannotSay("zero", "1", "torchtitan", "0, 2 or 3");
   RequireWholeProducts("torchtitan", plan);
+  RequireNoAdapters("torchtitan", plan, kModelMakesThem);
   Json parallelism = {{"data_parallel_replicate_degree", plan.zero == 0 ? plan.dp : plan.dp_replicate},
                       {"data_parallel_shard_degree", plan.zero == 0 ? 1 : plan.dp_shard()},
                       {"tensor_parallel_degree", plan.tp},
@@ -516,6 +526,7 @@ std::string Fsdp(const FrameworkInput& input) {
   if (plan.zero == 1) CannotSay("zero", "1", "fully_shard", "0, 2 or 3");
   RequireNoRecompute("fully_shard", plan);
   RequireWholeProducts("fully_shard", plan);
+  RequireNoAdapters("fully_shard", plan, kModelMakesThem);
   if (input.graph == nullptr) throw InputError("--graph", "is missing (the modules to shard)");
   Json shard = Json::array();
   std::set<std::string_view> seen;

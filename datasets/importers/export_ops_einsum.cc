@@ -315,6 +315,7 @@ bool LowerEinsum(ExportCall& call) {
   const std::string_view equation = call.Text("equation");
   const std::vector<Value> tensors = call.Tensors("tensors");
   std::vector<Shape> shapes;
+  shapes.reserve(tensors.size());
   for (const Value tensor : tensors) shapes.push_back(call.shape(tensor));
   if (EinsumShape(equation, shapes) != call.out().shape) return false;
   const EinsumTerms terms = SplitEinsum(equation);

@@ -179,6 +179,7 @@ bool LowerNetwork(ExportCall& call) {
                                               {.dtype = call.out().dtype, .shape = {batch, kind->gates * hidden}}),
           step_axis, stem + "steps");
       std::vector<Value> now;
+      now.reserve(first.size());
       for (const std::vector<Value>& initial : first) now.push_back(initial[at]);
       std::vector<Value> outputs(inputs.size());
       for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -21,7 +21,6 @@ namespace emplace::datasets {
 namespace {
 
 using onnx::GraphProto;
-using onnx::NodeProto;
 using onnx::TensorProto;
 using onnx::TypeProto;
 

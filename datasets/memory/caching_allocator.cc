@@ -28,9 +28,8 @@ CachingAllocator::Handle CachingAllocator::Allocate(std::int64_t bytes) {
   bytes = RoundUp(bytes, kRounding);
   const bool is_small = bytes <= kSmallBlock;
   FreeBlocks& free = is_small ? free_small_ : free_large_;
-  std::list<Block> wanted{{.bytes = bytes, .address = -1, .is_small = is_small}};
   Handle block;
-  if (const auto found = free.lower_bound(wanted.begin()); found != free.end()) {
+  if (const auto found = free.lower_bound(bytes); found != free.end()) {
     block = *found;
     free.erase(found);
   } else {
@@ -50,7 +49,7 @@ CachingAllocator::Handle CachingAllocator::Allocate(std::int64_t bytes) {
 }
 
 CachingAllocator::Handle CachingAllocator::AddMemory(std::int64_t bytes, bool is_small) {
-  std::list<Block>& blocks = BlocksOf(is_small);
+  Blocks& blocks = BlocksOf(is_small);
   if (!expandable_) {
     const std::int64_t segment = SegmentBytes(bytes);
     blocks.push_back({.bytes = segment, .address = next_address_, .is_small = is_small, .begins_segment = true});
@@ -72,7 +71,7 @@ CachingAllocator::Handle CachingAllocator::AddMemory(std::int64_t bytes, bool is
 }
 
 void CachingAllocator::Recycle(Handle block) {
-  std::list<Block>& blocks = BlocksOf(block->is_small);
+  Blocks& blocks = BlocksOf(block->is_small);
   FreeBlocks& free = FreeOf(*block);
   if (const Handle next = std::next(block); next != blocks.end() && next->is_free && !next->begins_segment) {
     free.erase(next);

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <list>
+#include <memory_resource>
 #include <set>
-#include <utility>
+#include <tuple>
 
 namespace emplace::datasets {
 
@@ -22,7 +23,8 @@ class CachingAllocator {
     bool is_free = false;
     bool begins_segment = false;
   };
-  using Handle = std::list<Block>::iterator;
+  using Blocks = std::pmr::list<Block>;
+  using Handle = Blocks::iterator;
 
   // `expandable`: as with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, one segment of small blocks and one of
   // large ones, each of which grows at its end.
@@ -43,22 +45,25 @@ class CachingAllocator {
 
  private:
   struct BySize {
+    using is_transparent = void;
     bool operator()(const Handle& a, const Handle& b) const {
-      return std::pair(a->bytes, a->address) < std::pair(b->bytes, b->address);
+      return std::tie(a->bytes, a->address) < std::tie(b->bytes, b->address);
     }
+    bool operator()(const Handle& block, std::int64_t bytes) const { return block->bytes < bytes; }
   };
-  using FreeBlocks = std::set<Handle, BySize>;
+  using FreeBlocks = std::pmr::set<Handle, BySize>;
 
   FreeBlocks& FreeOf(const Block& block) { return block.is_small ? free_small_ : free_large_; }
-  std::list<Block>& BlocksOf(bool is_small) { return is_small ? small_blocks_ : large_blocks_; }
+  Blocks& BlocksOf(bool is_small) { return is_small ? small_blocks_ : large_blocks_; }
   // A free block of this many bytes at least, in no list of free blocks.
   Handle AddMemory(std::int64_t bytes, bool is_small);
 
   bool expandable_;
-  std::list<Block> small_blocks_;  // neighbours in memory are neighbours here
-  std::list<Block> large_blocks_;
-  FreeBlocks free_small_;
-  FreeBlocks free_large_;
+  std::pmr::unsynchronized_pool_resource nodes_;  // of the lists and sets
+  Blocks small_blocks_{&nodes_};                  // neighbours in memory are neighbours here
+  Blocks large_blocks_{&nodes_};
+  FreeBlocks free_small_{&nodes_};
+  FreeBlocks free_large_{&nodes_};
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0;
   std::int64_t reserved_ = 0;

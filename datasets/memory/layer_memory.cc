@@ -11,10 +11,15 @@ constexpr std::int64_t kFloat = 4;  // bytes of f32
 
 AttentionKernel ChosenKernel(const TrainingSetup& setup) {
   if (setup.attention != AttentionKernel::kAutomatic) return setup.attention;
-  if (!setup.transformer_engine) return AttentionKernel::kUnfused;
+  // The kernels of cuDNN and FlashAttention want heads of a multiple of 8 numbers.
+  if (!setup.transformer_engine || setup.network.head_dim % 8 != 0) return AttentionKernel::kUnfused;
   // Transformer Engine prefers cuDNN on Hopper and later, where its backward pass is deterministic on Hopper alone.
   const bool is_fused = setup.compute_capability == 90 || (setup.compute_capability > 90 && !setup.is_deterministic);
   return is_fused ? AttentionKernel::kFused : AttentionKernel::kFlash;
+}
+
+void Drop(Tape& tape, const std::vector<Tape::Tensor>& tensors) {
+  for (const Tape::Tensor tensor : tensors) tape.Drop(tensor);
 }
 
 // Runs `forward`, a second time in the backward pass if the module is recomputed.
@@ -50,7 +55,7 @@ std::int64_t LayerMemory::GatheredBytes(std::int64_t width) const {
 }
 
 std::int64_t LayerMemory::WeightGradientBytes(std::int64_t elements) const {
-  return setup_.fuses_weight_gradients ? 0 : number_ * elements;
+  return setup_.fuses_weight_gradients || IsFrozen() ? 0 : number_ * elements;
 }
 
 bool LayerMemory::MakesAgain(bool Recompute::*module) const {
@@ -58,10 +63,42 @@ bool LayerMemory::MakesAgain(bool Recompute::*module) const {
 }
 
 // Held by the caller. The factors of the product's backward pass are kept as it takes them.
-Tape::Tensor LayerMemory::KeptInput(Tape& tape, Tape::Tensor input) const {
-  if (!setup_.casts_products()) return tape.Alias(input);
+std::vector<Tape::Tensor> LayerMemory::KeptInputs(Tape& tape, Tape::Tensor input) const {
+  if (IsFrozen()) return {};
+  if (!setup_.casts_products()) return {tape.Alias(input)};
   const double numbers = static_cast<double>(tape.bytes(input)) / static_cast<double>(number_);
-  return tape.New("inputs of products in 8 or 4 bits", static_cast<std::int64_t>(setup_.factor_bytes() * numbers));
+  return {tape.New("inputs of products in 8 or 4 bits", static_cast<std::int64_t>(setup_.factor_bytes() * numbers))};
+}
+
+std::vector<Tape::Tensor> LayerMemory::SavedInput(Tape::Tensor input) const {
+  if (IsFrozen()) return {};
+  return {input};
+}
+
+// The gradient of A needs the product's input, and that of B what A makes of it, `rank` numbers a row. Tensor
+// parallelism divides B as the columns of the product, or A as its rows, so that adapters add to the parts which the
+// product sums anyway.
+Tape::Tensor LayerMemory::Adapt(Tape& tape, Tape::Tensor input, Tape::Tensor output, std::int64_t rows,
+                                const Adapters& adapters, std::int64_t gathered) const {
+  for (const std::int64_t columns : adapters) {
+    const Tape::Tensor narrow = tape.New("adapters", number_ * rows * setup_.lora.rank);
+    tape.Record({.label = "adapter",
+                 .output = narrow,
+                 .inputs = {input},
+                 .saved = {input},
+                 .backward_bytes = {gathered},
+                 .is_trained = true});
+    const Tape::Tensor wide = tape.New("adapters", number_ * rows * columns);
+    tape.Record({.label = "adapter", .output = wide, .inputs = {narrow}, .saved = {narrow}, .is_trained = true});
+    tape.Drop(narrow);
+    tape.program().Touch("sums of products and adapters", number_ * rows * columns);
+    const Tape::Tensor sum = tape.Alias(output);
+    tape.Record({.label = "sum", .output = sum, .inputs = {output, wide}, .passes_gradient = true});
+    tape.Drop(wide);
+    tape.Drop(output);
+    output = sum;
+  }
+  return output;
 }
 
 Tape::Tensor LayerMemory::Norm(Tape& tape, Tape::Tensor input, bool is_made_again) const {
@@ -74,42 +111,45 @@ Tape::Tensor LayerMemory::Norm(Tape& tape, Tape::Tensor input, bool is_made_agai
   return output;
 }
 
-Tape::Tensor LayerMemory::ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const {
+Tape::Tensor LayerMemory::ColumnLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out,
+                                       const Adapters& adapters) const {
   const std::int64_t gathered = GatheredBytes(in);
+  const std::int64_t gathered_for_weights = setup_.lora.exist() ? 0 : gathered;
   tape.program().Touch("gathered rows", gathered, MemoryClass::kCommunication);
-  const Tape::Tensor kept = KeptInput(tape, input);
+  const std::vector<Tape::Tensor> kept = KeptInputs(tape, input);
   const Tape::Tensor output = tape.New("outputs of products", number_ * rows_ * out);
   tape.Record({.label = "product",
                .output = output,
                .inputs = {input},
-               .saved = {kept},
-               .backward_bytes = {gathered, gathered},
+               .saved = kept,
+               .backward_bytes = {gathered, gathered_for_weights},
                .weight_gradient_bytes = WeightGradientBytes(in * out)});
-  tape.Drop(kept);
-  return output;
+  Drop(tape, kept);
+  return Adapt(tape, input, output, rows_, adapters, gathered);
 }
 
-Tape::Tensor LayerMemory::NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out) const {
+Tape::Tensor LayerMemory::NormAndLinear(Tape& tape, Tape::Tensor input, std::int64_t in, std::int64_t out,
+                                        const Adapters& adapters) const {
   const Tape::Tensor normed = Norm(tape, input);
-  const Tape::Tensor output = ColumnLinear(tape, normed, in, out);
+  const Tape::Tensor output = ColumnLinear(tape, normed, in, out, adapters);
   tape.Drop(normed);
   return output;
 }
 
-Tape::Tensor LayerMemory::RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in) const {
+Tape::Tensor LayerMemory::RowLinear(Tape& tape, Tape::Tensor input, std::int64_t in, const Adapters& adapters) const {
   const std::int64_t gathered = GatheredBytes(network_.hidden);
   const auto whole = tape.program().Allocate("sums of tensor parallel parts", gathered, MemoryClass::kCommunication);
-  const Tape::Tensor kept = KeptInput(tape, input);
+  const std::vector<Tape::Tensor> kept = KeptInputs(tape, input);
   const Tape::Tensor output = tape.New("outputs of products", HiddenBytes());
   tape.program().Release(whole);
   tape.Record({.label = "product",
                .output = output,
                .inputs = {input},
-               .saved = {kept},
+               .saved = kept,
                .backward_bytes = {gathered},
                .weight_gradient_bytes = WeightGradientBytes(in * network_.hidden)});
-  tape.Drop(kept);
-  return output;
+  Drop(tape, kept);
+  return Adapt(tape, input, output, rows_, adapters);
 }
 
 // Drops `output`.
@@ -164,7 +204,8 @@ Tape::Tensor LayerMemory::Embedding(Tape& tape) const {
   const std::int64_t whole = number_ * rows_ * network_.hidden;
   Tape::Tensor hidden = tape.New("embeddings", whole);
   const std::int64_t table = network_.vocabulary / setup_.tp * network_.hidden;
-  tape.Record({.label = "embedding", .output = hidden, .weight_gradient_bytes = number_ * table});
+  tape.Record(
+      {.label = "embedding", .output = hidden, .weight_gradient_bytes = network_.is_frozen ? 0 : number_ * table});
   const auto next = [&](std::int64_t bytes) {
     const Tape::Tensor output = tape.New("embeddings", bytes);
     tape.Record({.label = "embedding", .output = output, .inputs = {hidden}, .passes_gradient = true});
@@ -180,6 +221,45 @@ Tape::Tensor LayerMemory::Embedding(Tape& tape) const {
   tape.Drop(mask);
   tape.Drop(hidden);
   return output;
+}
+
+Tape::Tensor LayerMemory::Patches(Tape& tape) const {
+  const Tape::Tensor pixels = tape.New("patches of images", number_ * rows_ * network_.patch_elements);
+  const Tape::Tensor patches = tape.New("patches of images", HiddenBytes());
+  tape.Record({.label = "patches",
+               .output = patches,
+               .saved = {pixels},
+               .weight_gradient_bytes = number_ * network_.patch_elements * network_.hidden});
+  tape.Drop(pixels);
+  const Tape::Tensor placed = tape.New("patches of images", HiddenBytes());
+  tape.Record({.label = "positions", .output = placed, .inputs = {patches}, .passes_gradient = true});
+  tape.Drop(patches);
+  const Tape::Tensor normed = Norm(tape, placed);
+  tape.Drop(placed);
+  return normed;
+}
+
+Tape::Tensor LayerMemory::TextBehindImages(Tape& tape, const Tape::Tensor* features) const {
+  const std::int64_t numbers = number_ * network_.image_tokens / setup_.cp * setup_.micro_batch;
+  const Tape::Tensor input =
+      features != nullptr ? tape.View(*features) : tape.New("features of images", numbers * network_.image_width);
+  const auto project = [&](Tape::Tensor from, std::int64_t in, std::int64_t out) {
+    const Tape::Tensor output = tape.New("features of images", numbers * out);
+    Tape::Operation product{.label = "product", .output = output, .saved = {from}};
+    if (features != nullptr || from != input) product.inputs = {from};
+    product.weight_gradient_bytes = setup_.fuses_weight_gradients ? 0 : number_ * in * out;
+    tape.Record(std::move(product));
+    return output;
+  };
+  const Tape::Tensor first = project(input, network_.image_width, network_.image_hidden / setup_.tp);
+  const Tape::Tensor active = tape.New("features of images", tape.bytes(first));
+  tape.Record({.label = "activation", .output = active, .inputs = {first}, .saved = {first}});
+  const Tape::Tensor projected = project(active, network_.image_hidden / setup_.tp, network_.hidden);
+  const Tape::Tensor text = Embedding(tape);
+  const Tape::Tensor both = tape.New("hidden states", HiddenBytes());
+  tape.Record({.label = "concatenation", .output = both, .inputs = {projected, text}});
+  Drop(tape, {input, first, active, projected, text});
+  return both;
 }
 
 // Softmax of the products of queries and keys, times values.
@@ -207,8 +287,18 @@ Tape::Tensor LayerMemory::CoreAttention(Tape& tape, const AttentionInputs& input
   if (kernel_ == AttentionKernel::kUnfused) {
     const std::int64_t numbers = setup_.micro_batch * heads * sequence_ * inputs.key_sequence;
     const Tape::Tensor scores = tape.New("scores of attention", number_ * numbers);
-    const bool is_f32 = !setup_.transformer_engine && !setup_.fuses_softmax;
-    keep("softmax of attention", (is_f32 ? kFloat : number_) * numbers);
+    // Kernels of the softmax take rows and batches of heads by fours (FusedScaleMaskSoftmax of Transformer Engine).
+    // Else plain operations compute it in f32.
+    const bool has_kernel =
+        setup_.transformer_engine ? sequence_ % 4 == 0 && setup_.micro_batch * heads % 4 == 0 : setup_.fuses_softmax;
+    if (!has_kernel && setup_.transformer_engine) {
+      tape.program().Touch("scores of attention in f32", (kFloat + number_) * numbers);
+      attention.backward_bytes.insert(attention.backward_bytes.end(), 2, kFloat * numbers);
+    }
+    keep("softmax of attention", (has_kernel ? number_ : kFloat) * numbers);
+    if (!has_kernel && setup_.transformer_engine && !setup_.attention_dropout) {
+      keep("softmax of attention", number_ * numbers);
+    }
     if (setup_.attention_dropout) {
       keep("masks of attention's dropout", numbers);
       keep("softmax of attention after dropout", number_ * numbers);
@@ -241,7 +331,9 @@ Tape::Tensor LayerMemory::CoreAttention(Tape& tape, const AttentionInputs& input
 Tape::Tensor LayerMemory::Attention(Tape& tape, Tape::Tensor input) const {
   const std::int64_t queries = network_.heads * network_.head_dim / setup_.tp;
   const std::int64_t keys = std::max(network_.query_groups, setup_.tp) * network_.head_dim / setup_.tp;
-  const Tape::Tensor mixed = NormAndLinear(tape, input, network_.hidden, queries + 2 * keys);
+  const Tape::Tensor mixed =
+      NormAndLinear(tape, input, network_.hidden, queries + 2 * keys,
+                    setup_.lora.ColumnsOf(AdaptedProduct::kQueriesKeysValues, {queries, keys, keys}));
   AttentionInputs inputs{
       .kept = {mixed}, .gradients = {mixed}, .key_sequence = sequence_, .value_dim = network_.head_dim};
   inputs.copied_bytes = number_ * rows_ * (queries + 2 * keys);
@@ -269,7 +361,8 @@ Tape::Tensor LayerMemory::Attention(Tape& tape, Tape::Tensor input) const {
   for (const Tape::Tensor tensor : made) tape.Drop(tensor);
   tape.Drop(mixed);
   if (setup_.offload.attention_output) tape.MoveAway(context);
-  const Tape::Tensor output = RowLinear(tape, context, queries);
+  const Tape::Tensor output =
+      RowLinear(tape, context, queries, setup_.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network_.hidden}));
   tape.Drop(context);
   return output;
 }
@@ -311,7 +404,7 @@ Tape::Tensor LayerMemory::LatentAttention(Tape& tape, Tape::Tensor input) const 
     tape.Record({.label = "product",
                  .output = output,
                  .inputs = {normed},
-                 .saved = {normed},
+                 .saved = SavedInput(normed),
                  .weight_gradient_bytes = WeightGradientBytes(network_.hidden * width)});
     return output;
   };
@@ -346,7 +439,8 @@ Tape::Tensor LayerMemory::LatentAttention(Tape& tape, Tape::Tensor input) const 
   tape.Drop(keys);
   tape.Drop(values);
   if (setup_.offload.attention_output) tape.MoveAway(context);
-  const Tape::Tensor output = RowLinear(tape, context, heads * network_.value_dim);
+  const Tape::Tensor output = RowLinear(tape, context, heads * network_.value_dim,
+                                        setup_.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network_.hidden}));
   tape.Drop(context);
   return output;
 }
@@ -403,22 +497,31 @@ Tape::Tensor LayerMemory::Activation(Tape& tape, Tape::Tensor input, std::int64_
 Tape::Tensor LayerMemory::ActivationAndRowLinear(Tape& tape, Tape::Tensor first, std::int64_t width) const {
   const Tape::Tensor active = Activation(tape, first, rows_, width, /*is_weighted=*/false);
   tape.Drop(first);
-  const Tape::Tensor output = RowLinear(tape, active, width);
+  const Tape::Tensor output =
+      RowLinear(tape, active, width, setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {network_.hidden}));
   tape.Drop(active);
   return output;
 }
 
+// Beside the first product of an MLP.
+LayerMemory::Adapters LayerMemory::AdaptersOfFirst(std::int64_t width) const {
+  return network_.gated() ? setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width, width})
+                          : setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width});
+}
+
 Tape::Tensor LayerMemory::FeedForwardBlock(Tape& tape, Tape::Tensor input) const {
   const std::int64_t width = network_.d_ff / setup_.tp;
-  return ActivationAndRowLinear(tape, NormAndLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1)),
-                                width);
+  return ActivationAndRowLinear(
+      tape, NormAndLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1), AdaptersOfFirst(width)),
+      width);
 }
 
 // Takes the normed input.
 Tape::Tensor LayerMemory::SharedExpert(Tape& tape, Tape::Tensor input) const {
   const std::int64_t width = network_.d_shared_expert / setup_.tp;
-  return ActivationAndRowLinear(tape, ColumnLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1)),
-                                width);
+  return ActivationAndRowLinear(
+      tape, ColumnLinear(tape, input, network_.hidden, width * (network_.gated() ? 2 : 1), AdaptersOfFirst(width)),
+      width);
 }
 
 Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
@@ -432,19 +535,21 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   const Tape::Tensor routing = tape.New("routes of tokens", 4 * kFloat * local_rows_ * network_.experts);
   tape.program().Touch("tokens in f32", kFloat * local_rows_ * network_.hidden);
   const Tape::Tensor probabilities = tape.Alias(routing);
-  tape.Record({.label = "router", .output = probabilities, .inputs = {normed}, .saved = {normed, routing}});
+  std::vector<Tape::Tensor> saved_by_router = SavedInput(normed);
+  saved_by_router.push_back(routing);
+  tape.Record({.label = "router", .output = probabilities, .inputs = {normed}, .saved = std::move(saved_by_router)});
   tape.Drop(probabilities);
 
   // Routed experts may read and write narrower rows, between two products that no rank divides.
   const auto latent_product = [&](Tape::Tensor read, std::int64_t width) {
     const Tape::Tensor made = tape.New("outputs of products", number_ * local_rows_ * width);
-    const Tape::Tensor kept = KeptInput(tape, read);
+    const std::vector<Tape::Tensor> kept = KeptInputs(tape, read);
     tape.Record({.label = "product",
                  .output = made,
                  .inputs = {read},
-                 .saved = {kept},
+                 .saved = kept,
                  .weight_gradient_bytes = WeightGradientBytes(network_.hidden * hidden)});
-    tape.Drop(kept);
+    Drop(tape, kept);
     return made;
   };
   const Tape::Tensor rows = network_.expert_latent > 0 ? latent_product(normed, hidden) : tape.View(normed);
@@ -472,27 +577,29 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
 
   const std::int64_t width = network_.d_expert / setup_.etp;
   const std::int64_t weights = network_.experts / setup_.ep * hidden * width;
-  const Tape::Tensor first = tape.New("outputs of products", number_ * received * width * (network_.gated() ? 2 : 1));
+  Tape::Tensor first = tape.New("outputs of products", number_ * received * width * (network_.gated() ? 2 : 1));
   if (setup_.offload.expert_product) tape.MoveAway(permuted);
-  const Tape::Tensor kept = KeptInput(tape, permuted);
+  const std::vector<Tape::Tensor> kept = KeptInputs(tape, permuted);
   tape.Record({.label = "product",
                .output = first,
                .inputs = {permuted},
-               .saved = {kept},
+               .saved = kept,
                .weight_gradient_bytes = WeightGradientBytes(weights * (network_.gated() ? 2 : 1))});
-  tape.Drop(kept);
+  Drop(tape, kept);
+  first = Adapt(tape, permuted, first, received, AdaptersOfFirst(width));
   tape.Drop(permuted);
   if (setup_.offload.expert_activation) tape.MoveAway(first);
   const Tape::Tensor active = Activation(tape, first, received, width, /*is_weighted=*/true);
   tape.Drop(first);
-  const Tape::Tensor second = tape.New("outputs of experts", number_ * received * hidden);
-  const Tape::Tensor kept_active = KeptInput(tape, active);
+  Tape::Tensor second = tape.New("outputs of experts", number_ * received * hidden);
+  const std::vector<Tape::Tensor> kept_active = KeptInputs(tape, active);
   tape.Record({.label = "product",
                .output = second,
                .inputs = {active},
-               .saved = {kept_active},
+               .saved = kept_active,
                .weight_gradient_bytes = WeightGradientBytes(weights)});
-  tape.Drop(kept_active);
+  Drop(tape, kept_active);
+  second = Adapt(tape, active, second, received, setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {hidden}));
   tape.Drop(active);
 
   // And back.
@@ -586,9 +693,10 @@ Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
   tape.Record({.label = "head",
                .output = logits,
                .inputs = {input},
-               .saved = {input},
-               .backward_bytes = {gathered, gathered},
-               .weight_gradient_bytes = number_ * network_.hidden * columns});
+               .saved = SavedInput(input),
+               .backward_bytes = {gathered, IsFrozen() ? 0 : gathered},
+               .weight_gradient_bytes = IsFrozen() ? 0 : number_ * network_.hidden * columns});
+  if (setup_.has_teacher) return TeachersLoss(tape, logits);
   const Tape::Tensor loss = tape.New("losses of positions", kFloat * rows_);
   // Logits in f32 are changed in place, and those that Transformer Engine's kernel turns into gradients at once.
   const bool is_in_place = number_ == kFloat || setup_.cross_entropy == CrossEntropyKind::kKernel;
@@ -601,6 +709,25 @@ Tape::Tensor LayerMemory::Loss(Tape& tape, Tape::Tensor input) const {
       {.label = "cross entropy", .output = loss, .inputs = {logits}, .saved = {softmax}, .reuses_saved = is_in_place});
   tape.Drop(softmax);
   tape.Drop(logits);
+  return loss;
+}
+
+// The divergence of both distributions by plain operations in f32 (LogitsKLLoss of Model Optimizer). Drops the logits.
+Tape::Tensor LayerMemory::TeachersLoss(Tape& tape, Tape::Tensor logits) const {
+  const std::int64_t bytes = kFloat * rows_ * (network_.vocabulary / setup_.tp);
+  const auto make = [&] { return tape.New("logits in f32", bytes, MemoryClass::kLogits); };
+  const Tape::Tensor of_teacher = tape.New("logits of the teacher", tape.bytes(logits), MemoryClass::kLogits);
+  const Tape::Tensor exponentials = make();   // of the student, which the backward pass of its sum reads
+  const Tape::Tensor probabilities = make();  // of the teacher, by which the differences are multiplied
+  const Tape::Tensor loss = tape.New("losses of positions", kFloat * rows_);
+  // Both logits, their logarithms of probabilities, the difference, and its product.
+  Drop(tape, {make(), make(), make(), make(), make(), make(), of_teacher});
+  tape.Record({.label = "divergence",
+               .output = loss,
+               .inputs = {logits},
+               .saved = {exponentials, probabilities},
+               .backward_bytes = {bytes, bytes}});
+  Drop(tape, {exponentials, probabilities, logits});
   return loss;
 }
 

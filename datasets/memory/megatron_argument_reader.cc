@@ -48,6 +48,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "inference-logging-step-interval",
     "init-method-std",
     "is-hybrid-model",
+    "language-model-checkpoint",
     "load",
     "logging-level",
     "lr",
@@ -91,7 +92,6 @@ constexpr std::string_view kWithoutEffect[] = {
     "no-mmap-bin-files",
     "no-persist-layer-norm",
     "no-save-optim",
-    "no-use-layer-wise-param-layout",
     "no-use-tokenizer-model-from-checkpoint-args",
     "norm-epsilon",
     "num-workers",
@@ -121,7 +121,6 @@ constexpr std::string_view kWithoutEffect[] = {
     "test-mode",
     "tiktoken-pattern",
     "tokenizer-model",
-    "total-seq-length",
     "train-iters",
     "train-samples",
     "trust-remote-code",
@@ -159,10 +158,9 @@ constexpr UnmodelledArgument kUnmodelled[] = {
     {"window-size", "windows of attention are not modelled"},
     {"rl-offload-optimizer-during-inference", "the optimizer's state counts as held by the device"},
     {"rl-inference-tensor-model-parallel-size", "the second copy of the network for inference is not modelled"},
-    {"img-h", "the network that encodes images is not modelled"},
-    {"model-provider", "networks of several parts are not modelled: this is the one of text alone"},
+    {"img-h", "the network that encodes images is not modelled with several pipeline ranks"},
     {"flextron", "networks of several widths are taken for the widest"},
-    {"export-kd-teacher-load", "the teacher of distillation is not modelled"},
+    {"export-kd-cfg", "the loss of distillation is taken for that of logits"},
     {"use-transformer-engine-op-fuser", "the buffers of fused operations are taken for those of separate ones"},
     {"reuse-grad-buf-for-mxfp8-param-ag", "the buffer of gradients is not reused"},
     {"overlap-moe-expert-parallel-comm", "the second micro-batch that the overlap holds is not modelled"},
@@ -248,7 +246,9 @@ std::vector<std::string> MegatronArgumentReader::Unmodelled() const {
     const bool is_off = value.As<std::monostate>() != nullptr || (value.As<bool>() != nullptr && !*value.As<bool>());
     if (is_off || read_.contains(key)) continue;
     if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), key) != std::end(kWithoutEffect)) continue;
-    const auto starts_key = [&key](std::string_view prefix) { return key.starts_with(prefix); };
+    const auto starts_key = [name = std::string_view(key)](std::string_view prefix) {
+      return name.starts_with(prefix);
+    };
     if (std::ranges::any_of(kPrefixesWithoutEffect, starts_key)) continue;
     const auto* const known = std::ranges::find(kUnmodelled, std::string_view(key), &UnmodelledArgument::key);
     lines.push_back(

@@ -159,6 +159,8 @@ void ReadOptimizer(MegatronArgumentReader& args, TrainingSetup* setup) {
   const std::string optimizer = args.Word("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "adaptive_muon"});
   if (optimizer == "sgd") setup->optimizer_bytes = setup->matrix_optimizer_bytes = 8;
   if (optimizer.find("muon") != std::string::npos) setup->matrix_optimizer_bytes = 8;
+  setup->deals_parameters = optimizer == "dist_muon" || (optimizer == "muon" && setup->distributed_optimizer &&
+                                                         args.Flag("no-use-layer-wise-param-layout"));
   const bool is_fsdp = args.Flag("use-torch-fsdp2") || args.Flag("use-megatron-fsdp");
   const std::string shards = args.Word("data-parallel-sharding-strategy",
                                        is_fsdp && args.Flag("use-torch-fsdp2") ? "optim_grads_params" : "no_shard",
@@ -183,8 +185,13 @@ void ReadKernels(MegatronArgumentReader& args, TrainingSetup* setup) {
   setup->fuses_weight_gradients = !args.Flag("no-gradient-accumulation-fusion");
   setup->fuses_activation = !args.Flag(setup->network.gated() ? "no-bias-swiglu-fusion" : "no-bias-gelu-fusion");
   setup->fuses_rope = !args.Flag("no-rope-fusion");
-  setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader");
+  setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader") && setup->network.image_tokens == 0;
+  setup->has_teacher = args.Has("export-kd-teacher-load");
   setup->products = ReadRecipe(args);
+  // Has no effect on memory otherwise.
+  if (args.Text("moe-router-load-balancing-type", "aux_loss") == "sinkhorn") {
+    setup->expert_imbalance = TrainingSetup::kSinkhornImbalance;
+  }
   if (args.Has("moe-expert-capacity-factor")) {
     // An expert takes no more tokens than its capacity, and with padding exactly as many.
     const double factor = args.Number("moe-expert-capacity-factor", 1);

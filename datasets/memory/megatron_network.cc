@@ -167,13 +167,13 @@ void ReadLayers(MegatronArgumentReader& args, const std::string& model, Training
     args.Integer("num-layers", 1);
     return ReadPattern(args.Text(pattern_key, ""), pattern_key, &network, &setup->stages);
   }
-  if (model == "t5") {
+  if (model == "t5" || network.patch_elements > 0) {
     const std::int64_t encoder = args.Integer(
         "encoder-num-layers", args.Integer("num-layers", 1, 1, kMostMegatronLayers), 1, kMostMegatronLayers);
     const std::int64_t decoder = args.Integer("decoder-num-layers", encoder, 1, kMostMegatronLayers);
     network.encoder_layers = static_cast<std::size_t>(encoder);
     network.layers.assign(network.encoder_layers, {});
-    network.layers.resize(static_cast<std::size_t>(encoder + decoder), {.cross_attention = true});
+    network.layers.resize(static_cast<std::size_t>(encoder + decoder), {.cross_attention = model == "t5"});
     return;
   }
   const auto layers = static_cast<std::size_t>(args.Needed("num-layers", kMostMegatronLayers));
@@ -188,6 +188,44 @@ void ReadLayers(MegatronArgumentReader& args, const std::string& model, Training
   }
 }
 
+// Images of pretrain_vlm.py: layers of the text's sizes read patches and a class token, in front of the text.
+void ReadImages(MegatronArgumentReader& args, const TrainingSetup& setup, NetworkShape* network) {
+  if (!args.Has("img-h") || setup.pp > 1) return;
+  constexpr std::int64_t kMostPixels = 1 << 16;
+  const std::int64_t patch = args.Integer("patch-dim", 16, 1, kMostPixels);
+  const std::int64_t height = args.Integer("img-h", 224, patch, kMostPixels);
+  const std::int64_t width = args.Integer("img-w", 224, patch, kMostPixels);
+  network->patch_elements = 3 * patch * patch;
+  network->image_tokens = (height / patch) * (width / patch) + (args.Flag("disable-vision-class-token") ? 0 : 1);
+  network->image_width = network->hidden;
+  network->image_hidden = network->d_ff;
+  network->encoder_sequence = network->image_tokens;
+  network->sequence += network->image_tokens;
+}
+
+// The network of examples/mimo with images: Vicuna 7B behind CLIP ViT-L/14 of 336 pixels, which both keep their
+// weights.
+void SetImageNetwork(MegatronArgumentReader& args, NetworkShape* network) {
+  network->hidden = 4096;
+  network->heads = network->query_groups = 32;
+  network->head_dim = 128;
+  network->d_ff = 11008;
+  network->activation = MlpActivation::kSwiglu;
+  network->is_rms_norm = true;
+  network->has_bias = false;
+  network->is_tied = false;
+  network->has_rope = true;
+  network->position_embeddings = 0;
+  network->vocabulary = 32256;
+  network->sequence = args.Integer("total-seq-length", network->sequence, 1);
+  network->layers.assign(32, {});
+  network->image_tokens = 576;
+  network->image_width = 1024;
+  network->image_hidden = 4096;
+  network->frozen_encoder_elements = 303'507'456;
+  network->is_frozen = true;
+}
+
 }  // namespace
 
 void ReadMegatronNetwork(MegatronArgumentReader& args, const std::string& model, TrainingSetup* setup) {
@@ -199,6 +237,7 @@ void ReadMegatronNetwork(MegatronArgumentReader& args, const std::string& model,
     network.encoder_sequence = args.Integer("encoder-seq-length", network.sequence, 1);
     network.sequence = args.Integer("decoder-seq-length", network.encoder_sequence, 1);
   }
+  ReadImages(args, *setup, &network);
   ReadLayers(args, model, setup);
   network.is_bert = model == "bert";
   network.has_binary_head = network.is_bert && !args.Flag("bert-no-binary-head");
@@ -207,10 +246,12 @@ void ReadMegatronNetwork(MegatronArgumentReader& args, const std::string& model,
   const bool has_rope =
       positions == "rope" || positions == "yarn" || positions == "mrope" || args.Flag("use-rotary-position-embeddings");
   network.has_rope = has_rope;
-  const std::int64_t table = args.Integer("max-position-embeddings", network.sequence, 1);
+  const std::int64_t table = std::max(args.Integer("max-position-embeddings", network.sequence, 1),
+                                      network.image_tokens > 0 ? network.sequence : 0);
   network.position_embeddings = positions == "learned_absolute" && !has_rope ? table : 0;
   const std::int64_t padding = args.Integer("make-vocab-size-divisible-by", 128, 1) * setup->tp;
   network.vocabulary = (TokenizerEntries(args, model) + padding - 1) / padding * padding;
+  if (args.Text("model-provider", "") == "llava_vlm") SetImageNetwork(args, &network);
 }
 
 }  // namespace emplace::datasets

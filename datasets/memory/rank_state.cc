@@ -15,6 +15,7 @@ class ParameterList {
 
   void AddEmbedding() {
     if (network_.modules) return AddModules(network_.modules->before, /*is_matrix=*/false);
+    if (network_.image_tokens > 0) AddImages();
     Add(network_.vocabulary / setup_.tp * network_.hidden);
     if (network_.position_embeddings > 0) Add(network_.position_embeddings * network_.hidden);
     if (network_.is_bert) Add(2 * network_.hidden);  // of token types
@@ -36,7 +37,7 @@ class ParameterList {
         AddLinear(network_.hidden, 2, 1);
       }
     }
-    if (network_.encoder_layers > 0) AddVector(network_.vocabulary / setup_.tp);
+    if (network_.encoder_layers > 0 && network_.image_tokens == 0) AddVector(network_.vocabulary / setup_.tp);
     if (!has_embedding || !network_.is_tied) Add(network_.vocabulary / setup_.tp * network_.hidden);
   }
 
@@ -74,7 +75,34 @@ class ParameterList {
 
  private:
   void Add(std::int64_t elements, bool is_expert = false, bool is_matrix = false) {
-    parameters_.push_back({.elements = elements, .is_expert = is_expert, .is_matrix = is_matrix});
+    parameters_.push_back({.elements = elements,
+                           .is_expert = is_expert,
+                           .is_matrix = is_matrix,
+                           .is_frozen = setup_.lora.exist() || network_.is_frozen});
+  }
+  // A and B beside a product of the rank, whose inputs are `in` wide.
+  void AddAdapters(const std::vector<std::int64_t>& columns, std::int64_t in, bool is_expert = false) {
+    for (const std::int64_t out : columns) {
+      for (const std::int64_t width : {in, out}) {
+        parameters_.push_back({.elements = setup_.lora.rank * width, .is_expert = is_expert, .is_matrix = true});
+      }
+    }
+  }
+  // Patches, a class token, positions and a norm in front of the encoder's layers, or another network; then the MLP.
+  void AddImages() {
+    if (network_.patch_elements > 0) {
+      Add(network_.patch_elements * network_.hidden);
+      AddVector(network_.hidden);
+      Add(network_.image_tokens * network_.hidden);
+      AddNorm(network_.hidden);
+    }
+    if (network_.frozen_encoder_elements > 0) Add(network_.frozen_encoder_elements);
+    const std::size_t first = parameters_.size();
+    Add(network_.image_width * network_.image_hidden / setup_.tp, false, true);
+    Add(network_.image_hidden * network_.hidden / setup_.tp, false, true);
+    AddVector(network_.image_hidden / setup_.tp);
+    AddVector(network_.hidden);
+    for (std::size_t i = first; i < parameters_.size(); ++i) parameters_[i].is_frozen = false;
   }
   void AddModules(const ModulePiece& piece, bool is_matrix) {
     for (const ModuleWeight& weight : piece.weights) {
@@ -93,11 +121,14 @@ class ParameterList {
     const std::int64_t keys = std::max(network_.query_groups, setup_.tp) * network_.head_dim;
     AddNorm(network_.hidden);
     AddLinear(network_.hidden, queries + 2 * keys, setup_.tp);
+    AddAdapters(setup_.lora.ColumnsOf(AdaptedProduct::kQueriesKeysValues,
+                                      {queries / setup_.tp, keys / setup_.tp, keys / setup_.tp}),
+                network_.hidden);
     if (network_.norms_queries) {
       AddNorm(network_.head_dim);
       AddNorm(network_.head_dim);
     }
-    AddLinear(queries, network_.hidden, setup_.tp, /*divides_bias=*/false);
+    AddOutput(queries);
     if (!has_cross_attention) return;
     AddNorm(network_.hidden);
     AddLinear(network_.hidden, queries, setup_.tp);
@@ -118,7 +149,12 @@ class ParameterList {
     Add(network_.hidden * (network_.key_rank + network_.rope_dim), false, true);
     if (network_.norms_queries) AddNorm(network_.key_rank);
     Add(network_.key_rank * network_.heads * (network_.nope_dim + network_.value_dim) / setup_.tp, false, true);
-    AddLinear(network_.heads * network_.value_dim, network_.hidden, setup_.tp, /*divides_bias=*/false);
+    AddOutput(network_.heads * network_.value_dim);
+  }
+  // The product behind attention.
+  void AddOutput(std::int64_t in) {
+    AddLinear(in, network_.hidden, setup_.tp, /*divides_bias=*/false);
+    AddAdapters(setup_.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network_.hidden}), in / setup_.tp);
   }
 
   void AddMamba() {
@@ -138,6 +174,11 @@ class ParameterList {
     if (network_.has_bias) Add(width * (network_.gated() ? 2 : 1) / parts, is_expert);
     Add(width * hidden / parts, is_expert, true);
     if (network_.has_bias) Add(hidden, is_expert);
+    const std::int64_t own = width / parts;
+    AddAdapters(network_.gated() ? setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {own, own})
+                                 : setup_.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {own}),
+                hidden, is_expert);
+    AddAdapters(setup_.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {hidden}), own, is_expert);
   }
 
   void AddExperts() {
@@ -173,11 +214,51 @@ std::int64_t ShardOf(const TrainingSetup& setup, const RankParameter& parameter)
   return (parameter.elements + shards - 1) / shards;
 }
 
+// Bytes of the optimizer's state of a parameter, per element: weights in f32 and moments.
+std::int64_t OptimizerBytes(const TrainingSetup& setup, const RankParameter& parameter) {
+  return parameter.is_matrix ? setup.matrix_optimizer_bytes : setup.optimizer_bytes;
+}
+
+// Elements of each parameter whose optimizer's state a rank holds.
+std::vector<std::int64_t> Shards(const TrainingSetup& setup, const std::vector<RankParameter>& parameters) {
+  std::vector<std::int64_t> shards;
+  for (const RankParameter& parameter : parameters) shards.push_back(ShardOf(setup, parameter));
+  if (!setup.deals_parameters) return shards;
+  // Megatron-LM's LayerWiseDistributedOptimizer: from the smallest parameter to the largest, they go to the first rank,
+  // the second and so on, and back from the last.
+  for (const bool is_expert : {false, true}) {
+    std::vector<std::size_t> dealt;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].is_expert == is_expert) dealt.push_back(i);
+    }
+    std::ranges::stable_sort(dealt, {}, [&](std::size_t i) { return parameters[i].elements; });
+    const auto ranks = static_cast<std::size_t>(Replicas(setup, is_expert));
+    const auto owner = [&](std::size_t turn) {
+      return std::min(turn % (2 * ranks), 2 * ranks - 1 - turn % (2 * ranks));
+    };
+    std::vector<std::int64_t> bytes(ranks);
+    for (std::size_t turn = 0; turn < dealt.size(); ++turn) {
+      const RankParameter& parameter = parameters[dealt[turn]];
+      bytes[owner(turn)] += parameter.elements * OptimizerBytes(setup, parameter);
+    }
+    auto rank = static_cast<std::size_t>(std::ranges::max_element(bytes) - bytes.begin());
+    if (setup.rank_of_stage >= 0) {
+      const std::int64_t inner = is_expert ? setup.etp * setup.ep : setup.tp;
+      rank = static_cast<std::size_t>(setup.rank_of_stage / inner) % ranks;
+    }
+    for (std::size_t turn = 0; turn < dealt.size(); ++turn) {
+      shards[dealt[turn]] = owner(turn) == rank ? parameters[dealt[turn]].elements : 0;
+    }
+  }
+  return shards;
+}
+
 void AllocateOptimizer(const TrainingSetup& setup, const std::vector<RankParameter>& parameters, RankProgram* program) {
-  for (const RankParameter& parameter : parameters) {
-    const auto elements =
-        static_cast<std::int64_t>(static_cast<double>(ShardOf(setup, parameter)) * setup.optimizer_on_device);
-    const std::int64_t bytes = parameter.is_matrix ? setup.matrix_optimizer_bytes : setup.optimizer_bytes;
+  const std::vector<std::int64_t> shards = Shards(setup, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].is_frozen) continue;
+    const auto elements = static_cast<std::int64_t>(static_cast<double>(shards[i]) * setup.optimizer_on_device);
+    const std::int64_t bytes = OptimizerBytes(setup, parameters[i]);
     program->Allocate("weights in f32", setup.number_bytes < 4 ? 4 * elements : 0, MemoryClass::kOptimizer);
     for (std::int64_t left = bytes - 4; left > 0; left -= 4) {
       program->Allocate("moments of the optimizer", std::min<std::int64_t>(left, 4) * elements,
@@ -222,7 +303,7 @@ std::vector<RankParameter> ParametersOf(const TrainingSetup& setup, std::size_t 
     }
     if (!stage.has_loss) continue;
     if (!network.modules) list.AddNorm(network.hidden);
-    if (network.encoder_layers > 0) list.AddNorm(network.hidden);
+    if (network.encoder_layers > 0 && network.image_tokens == 0) list.AddNorm(network.hidden);
     list.AddLoss(has_embedding);
   }
   return list.Take();
@@ -232,8 +313,10 @@ GatheredUnits GatheredUnitsOf(const TrainingSetup& setup, std::size_t pipeline_r
   GatheredUnits units;
   if (!setup.shards_weights) return units;
   std::int64_t all = 0;
+  std::int64_t adapters = 0;
   for (const RankParameter& parameter : ParametersOf(setup, pipeline_rank)) {
     all += parameter.elements;
+    if (setup.lora.exist() && !parameter.is_frozen) adapters += parameter.elements;
     if (parameter.elements >= setup.network.vocabulary / setup.tp * setup.network.hidden && !parameter.is_matrix) {
       units.root_bytes += setup.number_bytes * parameter.elements;
     }
@@ -242,13 +325,17 @@ GatheredUnits GatheredUnitsOf(const TrainingSetup& setup, std::size_t pipeline_r
   for (const std::size_t stage : StagesOf(setup, pipeline_rank)) {
     layers += static_cast<std::int64_t>(setup.stages[stage].layers.size());
   }
-  if (layers > 0) units.layer_bytes = (setup.number_bytes * all - units.root_bytes) / layers;
+  if (layers == 0) return units;
+  units.layer_bytes = (setup.number_bytes * all - units.root_bytes) / layers;
+  units.layer_gradient_bytes = setup.lora.exist() ? setup.gradient_bytes * adapters / layers
+                                                  : setup.gradient_bytes * units.layer_bytes / setup.number_bytes;
   return units;
 }
 
 void RunOptimizer(const TrainingSetup& setup, std::size_t pipeline_rank, RankProgram* program) {
   if (!setup.keeps_f32_gradients) return;
   for (const RankParameter& parameter : ParametersOf(setup, pipeline_rank)) {
+    if (parameter.is_frozen) continue;
     program->Allocate("gradients in f32", 4 * ShardOf(setup, parameter), MemoryClass::kOptimizer);
   }
 }
@@ -256,12 +343,21 @@ void RunOptimizer(const TrainingSetup& setup, std::size_t pipeline_rank, RankPro
 void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankProgram* program) {
   const std::vector<RankParameter> parameters = ParametersOf(setup, pipeline_rank);
   const bool has_buffer = setup.distributed_optimizer;
+  // Frozen weights of products need no other numbers than the factors that are made of them.
+  const auto is_cast = [&](const RankParameter& parameter) {
+    return parameter.is_frozen && parameter.is_matrix && setup.casts_products();
+  };
   for (const bool is_expert : {false, true}) {
     std::int64_t weights = 0;
     std::int64_t gradients = 0;
     for (const RankParameter& parameter : parameters) {
       if (parameter.is_expert != is_expert) continue;
-      weights += setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
+      const std::int64_t held = setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
+      if (parameter.is_frozen) {
+        if (!is_cast(parameter)) program->Allocate("frozen weights", setup.number_bytes * held, MemoryClass::kWeights);
+        continue;
+      }
+      weights += held;
       gradients += setup.shards_gradients ? ShardOf(setup, parameter) : parameter.elements;
       if (!has_buffer) program->Allocate("weights", setup.number_bytes * parameter.elements, MemoryClass::kWeights);
     }
@@ -269,6 +365,11 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
     program->Allocate("buffer of gradients", setup.gradient_bytes * gradients, MemoryClass::kGradients);
   }
   AllocateOptimizer(setup, parameters, program);
+  if (setup.has_teacher) {
+    for (const RankParameter& parameter : parameters) {
+      program->Allocate("weights of the teacher", setup.number_bytes * parameter.elements, MemoryClass::kWeights);
+    }
+  }
 
   // cuBLAS's workspaces of Transformer Engine, and of PyTorch for the threads of forward and backward.
   const std::int64_t engine_workspace = (setup.compute_capability >= 90 ? 32 : 4) * kMiB;
@@ -281,7 +382,7 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   if (setup.transformer_engine && setup.fuses_weight_gradients) {
     std::set<std::int64_t> sizes;
     for (const RankParameter& parameter : parameters) {
-      if (parameter.is_matrix) sizes.insert(parameter.elements);
+      if (parameter.is_matrix && !parameter.is_frozen) sizes.insert(parameter.elements);
     }
     for (const std::int64_t elements : sizes) {
       program->Allocate("stand-ins for gradients of weights", setup.number_bytes * elements, MemoryClass::kTemporary);
@@ -291,7 +392,10 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
   // to rows or to columns.
   if (setup.casts_products() && !setup.fp8_weights) {
     std::int64_t elements = 0;
-    for (const RankParameter& parameter : parameters) elements += parameter.is_matrix ? parameter.elements : 0;
+    for (const RankParameter& parameter : parameters) {
+      if (!parameter.is_matrix || (setup.lora.exist() && !parameter.is_frozen)) continue;  // adapters are not cast
+      elements += is_cast(parameter) && setup.shards_weights ? ShardOf(setup, parameter) : parameter.elements;
+    }
     const double copies = setup.products == ProductRecipe::kFp8 && setup.compute_capability >= 100 ? 1 : 2;
     program->Allocate("weights in 8 or 4 bits",
                       static_cast<std::int64_t>(copies * setup.factor_bytes() * static_cast<double>(elements)),
@@ -318,6 +422,12 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       setup.is_deterministic || setup.compute_capability == 90 ? 32 * kMiB : 8 * kMiB + kMiB / 8;
   for (int i = 0; has_products && i < 2; ++i) {
     program->Allocate("workspaces of cuBLAS", workspace, MemoryClass::kTemporary);
+  }
+
+  if (setup.network.is_bert && setup.stages[StagesOf(setup, pipeline_rank).back()].has_loss) {
+    // BERT's head is torch.nn.Linear with a bias, which PyTorch gives to cuBLASLt, with a workspace apart.
+    program->Allocate("workspaces of cuBLAS", (setup.compute_capability >= 90 ? 32 : 1) * kMiB,
+                      MemoryClass::kTemporary);
   }
 
   if (setup.dispatcher == ExpertDispatcher::kFlex && setup.network.experts > 0) {

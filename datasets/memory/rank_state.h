@@ -15,6 +15,7 @@ struct RankParameter {
   std::int64_t elements = 0;
   bool is_expert = false;  // shared by fewer ranks than others
   bool is_matrix = false;  // of a layer
+  bool is_frozen = false;  // has no gradient: beside adapters, or in front of what is trained
 };
 
 // Parameters of the stages that a pipeline rank runs, in the order of the network.
@@ -33,6 +34,7 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
 struct GatheredUnits {
   std::int64_t root_bytes = 0;
   std::int64_t layer_bytes = 0;
+  std::int64_t layer_gradient_bytes = 0;  // of a layer, before they are scattered
 };
 GatheredUnits GatheredUnitsOf(const TrainingSetup& setup, std::size_t pipeline_rank);
 

@@ -1,5 +1,6 @@
 #include "datasets/memory/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -22,12 +23,19 @@ Tape::Tensor Tape::Alias(Tensor tensor) {
   tensors_.push_back({.storage = tensors_[tensor].storage,
                       .bytes = tensors_[tensor].bytes,
                       .is_made_again = tensors_[tensor].is_made_again,
-                      .is_moved = tensors_[tensor].is_moved});
+                      .is_moved = tensors_[tensor].is_moved,
+                      .needs_gradient = tensors_[tensor].needs_gradient});
   return static_cast<Tensor>(tensors_.size() - 1);
 }
 
 void Tape::Record(Operation operation) {
   if (!records) return;
+  const auto needs_gradient = [&](Tensor input) { return tensors_[input].needs_gradient; };
+  if (!trains_all && !operation.is_trained && std::ranges::none_of(operation.inputs, needs_gradient)) {
+    tensors_[operation.output].needs_gradient = false;
+    return;
+  }
+  tensors_[operation.output].needs_gradient = true;
   Node node{.operation = std::move(operation), .kept = {}};
   for (const Tensor tensor : node.operation.saved) {
     if (tensors_[tensor].is_made_again) {
@@ -47,13 +55,15 @@ Tape::Tensor Tape::Checkpoint(std::string_view label, const std::vector<Tensor>&
   const Tensor state = saved_bytes > 0 ? New(label, saved_bytes) : inputs[0];
   records = false;
   std::vector<Tensor> inside;
+  inside.reserve(inputs.size());
   for (const Tensor input : inputs) inside.push_back(Alias(input));
   const Tensor output = forward(*this, inside);
   records = true;
   for (const Tensor input : inside) Drop(input);
   std::vector<Tensor> saved = inputs;
   saved.push_back(state);
-  Record({.label = label, .output = output, .inputs = inputs, .saved = std::move(saved)});
+  // The inputs that frozen weights return are made to need a gradient, without which nothing would be run again.
+  Record({.label = label, .output = output, .inputs = inputs, .saved = std::move(saved), .is_trained = true});
   nodes_.back().recompute = forward;
   if (state != inputs[0]) Drop(state);
   return output;
@@ -91,7 +101,9 @@ void Tape::RunBackward(const Node& node) {
     temporary.push_back(program_->Allocate("buffers of backward", bytes, MemoryClass::kTemporary));
   }
   std::vector<RankProgram::Buffer> gradients;
+  const auto needs_gradient = [&](Tensor input) { return tensors_[input].needs_gradient; };
   for (const Tensor input : operation.inputs) {
+    if (!needs_gradient(input)) continue;
     if (operation.passes_gradient) {
       program_->Retain(given);
       gradients.push_back(given);
@@ -109,13 +121,17 @@ void Tape::RunBackward(const Node& node) {
   for (const RankProgram::Buffer buffer : temporary) program_->Release(buffer);
   program_->Release(given);
   for (const RankProgram::Buffer buffer : node.kept) program_->Release(buffer);
-  for (std::size_t i = 0; i < gradients.size(); ++i) AddGradient(operation.inputs[i], gradients[i]);
+  auto gradient = gradients.begin();
+  for (const Tensor input : operation.inputs) {
+    if (needs_gradient(input)) AddGradient(input, *gradient++);
+  }
   program_->Release(of_weight);
 }
 
 void Tape::RunRecomputed(const Node& node) {
   const Operation& operation = node.operation;
   Tape inner(program_);
+  inner.trains_all = trains_all;
   std::vector<Tensor> inputs;
   for (const Tensor input : operation.inputs) {
     const RankProgram::Buffer storage = tensors_[input].storage;
@@ -131,10 +147,17 @@ void Tape::RunRecomputed(const Node& node) {
   inner.Drop(output);
   for (const Tensor input : inputs) inner.Drop(input);
   for (const RankProgram::Buffer buffer : node.kept) program_->Release(buffer);
-  for (std::size_t i = 0; i < gradients.size(); ++i) AddGradient(operation.inputs[i], gradients[i]);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (tensors_[operation.inputs[i]].needs_gradient) {
+      AddGradient(operation.inputs[i], gradients[i]);
+    } else {
+      program_->Release(gradients[i]);
+    }
+  }
 }
 
 RankProgram::Buffer Tape::Backward(Tensor output, Tensor input, std::int64_t gradient_bytes) {
+  if (!tensors_[output].needs_gradient) return TakeGradient(output);
   if (!tensors_[output].has_gradient) {
     const std::int64_t bytes = gradient_bytes > 0 ? gradient_bytes : tensors_[output].bytes;
     tensors_[output].gradient = program_->Allocate("gradients of activations", bytes, MemoryClass::kTemporary);

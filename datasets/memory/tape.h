@@ -45,6 +45,7 @@ class Tape {
     bool passes_gradient = false;
     // The gradient of the input takes the place of the first tensor that was kept.
     bool reuses_saved = false;
+    bool is_trained = false;  // has weights that are trained, where trains_all is false
   };
   void Record(Operation operation);
 
@@ -62,6 +63,9 @@ class Tape {
 
   // While false, operations keep nothing.
   bool records = true;
+  // Every operation has weights that are trained. Where not, autograd leaves out, from the inputs on, the operations
+  // below those whose weights are trained: they keep nothing, and have no backward pass.
+  bool trains_all = true;
 
  private:
   struct TensorInfo {
@@ -71,6 +75,7 @@ class Tape {
     bool has_gradient = false;
     bool is_made_again = false;
     bool is_moved = false;
+    bool needs_gradient = true;
   };
   struct Node {
     Operation operation;

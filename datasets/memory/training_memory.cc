@@ -48,6 +48,7 @@ class StepWriter {
     const StageShape& shape = setup_.stages[stage];
     auto flight = std::make_unique<Flight>(&program_);
     Tape& tape = flight->tape;
+    tape.trains_all = !setup_.lora.exist();
     const bool has_mask = shape.has_embedding || shape.has_loss;
     const RankProgram::Buffer mask =
         program_.Allocate("attention mask", has_mask ? layers_.AttentionMaskBytes() : 0, MemoryClass::kActivations);
@@ -56,7 +57,7 @@ class StepWriter {
         program_.Allocate("gathered weights", units_.root_bytes + 2 * units_.layer_bytes, MemoryClass::kCommunication);
     const bool is_encoder = !shape.layers.empty() && shape.layers.front() < setup_.network.encoder_layers;
     if (shape.has_embedding) {
-      flight->input = (is_encoder ? encoder_ : layers_).Embedding(tape);
+      flight->input = FirstInput(tape, is_encoder);
     } else {
       flight->input = tape.New("inputs of stages", layers_.InputBytes(shape), MemoryClass::kActivations);
     }
@@ -80,9 +81,8 @@ class StepWriter {
     }
     const RankProgram::Buffer gathered =
         program_.Allocate("gathered weights", units_.root_bytes + 2 * units_.layer_bytes, MemoryClass::kCommunication);
-    const RankProgram::Buffer unsharded = program_.Allocate(
-        "gradients before they are scattered", setup_.gradient_bytes * units_.layer_bytes / setup_.number_bytes,
-        MemoryClass::kCommunication);
+    const RankProgram::Buffer unsharded = program_.Allocate("gradients before they are scattered",
+                                                            units_.layer_gradient_bytes, MemoryClass::kCommunication);
     // Beside the layer in use, the device holds one that comes back from the host, and the last one, which never left.
     const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, setup_.stages[stage].layers.size()));
     const RankProgram::Buffer returned = program_.Allocate(
@@ -106,6 +106,13 @@ class StepWriter {
            (setup_.deferred_micro_batches == 0 || micro_batch < setup_.deferred_micro_batches);
   }
 
+  Tape::Tensor FirstInput(Tape& tape, bool is_encoder) const {
+    const NetworkShape& network = setup_.network;
+    if (network.patch_elements > 0) return encoder_.Patches(tape);
+    if (network.image_tokens > 0) return layers_.TextBehindImages(tape, nullptr);
+    return (is_encoder ? encoder_ : layers_).Embedding(tape);
+  }
+
   Tape::Tensor RunLayers(const StageShape& shape, Flight* flight, Tape::Tensor hidden) {
     Tape& tape = flight->tape;
     const Recompute& recompute = setup_.recompute;
@@ -114,11 +121,16 @@ class StepWriter {
     const auto is_decoder = [&](std::size_t n) { return first_decoder > 0 && shape.layers[n] >= first_decoder; };
     std::optional<Tape::Tensor> encoded;
     while (i < shape.layers.size()) {
-      if (is_decoder(i) && shape.layers[i] > first_decoder && !encoded) {
+      const bool has_images = setup_.network.image_tokens > 0;
+      if (is_decoder(i) && shape.layers[i] > first_decoder && !encoded && !has_images) {
         flight->encoded = tape.New("inputs of stages", encoder_.HiddenBytes());
         encoded = tape.View(*flight->encoded);
       }
-      if (is_decoder(i) && shape.layers[i] == first_decoder) {
+      if (is_decoder(i) && shape.layers[i] == first_decoder && has_images) {
+        const Tape::Tensor both = layers_.TextBehindImages(tape, &hidden);
+        tape.Drop(hidden);
+        hidden = both;
+      } else if (is_decoder(i) && shape.layers[i] == first_decoder) {
         if (encoded) tape.Drop(*encoded);
         encoded = encoder_.Norm(tape, hidden);
         tape.Drop(hidden);
@@ -137,7 +149,7 @@ class StepWriter {
       }
       // The hidden state and, of a decoder behind an encoder, what that returned.
       std::vector<Tape::Tensor> inputs = {hidden};
-      if (is_decoder(i)) inputs.push_back(*encoded);
+      if (encoded && is_decoder(i)) inputs.push_back(*encoded);
       const auto run = [this, &shape, i, count](Tape& inner, const std::vector<Tape::Tensor>& of) {
         Tape::Tensor state = inner.View(of[0]);
         for (std::size_t n = i; n < i + count; ++n) {
@@ -304,6 +316,13 @@ void WriteTorchtitanSteps(const TrainingSetup& setup, std::size_t pipeline_rank,
 }
 
 }  // namespace
+
+std::int64_t ComputeCapability(std::string_view kind) {
+  if (kind.find("a100") != std::string_view::npos || kind.find("a800") != std::string_view::npos) return 80;
+  if (kind.find("v100") != std::string_view::npos) return 70;
+  if (kind.find("b200") != std::string_view::npos || kind.find("b300") != std::string_view::npos) return 100;
+  return 90;
+}
 
 void CheckSetup(const TrainingSetup& setup) {
   constexpr std::int64_t kMostStages = 256;

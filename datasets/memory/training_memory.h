@@ -13,6 +13,9 @@
 
 namespace emplace::datasets {
 
+// Of a kind of GPU: cuBLAS and Transformer Engine choose their kernels and workspaces by it.
+std::int64_t ComputeCapability(std::string_view kind);
+
 // Throws InputError on a setup whose step is too large to write down, or whose tensors would have over 2^50 bytes.
 void CheckSetup(const TrainingSetup& setup);
 // Throws InputError(DEGREE) unless `what`, which is `whole`, can be divided into `parts`.

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "datasets/lora.h"
 #include "datasets/memory/module_network.h"
 
 namespace emplace::datasets {
@@ -22,6 +23,7 @@ struct LayerKind {
   bool cross_attention = false;  // a decoder's, over what the encoder returned
   std::int64_t window = 0;       // tokens that its attention looks back at; 0: all
   std::int64_t module = -1;      // number of a layer of NetworkShape::modules, which says its work; -1: it is none
+  bool passes_gradient = true;   // false: nothing below is trained, which needs the gradient of the layer's input
 };
 
 enum class MlpActivation : std::uint8_t { kGelu, kSquaredRelu, kSwiglu };
@@ -71,6 +73,15 @@ struct NetworkShape {
   std::size_t prediction_layers = 0;  // layers that predict further tokens, each with a loss of its own
   bool shares_prediction_layer = false;
   std::vector<LayerKind> prediction;  // layers of a module that predicts one further token; empty: one like the last
+
+  // Images in front of the text, whose features an MLP projects. The encoder's layers read them as patches, or a
+  // network that is not trained, no more than the layers are, has encoded them.
+  std::int64_t patch_elements = 0;           // numbers of a patch that the encoder's layers read; 0: they read none
+  std::int64_t image_tokens = 0;             // positions of an image; 0: there are no images
+  std::int64_t image_width = 0;              // of the features
+  std::int64_t image_hidden = 0;             // of the MLP
+  std::int64_t frozen_encoder_elements = 0;  // weights of the network that is not trained
+  bool is_frozen = false;                    // the MLP alone is trained
 
   // A network that is no Transformer: its layers, what comes before them and what comes after; else null.
   std::shared_ptr<const ModuleNetwork> modules;
@@ -172,6 +183,8 @@ struct TrainingSetup {
   std::int64_t number_bytes = 2;  // of a weight and of an activation: bf16 and f16, or f32
   bool distributed_optimizer = false;
   std::int64_t optimizer_instances = 1;      // groups of ranks that each hold the whole state of the optimizer
+  bool deals_parameters = false;             // whole ones to the ranks, in place of equal parts of each
+  std::int64_t rank_of_stage = -1;           // whose memory it is, if the ranks differ; -1: the fullest one's
   bool shards_gradients = false;             // ZeRO 2: the ranks share gradients too
   bool shards_weights = false;               // ZeRO 3, FSDP: and weights, which they gather layer by layer
   std::int64_t gradient_bytes = 4;           // of a number in the buffer of gradients
@@ -193,17 +206,20 @@ struct TrainingSetup {
   bool fuses_expert_weights = false;  // the router's weights with an activation that is not gated
   bool fuses_rope = true;
   bool has_attention_mask = true;  // made for each micro-batch
+  bool has_teacher = false;        // another network of these sizes, whose logits the loss compares with
   ProductRecipe products = ProductRecipe::kWhole;
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;
   // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's
-  // tests.
-  double expert_imbalance = 1.15;
+  // tests, as is kSinkhornImbalance, where an assignment that is nearly even is computed for each micro-batch.
+  double expert_imbalance = 1.25;
+  static constexpr double kSinkhornImbalance = 1.15;
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllGather;
   bool defers_embedding_gradients = false;
   std::int64_t deferred_micro_batches = 0;  // 0: all
   Recompute recompute;
   Offload offload;
+  LoraAdapters lora;
   std::int64_t inference_cache_bytes = 0;  // keys and values of a run that generates its own data
 
   // Device.

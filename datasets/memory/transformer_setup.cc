@@ -207,6 +207,7 @@ void CheckFramework(const TransformerNetwork& network, const ParallelPlan& plan,
   if (framework == TrainingFramework::kMegatron) return;
   const bool is_nanotron = framework == TrainingFramework::kNanotron;
   const std::string_view name = is_nanotron ? "nanotron" : "torchtitan";
+  if (plan.lora > 0) throw InputError("lora", fmt::format("is {}, which is not modelled for {}", plan.lora, name));
   if (!IsLlama(network)) {
     throw InputError("--framework", fmt::format("is {}, of which Llamas are modelled; {} is none", name, network.name));
   }
@@ -226,7 +227,44 @@ void CheckFramework(const TransformerNetwork& network, const ParallelPlan& plan,
   refuse(plan.dp_replicate > 1, "dp_replicate", plan.dp_replicate, "1");
 }
 
+// Layers below the first adapter, and what is below it in its layer, need no gradients of their inputs.
+void MarkFrozenLayers(const LoraAdapters& lora, NetworkShape* network) {
+  for (LayerKind& layer : network->layers) {
+    layer.passes_gradient = false;
+    const bool has_attention = layer.mixer == Mixer::kAttention && lora.Has(AdaptedProduct::kQueriesKeysValues);
+    const bool has_output = (layer.mixer == Mixer::kAttention || layer.mixer == Mixer::kLatentAttention) &&
+                            lora.Has(AdaptedProduct::kAttentionOutput);
+    const bool has_mlp = layer.feed_forward != FeedForwardKind::kNone &&
+                         (lora.Has(AdaptedProduct::kFirstOfMlp) || lora.Has(AdaptedProduct::kSecondOfMlp));
+    if (has_attention || has_output || has_mlp) return;
+  }
+  throw InputError("lora_targets", "has no module of the network");
+}
+
 }  // namespace
+
+LoraAdapters LoraOf(const TransformerNetwork& network, std::int64_t rank, const std::string& targets, bool is_joined,
+                    const std::string& prefix) {
+  const std::string place = prefix + (prefix == "--" ? "lora-targets" : "lora_targets");
+  if (rank == 0) {
+    if (targets.empty()) return {};
+    throw InputError(place, fmt::format("needs a rank ({}lora)", prefix));
+  }
+  LoraAdapters lora = ReadLora(rank, targets, is_joined, network.gated, place);
+  if (network.encoder_layers > 0) {
+    throw InputError(prefix + "lora", fmt::format("does not go with {}, which has an encoder", network.name));
+  }
+  if (network.mamba || network.experts.latent > 0) {
+    throw InputError(prefix + "lora", fmt::format("does not go with {}, which has {}", network.name,
+                                                  network.mamba ? "layers of Mamba" : "latent experts"));
+  }
+  if (network.latent && lora.Has(AdaptedProduct::kQueriesKeysValues)) {
+    throw InputError(place, fmt::format("has queries, keys or values, which {} compresses: adapters of latent "
+                                        "attention are not modelled (o_proj, gate_proj, up_proj, down_proj)",
+                                        network.name));
+  }
+  return lora;
+}
 
 bool IsLlama(const TransformerNetwork& network) {
   return network.gated && network.norm == NormKind::kRms && network.positions == PositionKind::kRotary &&
@@ -269,6 +307,10 @@ TrainingSetup MakeTrainingSetup(const TransformerNetwork& network, const Paralle
   setup.sequence_parallel = plan.sequence_parallel && plan.tp > 1;
   const auto recipe = std::ranges::find(kProductRecipes, plan.precision);
   setup.products = static_cast<ProductRecipe>(recipe - kProductRecipes.begin());
+  if (plan.lora > 0) {
+    setup.lora = LoraOf(network, plan.lora, plan.lora_targets, framework == TrainingFramework::kMegatron, "");
+    MarkFrozenLayers(setup.lora, &setup.network);
+  }
   const auto place = [&](std::string_view degree) { return std::ranges::find(plan.rank_order, degree); };
   setup.pipeline_before_data = place("pp") < place("dp");
   setup.distributed_optimizer = plan.zero > 0;

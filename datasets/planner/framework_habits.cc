@@ -37,6 +37,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
        .fuses_weight_gradients = false,
        .has_hopper_attention = false,
        .schedules = {"1f1b"},
+       .has_adapters = false,
        .has_context_parallel = false,
        .recomputes = false,
        .orders_ranks = false,
@@ -66,6 +67,7 @@ std::vector<FrameworkHabits> MakeAllHabits() {
                           .has_tensor_parallel = false,
                           .has_pipelines = false,
                           .schedules = {"1f1b"},
+                          .joins_modules = false,
                           .has_context_parallel = false,
                           .orders_ranks = false};
   FrameworkHabits torchtitan = fsdp;
@@ -74,12 +76,14 @@ std::vector<FrameworkHabits> MakeAllHabits() {
   torchtitan.has_tensor_parallel = torchtitan.has_pipelines = torchtitan.shards_in_pipelines = true;
   torchtitan.schedules = {"1f1b", "interleaved", "gpipe", "zb-v"};
   torchtitan.has_context_parallel = true;
+  torchtitan.has_adapters = false;
   torchtitan.recomputes_layers = false;
   torchtitan.memory = TrainingFramework::kTorchtitan;
   FrameworkHabits pytorch = torchtitan;  // its DDP, fully_shard, parallelize_module and pipelining
   pytorch.name = "pytorch";
   pytorch.zero = {0, 1, 2, 3};
   pytorch.recomputes_layers = true;
+  pytorch.has_adapters = true;
   pytorch.has_context_parallel = false;
   pytorch.step_micros = 0;  // FSDP's is of large Transformers
   pytorch.memory = TrainingFramework::kMegatron;

@@ -55,6 +55,8 @@ struct FrameworkHabits {
   bool shards_in_pipelines = false;  // ZeRO 2 and 3 with several stages
   // Names of plans' schedules that it has. All but gpipe are tried, which takes as long as 1f1b and needs more memory.
   std::vector<std::string_view> schedules = {"1f1b", "interleaved"};
+  bool has_adapters = true;   // that are modelled
+  bool joins_modules = true;  // queries, keys and values are one product, and gate and up another
   bool has_context_parallel = true;
   bool recomputes = true;
   bool recomputes_layers = true;                            // some of a stage

@@ -49,16 +49,17 @@ double RecipeShare(ProductRecipe recipe) {
   return 1;
 }
 
-// Bytes that the cast of one number of half precision moves, to factors by rows and by columns. A scale of a tensor
-// needs a pass over it first, to find its largest number.
-double CastBytes(ProductRecipe recipe) {
+// Bytes that the cast of one number of half precision moves, to factors by rows and by columns, or, beside frozen
+// weights, whose gradients would need the others, to one of them. A scale of a tensor needs a pass over it first, to
+// find its largest number.
+double CastBytes(ProductRecipe recipe, double factors) {
   switch (recipe) {
     case ProductRecipe::kFp8:
-      return 2 + 2 + 2 * 1;
+      return 2 + 2 + factors * 1;
     case ProductRecipe::kMxfp8:
-      return 2 + 2 * (1 + 1.0 / 32);
+      return 2 + factors * (1 + 1.0 / 32);
     case ProductRecipe::kNvfp4:
-      return 2 + 2 + 2 * (0.5 + 1.0 / 16);
+      return 2 + 2 + factors * (0.5 + 1.0 / 16);
     case ProductRecipe::kWhole:
       break;
   }
@@ -95,7 +96,7 @@ struct Piece {
     whole = {.precision = precision, .element = element, .share = share};
     of_weights = {.precision = PrecisionOf(setup),
                   .element = setup.factor_bytes(),
-                  .cast_bytes = CastBytes(setup.products),
+                  .cast_bytes = CastBytes(setup.products, setup.lora.exist() ? 1 : 2),
                   .share = share * RecipeShare(setup.products)};
     tensor_group = machine.GroupOf(setup.tp, 1);
   }
@@ -148,8 +149,13 @@ struct Piece {
     return slower * (machine.device.launch_micros + micros);
   }
 
-  // `parts` products with weights, of `m` rows each, and the two of their backward passes.
-  void Product(double m, double n, double k, double parts = 1) { Product(m, n, k, parts, of_weights); }
+  // `parts` products with weights, of `m` rows each, and the two of their backward passes. Of frozen weights one is
+  // left, the gradient of the input, and the products of the adapters come in addition.
+  using Adapters = std::vector<std::int64_t>;  // LoraAdapters::ColumnsOf
+  void Product(double m, double n, double k, double parts = 1, const Adapters& adapters = {}) {
+    Product(m, n, k, parts, of_weights);
+    for (const std::int64_t columns : adapters) Adapt(m, Number(columns), k, parts);
+  }
   // One that is as precise as everything else, whatever the recipe.
   void WholeProduct(double m, double n, double k) { Product(m, n, k, 1, whole); }
   void Product(double m, double n, double k, double parts, const Factors& factors) {
@@ -162,7 +168,12 @@ struct Piece {
       return grouped * Micros(shape, 0, factors);
     };
     forward.products += product(m, n, k);
-    backward.products += product(m, k, n);
+    if (factors.cast_bytes > 0) forward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * k);
+    if (passes_gradient) {
+      backward.products += product(m, k, n);
+      if (factors.cast_bytes > 0) backward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * n);
+    }
+    if (setup.lora.exist()) return;
     const double weights = parts * n * k;
     const double gradient = Number(setup.gradient_bytes);
     ProductShape of_gradient = {.batch = parts, .m = n, .n = k, .k = m};
@@ -172,10 +183,6 @@ struct Piece {
     const double for_weights = grouped * Micros(of_gradient, 0, factors);
     weight_gradients += for_weights;
     backward.products += for_weights;
-    if (factors.cast_bytes > 0) {
-      forward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * k);
-      backward.elementwise += Micros(OpShape(), factors.cast_bytes * parts * m * n);
-    }
     if (!habits.fuses_weight_gradients) {
       const double added = Micros(OpShape(), (element + 2 * gradient) * weights);
       backward.elementwise += added;
@@ -183,12 +190,36 @@ struct Piece {
     }
   }
 
+  // An adapter beside `parts` products, whose factors are in half precision whatever the recipe: x A and its product
+  // with B, which is scaled and added to `n` of the outputs; their gradients, and that of the input, which is added to
+  // what comes through the frozen weights. With so few columns, these products take as long as moving their inputs.
+  void Adapt(double m, double n, double k, double parts) {
+    const double rank = Number(setup.lora.rank);
+    const auto product = [&](double rows_of, double columns, double sums) {
+      return Micros(ProductShape{.batch = parts, .m = rows_of, .n = columns, .k = sums}, 0);
+    };
+    const auto moved = [&](double numbers) { return Micros(OpShape(), element * parts * numbers); };
+    constexpr double kScaled = 2;  // read and written
+    constexpr double kAdded = 3;   // two are read, one is written
+    forward.products += product(m, rank, k) + product(m, n, rank);
+    forward.elementwise += moved((kScaled + kAdded) * m * n);
+    const double of_weights_of_adapter = product(n, rank, m) + product(rank, k, m);
+    weight_gradients += of_weights_of_adapter;
+    backward.products += of_weights_of_adapter + product(m, rank, n);
+    backward.elementwise += moved(kScaled * m * n);
+    if (passes_gradient) {
+      backward.products += product(m, k, rank);
+      backward.elementwise += moved(kAdded * m * k);
+    }
+    passes_gradient = true;
+  }
+
   // Moves so many numbers in the forward and in the backward pass.
   void Elementwise(double forward_numbers, double backward_numbers) {
     if (forward_numbers > 0) {
       forward.elementwise += Micros(OpShape(), habits.elementwise * element * forward_numbers);
     }
-    if (backward_numbers > 0) {
+    if (backward_numbers > 0 && passes_gradient) {
       backward.elementwise += Micros(OpShape(), habits.elementwise * element * backward_numbers);
     }
   }
@@ -196,7 +227,7 @@ struct Piece {
   void Norm(double of_rows, double width) {
     const RowsShape shape = {.columns = width};
     forward.elementwise += Micros(shape, 2 * element * of_rows * width);
-    backward.elementwise += Micros(shape, 3 * element * of_rows * width);
+    if (passes_gradient) backward.elementwise += Micros(shape, 3 * element * of_rows * width);
   }
 
   // What the backward pass does, a gather of the inputs is the scatter of their gradients.
@@ -205,11 +236,12 @@ struct Piece {
     TensorForward(forward_kind, element * numbers);
     TensorBackward(backward_kind, element * numbers);
   }
-  // In front of a product whose weights are divided by outputs.
-  void EnterTensorPart() {
+  // In front of a product whose weights are divided by outputs. `trains`: these weights, or adapters beside them.
+  void EnterTensorPart(bool trains) {
     const double numbers = rows * Number(network.hidden);
     if (setup.sequence_parallel) {
       TensorExchange(CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, numbers);
+      if (!trains) return;
       // The backward pass gathers the inputs once more, for the gradients of weights.
       std::vector<RankTraffic> unseen;
       hidden_gathers += Exchange(CollectiveKind::kAllGather, tensor_group, "tensor", element * numbers,
@@ -230,7 +262,7 @@ struct Piece {
     forward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &traffic.forward);
   }
   void TensorBackward(CollectiveKind kind, double bytes) {
-    backward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &traffic.backward);
+    if (passes_gradient) backward.tensor += Exchange(kind, tensor_group, "tensor", bytes, &traffic.backward);
   }
   double Exchange(CollectiveKind kind, const RankGroup& group, std::string_view name, double bytes,
                   std::vector<RankTraffic>* rows_of_traffic) const {
@@ -259,7 +291,7 @@ struct Piece {
     shape.backward = true;
     const double back = share * Micros(shape, 0);
     forward.products += once;
-    backward.products += back;
+    if (passes_gradient) backward.products += back;
     if (setup.cp == 1) return;
     // The parts of each step of the ring are added up.
     const double merged = 3 * rows * heads * head_dim * (Number(setup.cp) - 1);
@@ -272,8 +304,9 @@ struct Piece {
     const RankTraffic sent = {
         .group = "context", .kind = CollectiveKind::kSendReceive, .calls = Number(setup.cp) - 1, .bytes = bytes};
     AddTraffic(sent, &traffic.forward);
-    for (int i = 0; i < 2; ++i) AddTraffic(sent, &traffic.backward);
     forward.tensor += std::max(0.0, ring - once);
+    if (!passes_gradient) return;
+    for (int i = 0; i < 2; ++i) AddTraffic(sent, &traffic.backward);
     backward.tensor += std::max(0.0, 2 * ring - back);
   }
 
@@ -292,12 +325,14 @@ struct Piece {
     };
     forward.products += product(shape.queries, shape.keys, shape.head_dim);
     forward.products += product(shape.queries, shape.head_dim, shape.keys);
-    backward.products += 2 * product(shape.keys, shape.head_dim, shape.queries);
-    backward.products += product(shape.queries, shape.head_dim, shape.keys);
-    backward.products += product(shape.queries, shape.keys, shape.head_dim);
     const RowsShape rows_of_scores = {.columns = shape.keys, .is_softmax = true};
     forward.elementwise += Micros(rows_of_scores, 2 * element * scores);
-    backward.elementwise += Micros(rows_of_scores, 3 * element * scores);
+    if (passes_gradient) {
+      backward.products += 2 * product(shape.keys, shape.head_dim, shape.queries);
+      backward.products += product(shape.queries, shape.head_dim, shape.keys);
+      backward.products += product(shape.queries, shape.keys, shape.head_dim);
+      backward.elementwise += Micros(rows_of_scores, 3 * element * scores);
+    }
     if (setup.attention_dropout) Elementwise(2.5 * scores, 2.5 * scores);  // with a mask of bytes
   }
 
@@ -308,19 +343,23 @@ struct Piece {
     const double key_heads = std::max(1.0, Number(network.query_groups) / tp);
     const double queries = heads * Number(network.head_dim);
     const double keys = key_heads * Number(network.head_dim);
+    const Adapters adapters =
+        setup.lora.ColumnsOf(AdaptedProduct::kQueriesKeysValues, {Columns(queries), Columns(keys), Columns(keys)});
     Norm(local_rows, hidden);
-    EnterTensorPart();
-    Product(rows, queries + 2 * keys, hidden);
+    EnterTensorPart(Trains(adapters));
+    Product(rows, queries + 2 * keys, hidden, 1, adapters);
     if (network.norms_queries) {
       Norm(rows * heads, Number(network.head_dim));
       Norm(rows * key_heads, Number(network.head_dim));
     }
     if (network.has_rope) Elementwise(2 * rows * (queries + keys), 2 * rows * (queries + keys));
     CoreAttention(heads, key_heads, Number(network.head_dim), 2 * keys, window);
-    Product(rows, hidden, queries);
+    Product(rows, hidden, queries, 1, setup.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network.hidden}));
     LeaveTensorPart();
     Residual();
   }
+  static std::int64_t Columns(double columns) { return static_cast<std::int64_t>(columns); }
+  bool Trains(const Adapters& adapters) const { return !setup.lora.exist() || !adapters.empty(); }
 
   void LatentAttentionBlock() {
     const double tp = Number(setup.tp);
@@ -338,11 +377,11 @@ struct Piece {
     }
     Product(local_rows, Number(network.key_rank + network.rope_dim), hidden);
     Norm(local_rows, Number(network.key_rank));
-    EnterTensorPart();
+    EnterTensorPart(Trains({}));
     Product(rows, heads * (Number(network.nope_dim) + value), Number(network.key_rank));
     Elementwise(4 * rows * heads * query, 4 * rows * heads * query);
     CoreAttention(heads, heads, (query + value) / 2, heads * (query + value), 0);
-    Product(rows, hidden, heads * value);
+    Product(rows, hidden, heads * value, 1, setup.lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network.hidden}));
     LeaveTensorPart();
     Residual();
   }
@@ -365,7 +404,7 @@ struct Piece {
     const double state = Number(network.mamba_state);  // as wide as B and as C of a group
     const double chunk = Number(network.mamba_chunk);
     Norm(local_rows, hidden);
-    EnterTensorPart();
+    EnterTensorPart(Trains({}));
     Product(rows, 2 * inner + 2 * groups * state + heads, hidden);
     ExchangeHeads(2 * inner + 2 * groups * state + heads);
     constexpr double kFloat = 4;
@@ -418,14 +457,20 @@ struct Piece {
 
   void FeedForward(double of_rows, double width) {
     const double hidden = Number(network.hidden);
-    Product(of_rows, (network.gated() ? 2 : 1) * width, hidden);
+    Product(of_rows, (network.gated() ? 2 : 1) * width, hidden, 1, AdaptersOfFirst(width));
     Activation(of_rows, width);
-    Product(of_rows, hidden, width);
+    Product(of_rows, hidden, width, 1, AdaptersOfSecond());
   }
+  Adapters AdaptersOfFirst(double width) const {
+    const std::int64_t columns = Columns(width);
+    return network.gated() ? setup.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {columns, columns})
+                           : setup.lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {columns});
+  }
+  Adapters AdaptersOfSecond() const { return setup.lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {network.hidden}); }
 
   void DenseBlock() {
     Norm(local_rows, Number(network.hidden));
-    EnterTensorPart();
+    EnterTensorPart(Trains(AdaptersOfFirst(1)));
     FeedForward(rows, Number(network.d_ff) / Number(setup.tp));
     LeaveTensorPart();
     Residual();
@@ -436,7 +481,7 @@ struct Piece {
     const double hidden = Number(network.hidden);
     Norm(local_rows, hidden);
     if (network.d_shared_expert > 0) {
-      EnterTensorPart();
+      EnterTensorPart(Trains(AdaptersOfFirst(1)));
       FeedForward(rows, Number(network.d_shared_expert) / Number(setup.tp));
       LeaveTensorPart();
     }
@@ -455,7 +500,7 @@ struct Piece {
       const auto exchange = [&](CollectiveKind forward_kind, CollectiveKind backward_kind, const RankGroup& of,
                                 double message) {
         forward.experts += Exchange(forward_kind, of, "expert", message, &traffic.forward);
-        backward.experts += Exchange(backward_kind, of, "expert", message, &traffic.backward);
+        if (passes_gradient) backward.experts += Exchange(backward_kind, of, "expert", message, &traffic.backward);
       };
       exchange(CollectiveKind::kAllToAll, CollectiveKind::kAllToAll, group, bytes);
       const double gathered = bytes * Number(setup.etp);
@@ -467,9 +512,9 @@ struct Piece {
     const double experts = std::max(1.0, Number(network.experts) / Number(setup.ep));
     const double of_expert = copies * Number(setup.etp) / experts * network.load_imbalance;
     const double width = Number(network.d_expert) / Number(setup.etp);
-    Product(of_expert, (network.gated() ? 2 : 1) * width, latent, experts);
+    Product(of_expert, (network.gated() ? 2 : 1) * width, latent, experts, AdaptersOfFirst(width));
     Activation(of_expert * experts, width);
-    Product(of_expert, latent, width, experts);
+    Product(of_expert, latent, width, experts, AdaptersOfSecond());
     Residual();
   }
 
@@ -542,6 +587,7 @@ struct Piece {
 
   void Layer(const LayerKind& kind) {
     if (kind.module >= 0) return Modules(network.modules->layers[static_cast<std::size_t>(kind.module)]);
+    passes_gradient = kind.passes_gradient;
     if (kind.mixer == Mixer::kMamba) MambaBlock();
     if (kind.mixer == Mixer::kAttention) AttentionBlock(kind.window);
     if (kind.cross_attention) AttentionBlock(0);
@@ -552,6 +598,7 @@ struct Piece {
 
   void Embedding() {
     if (network.modules) return Modules(network.modules->before);
+    passes_gradient = !setup.lora.exist();
     const double numbers = rows * Number(network.hidden);
     Elementwise(2 * numbers, 3 * numbers);
     LeaveTensorPart();
@@ -561,7 +608,7 @@ struct Piece {
     if (network.modules) return Modules(network.modules->after);
     const double vocabulary = Number(network.vocabulary) / Number(setup.tp);
     Norm(local_rows, Number(network.hidden));
-    EnterTensorPart();
+    EnterTensorPart(Trains({}));
     WholeProduct(rows, vocabulary, Number(network.hidden));
     constexpr double kForwardPasses = 7;  // of half-precision logits: to f32, the largest, exponentials, their sum
     constexpr double kBackwardPasses = 5;
@@ -596,7 +643,8 @@ struct Piece {
   double weight_gradients = 0;
   PassTime core_attention;
   PieceTraffic traffic;
-  double hidden_gathers = 0;  // beside the products of the backward pass
+  double hidden_gathers = 0;    // beside the products of the backward pass
+  bool passes_gradient = true;  // the backward pass goes on below what is added next
 };
 
 void CheckRecipe(const PlanMachine& machine, const TrainingSetup& setup) {
@@ -674,7 +722,7 @@ Passes LayerPasses(const PlanMachine& machine, const FrameworkHabits& habits, co
     host = std::max(host, habits.pipeline_host_micros * (1 + Number(setup.tp)) * std::sqrt(nodes));
   }
   for (PassTime* pass : {&passes.forward, &passes.backward}) {
-    pass->waiting = WaitingFor(host, pass->micros(), habits.host_exponent);
+    if (pass->micros() > 0) pass->waiting = WaitingFor(host, pass->micros(), habits.host_exponent);
   }
   return passes;
 }

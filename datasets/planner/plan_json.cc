@@ -1,11 +1,15 @@
 #include "datasets/planner/plan_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
+
+#include "sim/base/progress.h"
 
 namespace emplace::datasets {
 namespace {
@@ -75,6 +79,12 @@ nlohmann::ordered_json AnswerJson(const PlanQuestion& question, const PlanAnswer
                                  {"complete", answer.is_complete},
                                  {"lower_bound_us", answer.bound_micros}};
   if (question.graph && question.graph->modules) json["by_modules"] = question.graph->why_modules;
+  if (question.lora.exist()) {
+    json["lora"] = {{"rank", question.lora.rank},
+                    {"targets", question.lora.TargetNames()},
+                    {"trained_parameters", TrainedParameters(question)},
+                    {"parameters", TrainedParameters(question) + Parameters(question.network).total}};
+  }
   if (question.within) json["within_s"] = *question.within;
   if (question.price) json["price"] = *question.price;
   json["notes"] = answer.notes;
@@ -110,6 +120,14 @@ double CostOfStep(const PlanQuestion& question, const ScoredPlan& scored) {
 
 double CostOfBillionTokens(const PlanQuestion& question, const ScoredPlan& scored) {
   return CostOfStep(question, scored) * 1e9 / static_cast<double>(question.global_batch * question.sequence);
+}
+
+std::string AdaptersText(const PlanQuestion& question) {
+  if (!question.lora.exist()) return "";
+  const auto trained = static_cast<std::uint64_t>(TrainedParameters(question));
+  const auto frozen = static_cast<std::uint64_t>(Parameters(question.network).total);
+  return fmt::format("Trains {} of {} parameters: adapters of {}.", WithThousands(trained),
+                     WithThousands(trained + frozen), question.lora.Text());
 }
 
 std::vector<TimePart> TimePartsOf(const StepTime& time) {

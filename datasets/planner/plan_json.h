@@ -21,6 +21,9 @@ double MfuPercent(const PlanQuestion& question, const PlanAnswer& answer, const 
 double CostOfStep(const PlanQuestion& question, const ScoredPlan& scored);
 double CostOfBillionTokens(const PlanQuestion& question, const ScoredPlan& scored);
 
+// What a fine-tuning trains, in a sentence; "" if it trains all weights.
+std::string AdaptersText(const PlanQuestion& question);
+
 // What a step is spent on. The parts add up to its time.
 struct TimePart {
   std::string_view key;   // of `time_us` in JSON

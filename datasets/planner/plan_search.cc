@@ -162,6 +162,8 @@ class Enumeration {
           plan.cp = cp;
           plan.dp = dp;
           plan.precision = allowed_.Recipe();
+          plan.lora = question_.lora.rank;
+          plan.lora_targets = question_.lora.TargetNames();
           plan.sequence_parallel = SequenceParallel(plan);
           if (tp > 1 && !plan.sequence_parallel && !allowed_.AllowsText("sequence_parallel", "false")) {
             Refuse("tp does not divide the sequence of a rank");
@@ -373,11 +375,43 @@ void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t
   question->sequence = sequence > 0 ? sequence : UsualSequence(question->network);
 }
 
+void SetLora(std::optional<std::int64_t> rank, const std::string& targets, PlanQuestion* question) {
+  const std::string place = question->prefix + "lora";
+  if (rank && (*rank < 1 || *rank > kMostLoraRank)) {
+    throw InputError(place, fmt::format("is {} (a rank from 1 to {})", *rank, kMostLoraRank));
+  }
+  if (rank && question->graph) {
+    throw InputError(place, fmt::format("does not go with {}, a graph as it is (a network by name, or a config.json)",
+                                        question->graph->graph.name()));
+  }
+  if (rank && !question->framework->has_adapters) {
+    std::vector<std::string_view> others = FrameworkNames();
+    std::erase_if(others, [](std::string_view name) { return !FindFrameworkHabits(name)->has_adapters; });
+    throw InputError(place, fmt::format("does not go with {}framework {}, whose adapters are not modelled ({})",
+                                        question->prefix, question->framework->name, fmt::join(others, ", ")));
+  }
+  question->lora =
+      LoraOf(question->network, rank.value_or(0), targets, question->framework->joins_modules, question->prefix);
+}
+
+std::int64_t TrainedParameters(const PlanQuestion& question) {
+  if (!question.lora.exist()) return Parameters(question.network).total;
+  ParallelPlan undivided;
+  undivided.lora = question.lora.rank;
+  undivided.lora_targets = question.lora.TargetNames();
+  std::int64_t trained = 0;
+  for (const RankParameter& parameter : ParametersOf(SetupOf(question, undivided), 0)) {
+    if (!parameter.is_frozen) trained += parameter.elements;
+  }
+  return trained;
+}
+
 TrainingSetup SetupOf(const PlanQuestion& question, const ParallelPlan& plan) {
   const bool is_modelled = question.framework->memory != TrainingFramework::kTorchtitan || IsLlama(question.network);
   TrainingSetup setup =
       MakeTrainingSetup(question.network, question.graph ? WithNumbers(*question.graph, plan) : plan, question.sequence,
                         is_modelled ? question.framework->memory : TrainingFramework::kMegatron);
+  setup.compute_capability = ComputeCapability(question.machine.device.name);
   const auto attention = question.only.find("attention");
   if (attention != question.only.end() && attention->second == "unfused") {
     setup.attention = AttentionKernel::kUnfused;

@@ -43,6 +43,7 @@ struct PlanQuestion {
   const FrameworkHabits* framework = nullptr;
   std::int64_t global_batch = 0;  // sequences of a step
   std::int64_t sequence = 0;      // tokens
+  LoraAdapters lora;              // SetLora
   OptionMap only;                 // fields of plans that have one value: "tp": "8"
   PlanObjective objective = PlanObjective::kStepTime;
   std::optional<double> within;  // seconds that a step may take; not with kStepTime
@@ -111,6 +112,13 @@ ScoredPlan ScorePlan(const PlanQuestion& question, const ParallelPlan& plan);
 // together.
 void SetNetwork(const std::string& name, const OptionMap& settings, std::int64_t sequence, PlanQuestion* question);
 void SetNetwork(const Graph& graph, std::int64_t sequence, PlanQuestion* question);
+
+// The adapters that are trained instead of all weights, of the network and the framework that are set: at `targets`
+// (ReadLora; "": all linear modules). No rank: there are none. Throws InputError, at PREFIX and `lora` or
+// `lora_targets`, on what is no rank or no module, and where adapters are not modelled.
+void SetLora(std::optional<std::int64_t> rank, const std::string& targets, PlanQuestion* question);
+// Parameters that are trained: of the adapters, if there are some.
+std::int64_t TrainedParameters(const PlanQuestion& question);
 
 // What the pipeline rank that exchanges most exchanges in a step.
 std::vector<RankTraffic> TrafficOf(const PlanQuestion& question, const ParallelPlan& plan, StepTimer* timer);

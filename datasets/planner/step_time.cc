@@ -57,6 +57,9 @@ StepTimer::Key StepTimer::KeyOf(PieceKind piece, const LayerKind& layer, const T
           setup.sequence_parallel ? 1 : 0,
           PipelineCrosses(machine_, setup) ? 1 : 0,
           static_cast<std::int64_t>(setup.products),
+          setup.lora.rank,
+          setup.lora.targets,
+          layer.passes_gradient ? 1 : 0,
           static_cast<std::int64_t>(kind)};
 }
 
@@ -67,7 +70,7 @@ const Passes& StepTimer::Cached(const Key& key, auto make) {
 }
 
 // The parameters of one layer, or of what the flags of a stage without layers say.
-StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
+StepTimer::HeldParameters StepTimer::CountParameters(const TrainingSetup& setup, const StageShape& stage) {
   const LayerKind layer = stage.layers.empty() ? LayerKind() : setup.network.layers[stage.layers[0]];
   Key key = KeyOf(stage.layers.empty() ? PieceKind::kEnds : PieceKind::kLayer, layer, setup, 0);
   key[5] = (stage.has_embedding ? 1 : 0) + (stage.has_loss ? 2 : 0) + (stage.has_prediction ? 4 : 0);
@@ -77,21 +80,27 @@ StepTimer::Parameters StepTimer::CountParameters(const TrainingSetup& setup, con
   alone.pp = alone.vpp = 1;
   alone.order = PipelineOrder::kOneForwardOneBackward;
   alone.stages = {stage};
-  Parameters parameters;
+  HeldParameters parameters;
   for (const RankParameter& parameter : ParametersOf(alone, 0)) {
-    (parameter.is_expert ? parameters.of_experts : parameters.shared) += AsDouble(parameter.elements);
+    const auto add = [&](Parameters* to) {
+      (parameter.is_expert ? to->of_experts : to->shared) += AsDouble(parameter.elements);
+    };
+    add(&parameters.all);
+    if (!parameter.is_frozen) add(&parameters.trained);
   }
   return parameters_.emplace(key, parameters).first->second;
 }
 
-StepTimer::Parameters StepTimer::ParametersOfRank(const TrainingSetup& setup, std::size_t rank) {
+StepTimer::Parameters& StepTimer::Parameters::operator+=(const Parameters& other) {
+  shared += other.shared;
+  of_experts += other.of_experts;
+  return *this;
+}
+
+StepTimer::Parameters StepTimer::TrainedParametersOfRank(const TrainingSetup& setup, std::size_t rank) {
   Parameters sum;
   StageShape ends;
-  const auto add = [&](const StageShape& stage) {
-    const Parameters part = CountParameters(setup, stage);
-    sum.shared += part.shared;
-    sum.of_experts += part.of_experts;
-  };
+  const auto add = [&](const StageShape& stage) { sum += CountParameters(setup, stage).trained; };
   for (const std::size_t i : StagesOf(setup, rank)) {
     const StageShape& stage = setup.stages[i];
     for (const std::size_t layer : stage.layers) add({.layers = {layer}});
@@ -155,16 +164,15 @@ Passes StepTimer::StagePasses(const TrainingSetup& setup, std::size_t stage_numb
   const bool gathers = setup.shards_weights;
   const std::int64_t shards = setup.dp * setup.cp / setup.optimizer_instances;
   const RankGroup shard_group = machine_.GroupOf(shards, setup.tp);
-  const double layer_bytes = AsDouble(GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number)).layer_bytes);
+  const GatheredUnits units = GatheredUnitsOf(setup, PipelineRankOf(setup, stage_number));
   for (std::size_t i = 0; i < stage.layers.size(); ++i) {
     Passes layer = OfLayer(setup, setup.network.layers[stage.layers[i]], kind);
     layer.backward += AgainOf(setup, layer, i);
     if (gathers) {
-      const double gather =
-          CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group, layer_bytes, habits_.network_step_micros);
-      const double scatter = CollectiveMicros(
-          machine_, CollectiveKind::kReduceScatter, shard_group,
-          layer_bytes * AsDouble(setup.gradient_bytes) / AsDouble(setup.number_bytes), habits_.network_step_micros);
+      const double gather = CollectiveMicros(machine_, CollectiveKind::kAllGather, shard_group,
+                                             AsDouble(units.layer_bytes), habits_.network_step_micros);
+      const double scatter = CollectiveMicros(machine_, CollectiveKind::kReduceScatter, shard_group,
+                                              AsDouble(units.layer_gradient_bytes), habits_.network_step_micros);
       layer.forward.weights += std::max(0.0, gather - layer.forward.micros());
       layer.backward.weights += std::max(0.0, gather + scatter - layer.backward.micros());
     }
@@ -356,9 +364,10 @@ std::vector<RankTraffic> StepTimer::Traffic(const TrainingSetup& setup, std::siz
   // backward pass again.
   const auto add_unit = [&](const StageShape& unit, double gatherings) {
     if (!setup.shards_weights || !has_replicas) return;
-    const double elements = CountParameters(setup, unit).sum();
-    add("data", CollectiveKind::kAllGather, gatherings * micro_batches, number * elements);
-    add("data", CollectiveKind::kReduceScatter, micro_batches, gradient * elements);
+    const HeldParameters of = CountParameters(setup, unit);
+    add("data", CollectiveKind::kAllGather, gatherings * micro_batches, number * of.all.sum());
+    if (of.trained.sum() == 0) return;
+    add("data", CollectiveKind::kReduceScatter, micro_batches, gradient * of.trained.sum());
   };
   for (const std::size_t number_of_stage : StagesOf(setup, pipeline_rank)) {
     const StageShape& stage = setup.stages[number_of_stage];
@@ -389,7 +398,7 @@ std::vector<RankTraffic> StepTimer::Traffic(const TrainingSetup& setup, std::siz
     }
   }
   if (setup.shards_weights || !has_replicas) return traffic;
-  const Parameters own = ParametersOfRank(setup, pipeline_rank);
+  const Parameters own = TrainedParametersOfRank(setup, pipeline_rank);
   const std::int64_t expert_replicas = setup.dp * setup.cp * setup.tp / (setup.ep * setup.etp);
   const double elements = own.shared + (expert_replicas > 1 ? own.of_experts : 0);
   if (setup.distributed_optimizer) {
@@ -488,11 +497,11 @@ StepTime StepTimer::Time(const TrainingSetup& setup) {
     const double message = StageMessageMicros(setup);
     step.messages = 2 * message * ((SendsBeside(setup) ? 0 : micro_batches) + AsDouble(setup.pp) - 1);
   }
-  // The parameters of the rank that has the most.
+  // The parameters of the rank that trains the most.
   Parameters most;
   std::size_t largest = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const Parameters own = ParametersOfRank(setup, i);
+    const Parameters own = TrainedParametersOfRank(setup, i);
     if (own.sum() <= most.sum()) continue;
     most = own;
     largest = i;
@@ -577,7 +586,7 @@ StepTime StepTimer::Simulate(const TrainingSetup& setup) {
   const std::vector<Passes> passes = RankPasses(setup);
   std::vector<Exchange> exchanges;
   for (std::size_t i = 0; i < ranks; ++i) {
-    exchanges.push_back(ExchangeOf(setup, i, ParametersOfRank(setup, i), passes[i]));
+    exchanges.push_back(ExchangeOf(setup, i, TrainedParametersOfRank(setup, i), passes[i]));
   }
   std::vector<std::size_t> all_gradients(ranks);
   std::iota(all_gradients.begin(), all_gradients.end(), std::size_t{0});
@@ -638,49 +647,81 @@ double FlopWith(const TrainingSetup& setup, double attention) {
   if (network.modules) return FlopOfModules(*network.modules, attention) * samples / AsDouble(network.modules->batch);
   const double sequence = AsDouble(network.sequence);
   const double hidden = AsDouble(network.hidden);
-  double of_token = 0;  // multiplications of a token in the forward pass
+  // Multiplications of a token. A product has one of each weight in the forward pass and two in the backward pass, of
+  // which frozen weights leave one, the gradient of the input, or none below the first adapter; the products of
+  // attention have no weights.
+  const LoraAdapters& lora = setup.lora;
+  const double rank = AsDouble(lora.rank);
+  double of_token = 0;
+  bool passes_gradient = true;
+  const auto product = [&](double in, double out, const std::vector<std::int64_t>& adapters = {}, double times = 1) {
+    of_token += times * in * out * (1 + (passes_gradient ? 1 : 0) + (lora.exist() ? 0 : 1));
+    for (const std::int64_t columns : adapters) {
+      of_token += times * rank * ((passes_gradient ? 3 : 2) * in + 3 * AsDouble(columns));
+      passes_gradient = true;
+    }
+  };
+  const auto scores = [&](double numbers) { of_token += numbers * (passes_gradient ? 3 : 1); };
+  const auto feed_forward = [&](double in, std::int64_t width, double times) {
+    const bool is_gated = network.gated();
+    product(in, (is_gated ? 2 : 1) * AsDouble(width),
+            is_gated ? lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width, width})
+                     : lora.ColumnsOf(AdaptedProduct::kFirstOfMlp, {width}),
+            times);
+    product(AsDouble(width), in, lora.ColumnsOf(AdaptedProduct::kSecondOfMlp, {network.hidden}), times);
+  };
+  const auto output = [&](double in) {
+    product(in, hidden, lora.ColumnsOf(AdaptedProduct::kAttentionOutput, {network.hidden}));
+  };
   const auto add = [&](const LayerKind& layer) {
+    passes_gradient = layer.passes_gradient;
     const double heads = AsDouble(network.heads);
     if (layer.mixer == Mixer::kAttention) {
-      const double queries = heads * AsDouble(network.head_dim);
-      const double keys = AsDouble(network.query_groups) * AsDouble(network.head_dim);
-      const double seen = layer.window > 0 ? std::min(sequence, AsDouble(layer.window)) : sequence;
-      of_token += hidden * (2 * queries + 2 * keys) + 2 * attention * seen * queries;
-      if (layer.cross_attention) of_token += hidden * (2 * queries + 2 * keys) + 2 * attention * sequence * queries;
+      const std::int64_t queries = network.heads * network.head_dim;
+      const std::int64_t keys = network.query_groups * network.head_dim;
+      const auto block = [&](double seen) {
+        product(hidden, AsDouble(queries + 2 * keys),
+                lora.ColumnsOf(AdaptedProduct::kQueriesKeysValues, {queries, keys, keys}));
+        scores(2 * attention * seen * AsDouble(queries));
+        output(AsDouble(queries));
+      };
+      block(layer.window > 0 ? std::min(sequence, AsDouble(layer.window)) : sequence);
+      if (layer.cross_attention) block(sequence);
     }
     if (layer.mixer == Mixer::kLatentAttention) {
       const double query = AsDouble(network.nope_dim + network.rope_dim);
       const double value = AsDouble(network.value_dim);
-      const double rank = AsDouble(network.query_rank);
-      of_token += rank > 0 ? rank * (hidden + heads * query) : hidden * heads * query;
-      of_token += hidden * AsDouble(network.key_rank + network.rope_dim) +
-                  AsDouble(network.key_rank) * heads * (AsDouble(network.nope_dim) + value) + heads * value * hidden +
-                  attention * sequence * heads * (query + value);
+      const double query_rank = AsDouble(network.query_rank);
+      product(1, query_rank > 0 ? query_rank * (hidden + heads * query) : hidden * heads * query);
+      product(hidden, AsDouble(network.key_rank + network.rope_dim));
+      product(AsDouble(network.key_rank), heads * (AsDouble(network.nope_dim) + value));
+      scores(attention * sequence * heads * (query + value));
+      output(heads * value);
     }
     if (layer.mixer == Mixer::kMamba) {
       const double inner = AsDouble(network.mamba_heads * network.mamba_head_dim);
       const double states = 2 * AsDouble(network.mamba_groups * network.mamba_state);
-      of_token += hidden * (3 * inner + states + AsDouble(network.mamba_heads)) + ScanProducts(network, attention);
+      product(hidden, 2 * inner + states + AsDouble(network.mamba_heads));
+      scores(ScanProducts(network, attention));
+      product(inner, hidden);
     }
-    const double products = network.gated() ? 3 : 2;
-    if (layer.feed_forward == FeedForwardKind::kDense) of_token += products * hidden * AsDouble(network.d_ff);
+    if (layer.feed_forward == FeedForwardKind::kDense) feed_forward(hidden, network.d_ff, 1);
     if (layer.feed_forward == FeedForwardKind::kExperts) {
-      const double latent = AsDouble(network.expert_latent);
-      of_token += hidden * AsDouble(network.experts) + 2 * hidden * latent +
-                  products * ((latent > 0 ? latent : hidden) * AsDouble(network.top_k) * AsDouble(network.d_expert) +
-                              hidden * AsDouble(network.d_shared_expert));
+      product(hidden, AsDouble(network.experts) + 2 * AsDouble(network.expert_latent));
+      const double width = network.expert_latent > 0 ? AsDouble(network.expert_latent) : hidden;
+      feed_forward(width, network.d_expert, AsDouble(network.top_k));
+      if (network.d_shared_expert > 0) feed_forward(hidden, network.d_shared_expert, 1);
     }
   };
   for (const LayerKind& layer : network.layers) add(layer);
   // A module that predicts one more token has a layer behind a product of two hidden states.
   for (std::size_t i = 0; i < network.prediction_layers; ++i) {
     for (const LayerKind& layer : network.layers_of_prediction()) add(layer);
-    of_token += 2 * hidden * hidden;
+    product(2 * hidden, hidden);
   }
-  of_token +=
-      hidden * AsDouble(network.vocabulary) * (1 + AsDouble(static_cast<std::int64_t>(network.prediction_layers)));
-  constexpr double kFlopOfStep = 6;  // two of each multiplication, in the forward pass and twice in the backward pass
-  return kFlopOfStep * of_token * sequence * samples;
+  product(hidden, AsDouble(network.vocabulary) * (1 + AsDouble(static_cast<std::int64_t>(network.prediction_layers))));
+  constexpr double kFlopOfMultiplication = 2;  // and an addition
+  return kFlopOfMultiplication * of_token * sequence * samples;
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class StepTimer {
   const Passes& OfLoss(const TrainingSetup& setup, std::size_t kind);
   enum class PieceKind : std::uint8_t { kLayer, kEmbedding, kLoss, kEnds };
   // All that the passes of a piece depend on, for one network.
-  using Key = std::array<std::int64_t, 15>;
+  using Key = std::array<std::int64_t, 18>;
   Key KeyOf(PieceKind piece, const LayerKind& layer, const TrainingSetup& setup, std::size_t kind) const;
   const Passes& Cached(const Key& key, auto make);
   Passes StagePasses(const TrainingSetup& setup, std::size_t stage);
@@ -87,9 +87,15 @@ class StepTimer {
     double shared = 0;
     double of_experts = 0;
     double sum() const { return shared + of_experts; }
+    Parameters& operator+=(const Parameters& other);
   };
-  Parameters CountParameters(const TrainingSetup& setup, const StageShape& stage);
-  Parameters ParametersOfRank(const TrainingSetup& setup, std::size_t rank);
+  struct HeldParameters {
+    Parameters all;
+    Parameters trained;
+  };
+  HeldParameters CountParameters(const TrainingSetup& setup, const StageShape& stage);
+  Parameters TrainedParametersOfRank(const TrainingSetup& setup, std::size_t rank);
+  // `parameters`: those that are trained.
   Exchange ExchangeOf(const TrainingSetup& setup, std::size_t pipeline_rank, const Parameters& parameters,
                       const Passes& last) const;
   double FixedMicros(const TrainingSetup& setup) const;
@@ -98,7 +104,7 @@ class StepTimer {
   std::vector<PlanMachine> machines_;  // with one kind of node each, the slowest first
   FrameworkHabits habits_;
   std::map<Key, Passes> known_;
-  std::map<Key, Parameters> parameters_;
+  std::map<Key, HeldParameters> parameters_;
   const PieceTraffic& TrafficOf(PieceKind kind, const LayerKind& layer, const TrainingSetup& setup);
   std::map<Key, PieceTraffic> traffic_;
 };

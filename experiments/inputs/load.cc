@@ -212,8 +212,7 @@ std::string CostsDetail(const CostsChoice& asked, const CostsChoice& used, const
     std::string text = CoverageText(CoverOps(graph, cluster, options)) + CollectivesText(graph, cluster);
     if (options.own == nullptr) return text;
     for (const auto& [kind, curves] : *options.own) {
-      const bool is_here =
-          std::ranges::any_of(cluster.devices(), [&](const Device& each) { return each.kind == kind; });
+      const bool is_here = std::ranges::find(cluster.devices(), kind, &Device::kind) != cluster.devices().end();
       if (!is_here) text += fmt::format("; no device is of kind {}, whose curves {} has", kind, used.model);
     }
     return text;

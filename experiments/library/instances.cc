@@ -91,6 +91,7 @@ Tier FindTier(std::string_view name) {
   const std::optional<Tier> tier = EnumOfName<Tier>(name);
   if (!tier) {
     std::vector<std::string> known;
+    known.reserve(std::size(EnumNames<Tier>::kNames) + 1);
     for (const auto& [each, text] : EnumNames<Tier>::kNames) known.emplace_back(text);
     known.emplace_back(kPlansTier);
     throw InputError(

@@ -316,7 +316,7 @@ ExperimentCell ReadCell(const JsonValue& root, bool complete) {
   agents::ReadSettings(node, agents::Door::kExperiment, &cell);
   if (!cell.agent.empty()) {
     agents::CheckSettings(cell, agents::Door::kExperiment, complete);
-    static_cast<agents::SearchSettings&>(cell) = agents::Resolved(cell);
+    cell.settings() = agents::Resolved(cell.settings());
   }
   if (const auto field = find("seeds")) cell.seeds = ReadDistinct(*field, "a list of seeds", ReadSeed);
   FillDefaults(&cell);

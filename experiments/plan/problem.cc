@@ -102,7 +102,7 @@ agents::SearchSpec LoadSearchSpec(const TrialChoice& choice) {
   agents::SearchSpec trial{{}, std::move(problems.front())};
   for (std::size_t i = 1; i < problems.size(); ++i) trial.also.push_back(std::move(problems[i]));
   trial.transfer = LoadProblems(choice.transfer, choice);
-  static_cast<agents::SearchSettings&>(trial) = choice;
+  trial.settings() = choice.settings();
   trial.pipeline = agents::LoadSchedule(trial, agents::Door::kSpec);
   trial.threads = 1;  // sweeps run a trial on each core
   trial.reward = agents::WithPenaltyMemory(choice.reward, kMemoryOfEarlierSpecs);

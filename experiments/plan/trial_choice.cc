@@ -38,7 +38,7 @@ TrialChoice ReadTrialChoice(const JsonValue& spec) {
   auto choice = ReadFields<TrialChoice>(root, {"schema", "version"}, agents::SettingKeys(agents::Door::kSpec));
   agents::ReadSettings(root, agents::Door::kSpec, &choice);
   agents::CheckSettings(choice, agents::Door::kSpec);
-  static_cast<agents::SearchSettings&>(choice) = agents::Resolved(choice);
+  choice.settings() = agents::Resolved(choice.settings());
   return choice;
 }
 

@@ -188,7 +188,7 @@ class Planner {
     TrialChoice choice;
     choice.experiment = experiment_.name;
     if (cell.graphs.instances.empty()) choice.cluster = ClusterOf(cell.cluster, cell.agent);
-    static_cast<agents::SearchSettings&>(choice) = cell;
+    choice.settings() = cell.settings();
     choice.costs = cell.costs.model;
     return choice;
   }

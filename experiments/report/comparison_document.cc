@@ -65,6 +65,7 @@ void CheckTableFiles(const std::vector<std::string>& files) {
 
 void WriteComparison(const ComparisonDocument& document, const std::vector<std::string>& files) {
   std::vector<FileToWrite> all;
+  all.reserve(files.size());
   for (const std::string& path : files) {
     all.push_back({path, [&](std::ostream& out) {
                      if (path.ends_with(".csv")) return WriteCsvTables(out, document);

@@ -127,6 +127,7 @@ void PrintText(std::ostream& out, const TableBlock& block) {
   Table table(block.header);
   for (const std::vector<TextCell>& row : block.rows) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const TextCell& cell : row) cells.push_back(CellText(cell) + (cell.strong ? " *" : ""));
     table.Add(std::move(cells));
   }

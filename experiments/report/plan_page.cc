@@ -152,6 +152,7 @@ class PlanPageMaker {
     block.notes.push_back(fmt::format("{} sequences of {} tokens a step, as {} runs it. No plan takes less than {}.",
                                       question_.global_batch, question_.sequence, question_.framework->name,
                                       HumanReadableMicros(answer_.bound_micros)));
+    if (question_.lora.exist()) block.notes.push_back(datasets::AdaptersText(question_));
     block.notes.push_back(fmt::format("{} legal plans. Of the {} fastest, whose memory was looked at, {} fit.{}",
                                       WithThousands(answer_.legal), WithThousands(answer_.checked),
                                       WithThousands(answer_.fitting),
@@ -223,7 +224,8 @@ class PlanPageMaker {
     };
     for (std::size_t i = 0; i < kColours.size(); ++i) {
       const double x = kLegendLeft[i % kLegendLeft.size()];
-      const double y = 8 + 20 * static_cast<double>(i / kLegendLeft.size());
+      const std::size_t line = i / kLegendLeft.size();
+      const double y = 8 + 20 * static_cast<double>(line);
       svg += fmt::format(
           "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:.0f}\" "
           "y=\"{:.0f}\">{}</text>\n",
@@ -361,7 +363,8 @@ class PlanPageMaker {
     return {.caption = "Step time against memory", .note = std::move(note), .svg = std::move(svg)};
   }
 
-  static std::string FrontierLine(std::vector<datasets::PlanPoint> points, const auto& at) {
+  static std::string FrontierLine(const std::vector<datasets::PlanPoint>& drawn, const auto& at) {
+    std::vector<datasets::PlanPoint> points = drawn;
     std::ranges::sort(points, {}, [](const auto& point) { return std::tuple(point.needed_bytes, point.micros); });
     std::string path;
     double fastest = 0;

@@ -77,7 +77,8 @@ void CheckCounts(const PlanSweepCell& cell) {
   const std::pair<std::string_view, std::int64_t> counts[] = {{"nodes", cell.nodes},
                                                               {"gpus", cell.gpus.value_or(1)},
                                                               {"global_batch", cell.global_batch},
-                                                              {"sequence", cell.sequence.value_or(1)}};
+                                                              {"sequence", cell.sequence.value_or(1)},
+                                                              {"lora", cell.lora.value_or(1)}};
   for (const auto& [name, count] : counts) {
     if (count < 1) throw InputError(fmt::format("plans.{}", name), fmt::format("is {} (an integer from 1)", count));
   }
@@ -92,6 +93,7 @@ datasets::PlanQuestion QuestionOf(const PlanSweepCell& cell) {
   const bool has_modules = question.graph && question.graph->modules;
   question.framework =
       &datasets::NamedFramework(cell.framework.value_or(has_modules ? "pytorch" : "megatron"), "framework");
+  datasets::SetLora(cell.lora, cell.lora_targets.value_or(""), &question);
   question.global_batch = cell.global_batch;
   question.only = cell.only;
   question.objective = datasets::NamedObjective(cell.objective, "objective");
@@ -239,6 +241,7 @@ TableBlock PlanSweepTable(const SweepOfPlans& sweep, const std::vector<PlanSweep
     table.header.emplace_back(name);
   for (const PlanSweepResult& result : results) {
     std::vector<TextCell> row;
+    row.reserve(table.header.size());
     for (const std::string& field : fields) row.push_back({.text = FieldText(result.cell, field)});
     const JsonValue* plan = FindPath(result.answer, "plans[0]");
     if (plan == nullptr) plan = FindPath(result.answer, "nearest");

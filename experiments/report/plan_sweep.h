@@ -24,6 +24,8 @@ struct PlanSweepCell {
   std::int64_t global_batch = 0;
   std::optional<std::int64_t> sequence;
   std::optional<std::string> framework;
+  std::optional<std::int64_t> lora;
+  std::optional<std::string> lora_targets;
   OptionMap only;
   std::string objective = "step_time";
   std::optional<double> within;
@@ -39,6 +41,8 @@ struct PlanSweepCell {
     visit("global_batch", self.global_batch, {.needed = "sequences of a step", .most = kMost});
     visit("sequence", self.sequence, {.optional = true, .written = self.sequence.has_value(), .most = kMost});
     visit("framework", self.framework, {.optional = true, .written = self.framework.has_value()});
+    visit("lora", self.lora, {.optional = true, .written = self.lora.has_value(), .most = datasets::kMostLoraRank});
+    visit("lora_targets", self.lora_targets, {.optional = true, .written = self.lora_targets.has_value()});
     visit("only", self.only, {.optional = true, .written = !self.only.empty()});
     visit("objective", self.objective, {.optional = true});
     visit("within", self.within, {.optional = true, .written = self.within.has_value()});

@@ -107,11 +107,11 @@ std::size_t BestFit(const emplace::Curve<Form>& from, std::span<const CurveRow<S
 }
 
 template <typename Form, typename Shape>
-CurveFit FitOf(const emplace::Curve<Form>& curve, const std::vector<CurveRow<Shape>>& rows, std::string source,
+CurveFit FitOf(const emplace::Curve<Form>& curve, const std::vector<CurveRow<Shape>>& rows, const std::string& source,
                std::size_t num_rows) {
   const std::vector<double> errors = ErrorsOf<Form, Shape>(curve, rows);
   const auto tenth = [](double percent) { return std::round(10 * percent) / 10; };
-  CurveFit fit = {.source = std::move(source),
+  CurveFit fit = {.source = source,
                   .rows = static_cast<double>(num_rows),
                   .median_percent = tenth(Median(errors)),
                   .p95_percent = tenth(Quantile(errors, 0.95)),
@@ -222,7 +222,7 @@ class DeviceFitter {
       fit_.fitted.push_back(report);
       if (report.is_refused() || report.fitted.empty()) continue;
       std::vector<emplace::Curve<Form>>& curves = fit_.curves.*form;
-      std::erase_if(curves, [&](const emplace::Curve<Form>& each) { return each.precision == precision; });
+      std::erase_if(curves, [&wanted = curve.precision](const auto& each) { return each.precision == wanted; });
       curves.push_back(std::move(curve));
     }
   }

@@ -222,6 +222,7 @@ SustainedRates FindSustainedRates(const std::vector<BenchRow>& rows, const Devic
   constexpr double kTera = 1e12;
   constexpr double kGiga = 1e9;
   std::vector<double> of_models;
+  of_models.reserve(fastest_flop_per_us.size());
   for (const auto& [model, flop_per_us] : fastest_flop_per_us) of_models.push_back(flop_per_us);
   const double sustained = Median(of_models);
   rates.tflop_per_s = sustained * kMicrosPerSecond / kTera;

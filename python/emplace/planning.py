@@ -83,7 +83,7 @@ class PlanSearch:
     illegal plans, by the reason.
     nearest: the smallest plan, if none fits; fastest: the fastest that fits, if none is within within_s.
     lower_bound_us: no plan takes less on all accelerators. by_modules: why a graph is planned by its modules, and not as
-    a Transformer.
+    a Transformer. lora: rank and targets of the adapters that are trained, trained_parameters and parameters.
     """
     network: str
     cluster: str
@@ -105,6 +105,7 @@ class PlanSearch:
     fastest: Plan | None = None
     within_s: float | None = None
     price: float | None = None
+    lora: dict[str, Any] | None = None
     _json: str = field(default="", repr=False, compare=False)
 
     @property
@@ -133,7 +134,7 @@ class PlanSearch:
 
 def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str] | Cluster, *, nodes: int = 1,
          gpus: int | None = None, global_batch: int, sequence: int | None = None, framework: str | None = None,
-         set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
+         lora: int | None = None, lora_targets: str | None = None, set: Mapping[str, Any] | None = None, only: Mapping[str, Any] | None = None, all: bool = False,
          threads: int = 0, seconds: float = 0, objective: str = "step_time", within: float | None = None,
          price: float | None = None) -> PlanSearch:
     """Which way to train a network on a cluster is fastest and fits, like `emplace plan`.
@@ -144,7 +145,9 @@ def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str
     of all nodes to use. global_batch: sequences of a step. sequence: tokens of a sequence; by default 4096, or the
     longest of the network if that is shorter, and that of a graph. framework: whose habits and constants count:
     megatron, nanotron, fsdp, deepspeed, torchtitan or pytorch; by default megatron, and pytorch for graphs of other
-    networks than Transformers. set: other values of the network's fields. only: parts of plans that stay as they are,
+    networks than Transformers. lora: the rank of adapters that are trained beside frozen weights; by default, all
+    weights are. lora_targets: the modules that have them, "attention", "all-linear" (the default), or names such as
+    "q_proj,v_proj". set: other values of the network's fields. only: parts of plans that stay as they are,
     {"tp": 8, "recompute": "full"}. all: every legal plan, those that do not fit too; otherwise the 20 best that fit.
     threads: one for each core by default; the answer is the same. seconds: stop then, with the best plans so far.
     objective: what is best: step_time, or, trying fewer accelerators too, tokens_per_s_per_gpu, gpus (the fewest) or
@@ -162,7 +165,9 @@ def plan(network: str | os.PathLike[str] | Graph, cluster: str | os.PathLike[str
         gpus=None if gpus is None else _check.integer("gpus", gpus, 1, 2**30),
         global_batch=_check.integer("global_batch", global_batch, 1, 2**24),
         sequence=None if sequence is None else _check.integer("sequence", sequence, 1, 2**28),
-        framework=None if framework is None else _check.text("framework", framework), set=_check.settings("set", set),
+        framework=None if framework is None else _check.text("framework", framework),
+        lora=None if lora is None else _check.integer("lora", lora, 1, 2**16),
+        lora_targets=None if lora_targets is None else _check.text("lora_targets", lora_targets), set=_check.settings("set", set),
         only=_check.settings("only", only), all=_check.flag("all", all),
         threads=_check.integer("threads", threads, 0, 1024), seconds=_check.number("seconds", seconds, 0, 1e6),
         objective=_check.text("objective", objective),

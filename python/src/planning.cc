@@ -36,6 +36,8 @@ PlanQuestion QuestionOf(const PlacedCluster& cluster, const py::kwargs& given) {
   question.framework = &datasets::NamedFramework(
       given["framework"].cast<std::optional<std::string>>().value_or(has_modules ? "pytorch" : "megatron"),
       "framework");
+  datasets::SetLora(given["lora"].cast<std::optional<std::int64_t>>(),
+                    given["lora_targets"].cast<std::optional<std::string>>().value_or(""), &question);
   question.global_batch = given["global_batch"].cast<std::int64_t>();
   question.only = options("only");
   if (given["all"].cast<bool>()) question.best = 0;

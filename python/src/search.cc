@@ -78,7 +78,7 @@ agents::SearchSpec MakeSpec(const BatchEvaluator& evaluator, SearchSettings sett
   settings = Resolved(settings);
   agents::SearchSpec spec{{}, {.graph = evaluator.graph(), .cluster = evaluator.cluster(), .costs = evaluator.costs()}};
   spec.problem.SetGrouping(settings.grouping, settings.groups);
-  static_cast<SearchSettings&>(spec) = settings;
+  spec.settings() = settings;
   spec.pipeline = LoadSchedule(settings, agents::Door::kPython);
   spec.simulator = &evaluator.simulator();
   return spec;

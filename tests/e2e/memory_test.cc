@@ -229,6 +229,12 @@ TEST_F(MemoryTest, BadInputIsOneLine) {
   EXPECT_NE(error("gpt-2-xl --plan tp=1 --sequence 4096").find("sequence: is 4096 (at most the 1024 positions"),
             std::string::npos);
   EXPECT_NE(error("llama-3-8b --plan tp=2 --world-size 64").find("--world-size: is for --from"), std::string::npos);
+  EXPECT_NE(error("llama-3-8b --plan tp=2,lora=0").find("lora: is 0 (a rank from 1"), std::string::npos);
+  EXPECT_NE(error("llama-3-8b --plan tp=2,lora_targets=attention").find("lora_targets: needs a rank"),
+            std::string::npos);
+  EXPECT_NE(error("llama-3-8b --plan tp=2 --lora 8 --framework nanotron").find("lora: is 8, which is not modelled"),
+            std::string::npos);
+  EXPECT_NE(error("--from megatron args.json --lora 8").find("--lora: is not for --from megatron"), std::string::npos);
   EXPECT_NE(error("llama-3-8b --plan tp=2 --nodes 2").find("--cluster: is missing"), std::string::npos);
   EXPECT_NE(error("--from megatron args.json --plan tp=2").find("--plan: is not for --from"), std::string::npos);
   EXPECT_NE(error("--from megatron args.json --set layers=2").find("--set: is not for --from megatron"),

@@ -296,6 +296,30 @@ TEST_F(PlanTest, TheReportIsAPageOfItsOwn) {
   EXPECT_THAT(Read("none.html"), HasSubstr("No plan fits."));
 }
 
+TEST_F(PlanTest, AdaptersAreTrainedBesideAFrozenNetwork) {
+  const std::string question = "plan llama-3-8b --set layers=4 --cluster dgx-h100 --global-batch 8 --only pp=1,cp=1";
+  const Ran ran = Emplace(question + " --lora 8 --lora-targets q_proj,v_proj -o plan.json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  // 4 layers of width 4,096, with queries of 4,096 and values of 1,024.
+  EXPECT_THAT(ran.out, HasSubstr("Trains 425,984 of "));
+  EXPECT_THAT(ran.out, HasSubstr(" parameters: adapters of rank 8 at q_proj,v_proj.\n"));
+  const auto json = nlohmann::json::parse(Emplace(question + " --lora 8 --json").out);
+  EXPECT_EQ(json.at("lora").at("rank"), 8);
+  EXPECT_EQ(json.at("lora").at("targets"), "linear_qkv,linear_proj,linear_fc1,linear_fc2");
+  EXPECT_EQ(json.at("lora").at("trained_parameters"),
+            4 * 8 * ((4096 + 6144) + (4096 + 4096) + (4096 + 2 * 14336) + (14336 + 4096)));
+  // The plan that is written is one of adapters.
+  const Ran memory = Emplace("memory --plan plan.json --cluster dgx-h100");
+  ASSERT_EQ(memory.status, 0) << memory.err;
+  EXPECT_THAT(memory.out, HasSubstr("Adapters of rank 8 at q_proj,v_proj; all else is frozen."));
+  const Ran check = Emplace("plan --check plan.json --cluster dgx-h100");
+  EXPECT_EQ(check.status, 0) << check.err;
+  EXPECT_THAT(check.out, HasSubstr("adapters of rank 8 at q_proj,v_proj"));
+  const auto memory_json = nlohmann::json::parse(
+      Emplace("memory llama-3-8b --set layers=4 --plan dp=8,zero=1,lora=4 --lora-targets linear_fc2 --json").out);
+  EXPECT_EQ(memory_json.at("lora").at("targets"), "down_proj");
+}
+
 TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
   const auto told = [&](const std::string& arguments, int status) {
     const Ran ran = Emplace("plan " + arguments);
@@ -321,6 +345,15 @@ TEST_F(PlanTest, WhatCannotBeIsToldInOneLine) {
     EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 -o x --to " + target, 2), HasSubstr("torchtitan"));
   }
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --gpus 0", 2), HasSubstr("--gpus: is 0"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --lora 0", 2), HasSubstr("--lora: is \"0\""));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --lora-targets attention", 2),
+              HasSubstr("--lora-targets: needs a rank (--lora)"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --lora 8 --lora-targets atention", 2),
+              HasSubstr("did you mean attention?"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --lora 8 --framework torchtitan", 2),
+              HasSubstr("--lora: does not go with --framework torchtitan"));
+  EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --only dp=8 --lora 8 --to deepspeed -o x", 2),
+              HasSubstr("lora: is 8, which DeepSpeed's configuration cannot say"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --json -o -", 2), HasSubstr("--json"));
   EXPECT_THAT(told("llama-3-8b --cluster dgx-h100 --global-batch 8 --report x.pdf", 2),
               HasSubstr("x.pdf: is not a name for a page (a name that ends in .html)"));

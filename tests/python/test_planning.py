@@ -33,6 +33,19 @@ class PlanTest(Case):
         self.assertIsNone(answer.nearest)
         self.assertEqual(found(threads=1), found(threads=3))
 
+    def test_adapters_are_those_of_the_command(self):
+        answer = found(lora=8, lora_targets="q_proj,v_proj", set={"layers": 4}, only={"pp": 1, "cp": 1})
+        status, out, _ = run_program("plan", *QUESTION, "--lora", "8", "--lora-targets", "q_proj,v_proj", "--set", "layers=4",
+                                     "--only", "pp=1,cp=1", "--json")
+        self.assertEqual(status, 0)
+        self.assertEqual(answer.to_dict(), json.loads(out))
+        self.assertEqual((answer.lora["rank"], answer.lora["trained_parameters"]), (8, 4 * 8 * (2 * 4096 + 4096 + 1024)))
+        self.assertIsNone(found(only={"dp": 8}).lora)
+        for options, text in (({"lora": 0}, "lora: is 0"), ({"lora": 8, "lora_targets": "atention"}, "did you mean attention?"),
+                              ({"lora_targets": "attention"}, "lora_targets: needs a rank")):
+            with self.assertRaisesRegex(emplace.InputError, text.replace("?", r"\?")):
+                found(**options)
+
     def test_a_cluster_object_and_all_plans(self):
         answer = emplace.plan("llama-3-8b", emplace.Cluster("dgx-h100", gpus=4), global_batch=32, all=True,
                               framework="fsdp")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-from plans import bridge, korthikanti, llm_foundry, mlperf, nanotron, simumax, torchtitan, vtrain  # noqa: E402
+from plans import bridge, korthikanti, llm_foundry, lora, mlperf, nanotron, simumax, torchtitan, vtrain  # noqa: E402
 from plans.program import Program, add_errors_of_single_plans  # noqa: E402
 from report import has_data, parser_of, percent, table, wrapped, write_or_check  # noqa: E402
 
@@ -31,6 +31,7 @@ class Truth:
         self.simumax = simumax.read_rows(folder)
         self.bridge, self.bridge_left_out = bridge.read_rows(folder)
         self.mlperf, self.mlperf_left_out = mlperf.read_rows(folder)
+        self.lora = lora.read_rows(folder)
         self.torchtitan = torchtitan.read_rows(folder)
         self.korthikanti = korthikanti.read_rows()
 
@@ -43,11 +44,13 @@ class Truth:
         self.simumax = self.simumax[::3]
         self.bridge = self.bridge[::8]
         self.mlperf = self.mlperf[::4]
+        self.lora = self.lora[::5]
 
     def predict(self, program):
         singles = self.foundry + self.simumax + self.bridge + self.mlperf + self.torchtitan + self.korthikanti
         program.ask([row["command"] for row in self.nanotron + self.vtrain + singles]
                     + [row["search"] for row in bridge.compared(self.bridge)])
+        lora.predict(program, self.lora)
         nanotron.predict(program, self.nanotron)
         vtrain.predict(program, self.vtrain)
         add_errors_of_single_plans(program, singles)
@@ -72,6 +75,7 @@ class Truth:
                 "vTrain: step time, median": median(self.vtrain), "llm-foundry: step time, median": median(self.foundry),
                 "SimuMax: step time, median": median(self.simumax), "Megatron-Bridge: step time, median": median(self.bridge),
                 "MLPerf: step time, median": median(self.mlperf),
+                "adapters: step time, median": median(self.lora),
                 "torchtitan: step time, median": median(self.torchtitan),
                 "Korthikanti et al.: step time, median": median(self.korthikanti)}
 
@@ -101,6 +105,7 @@ def write_page(truth, program, sampled):
          f"SimuMax {percent(statistics.median(abs(row['theirs']) for row in truth.simumax))}, from ops of that machine"],
         ["Megatron-Bridge, 8 to 1,024 H100 to GB300", *of_both(truth.bridge, held_out_of(truth.bridge)), "-"],
         ["MLPerf, 8 to 10,752 H100 to B300", *of_both(truth.mlperf, held_out_of(truth.mlperf)), "-"],
+        ["adapters in the last two, 8 to 576 H100 to GB300", *of_both(truth.lora, truth.lora), "-"],
         ["torchtitan, 8 to 512 H100 and H200", *of_both(truth.torchtitan, truth.torchtitan), "-"],
         ["Korthikanti et al., 8 to 512 A100", *of_both(truth.korthikanti, truth.korthikanti),
          f"Calculon 3.65 % on average, calibrated there; ours is {size(truth.korthikanti, statistics.mean)} on average"],
@@ -157,6 +162,7 @@ so rows that are not here, a part of every table, are a harder test.
 {simumax.section(truth.simumax)}
 {bridge.section(program, truth.bridge, truth.bridge_left_out)}
 {mlperf.section(truth.mlperf, truth.mlperf_left_out)}
+{lora.section(program, truth.lora)}
 {torchtitan.section(truth.torchtitan)}
 {korthikanti.section(truth.korthikanti)}
 ## How to repeat it

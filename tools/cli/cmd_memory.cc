@@ -57,6 +57,7 @@ struct MemoryOptions {
   std::string plan;
   std::string source;  // the framework of `file`; "": a network and a plan
   std::string file;
+  LoraOptions lora;
   std::string framework;  // which runs the plan; "": megatron, or torchtitan for its file
   ProblemOptions problem;
   std::string placement;  // of a graph; "": all ops on one accelerator
@@ -112,7 +113,7 @@ datasets::TrainingFramework FrameworkOf(const MemoryOptions& options, const data
 }
 
 // `place`: where the plan is from.
-MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, const datasets::ParallelPlan& plan,
+MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, datasets::ParallelPlan plan,
                          const std::string& place) {
   OptionMap settings = plan.set;
   for (const auto& [key, value] : ParseSettings(options.settings)) settings[key] = value;
@@ -121,6 +122,8 @@ MemoryRun MakeNetworkRun(const MemoryOptions& options, const std::string& name, 
   MemoryRun run;
   run.title = name;
   const datasets::TrainingFramework framework = FrameworkOf(options, network);
+  options.lora.Change(&plan);
+  if (options.lora.given()) datasets::LoraOf(network, plan.lora, plan.lora_targets, /*is_joined=*/true, "--");
   run.setup = WithLocation(place, [&] {
     datasets::TrainingSetup setup = datasets::MakeTrainingSetup(network, plan, sequence, framework);
     const std::string refused = datasets::WhyRefused(setup);
@@ -207,19 +210,12 @@ void RefuseWithoutMeaning(const MemoryOptions& options) {
   }
   refuse(!options.plan.empty(), "--plan", "is not for --from (the file is the plan)");
   if (options.source != "megatron") return;
+  refuse(options.lora.given(), "--lora", "is not for --from megatron (whose arguments train all weights)");
   refuse(!options.framework.empty() && options.framework != "megatron", "--framework",
          "is not for --from megatron (the file is Megatron-LM's)");
   refuse(!options.network.empty(), "NETWORK", "is not for --from megatron (the file has the network)");
   refuse(!options.settings.empty(), "--set", "is not for --from megatron (the file has the network)");
   refuse(options.sequence != 0, "--sequence", "is not for --from megatron (seq-length of the file)");
-}
-
-// Which GPU computes as what: cuBLAS and Transformer Engine choose their workspaces by it.
-std::int64_t ComputeCapability(const std::string& kind) {
-  if (kind.find("a100") != std::string::npos || kind.find("a800") != std::string::npos) return 80;
-  if (kind.find("v100") != std::string::npos) return 70;
-  if (kind.find("b200") != std::string::npos || kind.find("b300") != std::string::npos) return 100;
-  return 90;
 }
 
 // What a rank may need of a device; none without a limit.
@@ -233,6 +229,12 @@ std::size_t PipelineRank(const datasets::TrainingSetup& setup, std::int64_t rank
   const std::int64_t inner = setup.tp * setup.cp;
   const std::int64_t place = setup.pipeline_before_data ? rank / inner % setup.pp : rank / (inner * setup.dp);
   return static_cast<std::size_t>(place);
+}
+
+// The peak of a rank whose optimizer has parameters of its own.
+datasets::RankPeak PeakOfDealtRank(datasets::TrainingSetup setup, std::size_t place, std::int64_t rank) {
+  setup.rank_of_stage = rank % (setup.ranks() / setup.pp);
+  return PeakOf(datasets::MakeRankProgram(setup, place));
 }
 
 nlohmann::ordered_json PeakJson(const datasets::RankPeak& peak) {
@@ -273,10 +275,13 @@ void PrintJson(const MemoryRun& run, const std::optional<Device>& device,
                  : nlohmann::ordered_json();
     }
   }
+  if (run.setup.lora.exist()) {
+    json["lora"] = {{"rank", run.setup.lora.rank}, {"targets", run.setup.lora.TargetNames()}};
+  }
   json["ranks"] = nlohmann::ordered_json::array();
   for (std::int64_t rank = 0; rank < run.setup.ranks(); ++rank) {
     const std::size_t place = PipelineRank(run.setup, rank);
-    const datasets::RankPeak& peak = peaks[place];
+    const datasets::RankPeak peak = run.setup.deals_parameters ? PeakOfDealtRank(run.setup, place, rank) : peaks[place];
     nlohmann::ordered_json row = {{"rank", rank}, {"pipeline_rank", place}};
     row.update(PeakJson(peak));
     if (usable) row["fits"] = datasets::NeededBytes(run.setup, peak) <= *usable;
@@ -334,6 +339,7 @@ void PrintText(const MemoryRun& run, const std::optional<Device>& device,
   std::cout << fmt::format("{} on {} ranks: dp {}, tp {}, pp {}, vpp {}, cp {}, ep {}, micro-batch {}\n\n",
                            Printable(run.title), setup.ranks(), setup.dp, setup.tp, setup.pp, setup.vpp, setup.cp,
                            setup.ep, setup.micro_batch);
+  if (setup.lora.exist()) std::cout << fmt::format("Adapters of {}; all else is frozen.\n\n", setup.lora.Text());
   std::vector<std::string> header = {"pipeline rank", "ranks", "peak GiB", "reserved GiB"};
   for (std::size_t i = 0; i < datasets::kNumMemoryClasses; ++i) {
     header.emplace_back(datasets::Name(static_cast<datasets::MemoryClass>(i)));
@@ -441,6 +447,7 @@ int RunGraph(const MemoryOptions& options) {
   refuse(!options.plan.empty(), "--plan");
   refuse(!options.settings.empty(), "--set");
   refuse(!options.framework.empty(), "--framework");
+  refuse(options.lora.given(), "--lora");
   refuse(options.sequence != 0, "--sequence");
   refuse(options.world_size != 0, "--world-size");
   ProblemOptions problem = options.problem;
@@ -504,7 +511,7 @@ int RunMemory(const MemoryOptions& options) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
   const std::optional<Device> device = AcceleratorOf(options, static_cast<std::size_t>(run.setup.ranks()));
-  if (device) run.setup.compute_capability = ComputeCapability(device->kind);
+  if (device) run.setup.compute_capability = datasets::ComputeCapability(device->kind);
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
   WriteTimeline(options.timeline, run, peaks);
@@ -534,6 +541,7 @@ Command AddMemory(CLI::App& app) {
   AddGpusOption(*command, &options->problem);
   command->add_option("--plan", options->plan, "plan.json, or its fields: dp=8,tp=4,zero=1,recompute=full")
       ->type_name("FILE|KEY=VALUE,KEY=VALUE");
+  AddLoraOptions(*command, &options->lora);
   const auto set_source = [options](const std::vector<std::string>& words) {
     options->source = words[0];
     options->file = words.size() > 1 ? words[1] : "";

@@ -47,6 +47,7 @@ struct PlanOptions {
   ProblemOptions problem;
   std::int64_t global_batch = 0;
   std::int64_t sequence = 0;
+  LoraOptions lora;
   std::string only;
   std::string framework;  // "": that of `to`, else megatron
   std::string objective = "step_time";
@@ -413,6 +414,7 @@ void PrintCheck(const PlanOptions& options, const datasets::PlanQuestion& questi
   }
   for (const std::string& note : answer.notes) std::cout << note << "\n";
   std::cout << "\n";
+  if (question.lora.exist()) std::cout << datasets::AdaptersText(question) << "\n\n";
   if (answer.plans.empty()) return;
   if (check.checked) {
     std::cout << fmt::format("The best plan is {:.2f} times as fast:\n\n",
@@ -444,6 +446,10 @@ int RunCheck(const PlanOptions& options) {
   }
   question.framework = &datasets::NamedFramework(
       options.framework.empty() ? std::string(file.framework) : options.framework, "--framework");
+  options.lora.Change(&file.plan);
+  datasets::SetLora(file.plan.lora > 0 ? std::optional(file.plan.lora) : std::nullopt, file.plan.lora_targets,
+                    &question);
+  file.plan.lora_targets = question.lora.TargetNames();
   question.global_batch = file.plan.dp * file.plan.micro_batch * file.plan.grad_accumulation;
   if (options.global_batch > 0 && options.global_batch != question.global_batch) {
     throw InputError("--global-batch",
@@ -499,6 +505,7 @@ int RunPlan(const PlanOptions& options) {
                                                  : HasModules(question)       ? "pytorch"
                                                                               : "megatron",
                                                  "--framework");
+  datasets::SetLora(options.lora.rank, options.lora.targets, &question);
   question.global_batch = options.global_batch;
   question.only = ParseOnly(options.only);
   question.objective = datasets::NamedObjective(options.objective, "--objective");
@@ -534,6 +541,7 @@ int RunPlan(const PlanOptions& options) {
     std::cout << fmt::format("{} on {}{} x {}, {} a step, as {} runs it{}\n\n", Printable(options.network),
                              has_sizes ? "at most " : "", question.machine.gpus(), question.machine.DeviceNames(),
                              batch, question.framework->name, GoalText(question));
+    if (question.lora.exist()) std::cout << datasets::AdaptersText(question) << "\n\n";
     if (HasModules(question)) {
       std::cout << fmt::format("Planned by its modules: {}.\n\n", Printable(question.graph->why_modules));
     }
@@ -576,6 +584,7 @@ Command AddPlan(CLI::App& app) {
                    "Tokens of a sequence (default: 4096, or the longest of the network if that is shorter)")
       ->type_name("TOKENS")
       ->transform(IntegerFrom(1, 1 << 28));
+  AddLoraOptions(*command, &options->lora);
   command
       ->add_option(
           "--only", options->only,

@@ -54,6 +54,19 @@ void AddGpusOption(CLI::App& app, ProblemOptions* options) {
       ->transform(IntegerFrom(0));
 }
 
+void AddLoraOptions(CLI::App& app, LoraOptions* options) {
+  app.add_option("--lora", options->rank,
+                 "Train low-rank adapters of this rank (LoRA) beside frozen weights (default: train all weights)")
+      ->type_name("RANK")
+      ->transform(IntegerFrom(1, datasets::kMostLoraRank));
+  app.add_option("--lora-targets", options->targets,
+                 fmt::format("Which modules have adapters: attention, all-linear, or names such as q_proj,v_proj or "
+                             "linear_qkv,linear_proj (default: {})",
+                             datasets::kUsualLoraTargets))
+      ->type_name("MODULES")
+      ->check(NotEmpty());
+}
+
 void AddCostOptions(CLI::App& app, ProblemOptions* options) {
   app.add_option(
          "--costs", options->costs.model,

@@ -13,6 +13,8 @@
 
 #include "agents/explain/moves.h"
 #include "agents/settings.h"
+#include "datasets/lora.h"
+#include "datasets/parallel_plan.h"
 #include "experiments/plan/problem.h"
 #include "experiments/plan/trial_choice.h"
 #include "sim/base/check.h"
@@ -74,6 +76,18 @@ void AddSeedOption(CLI::App& app, std::optional<std::uint64_t>& seed, const std:
 
 // --set key=value, several after one --set or one each. Throws InputError on text without '=' and on a repeated key.
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings);
+// The adapters of a fine-tuning.
+struct LoraOptions {
+  std::optional<std::int64_t> rank;
+  std::string targets;
+  bool given() const { return rank || !targets.empty(); }
+  // Into a plan of the user's own.
+  void Change(datasets::ParallelPlan* plan) const {
+    if (rank) plan->lora = *rank;
+    if (!targets.empty()) plan->lora_targets = targets;
+  }
+};
+void AddLoraOptions(CLI::App& app, LoraOptions* options);
 OptionMap ParseSettings(const std::vector<std::string>& settings);
 
 // The options that show the result of a placement.

@@ -112,7 +112,7 @@ std::optional<Placement> FindStart(const ProblemOptions& problem, const std::opt
   const std::string file = FileOf(agents::FindSetting("start"), problem.settings);
   if (!file.empty()) return LoadStart(file, graph, cluster, costs);
   agents::SearchSpec one{{}, {.graph = graph, .cluster = cluster, .costs = costs}};
-  static_cast<agents::SearchSettings&>(one) = problem.settings;
+  one.settings() = problem.settings;
   one.pipeline = schedule;
   one.simulator = &simulator;
   std::optional<Placement> found = agents::FindNamedPlacement(start, one);
@@ -177,7 +177,7 @@ agents::SearchSpec MakeSearchSpec(const ProblemOptions& problem, const std::opti
   }
   agents::SearchSpec spec{{}, {.graph = graph, .cluster = cluster, .costs = costs, .given_grouping = std::move(given)}};
   spec.problem.SetGrouping(settings.grouping, settings.groups);
-  static_cast<agents::SearchSettings&>(spec) = settings;
+  spec.settings() = settings;
   spec.start.clear();  // FindStart's
   spec.pipeline = schedule;
   spec.threads = NumThreads(spec.threads);

@@ -36,7 +36,8 @@ double TokensOf(const PlanProblem& problem, const PlanSetting& setting) {
 }
 
 double LayersOfStage(const PlanProblem& problem, const PlanSetting& setting) {
-  return static_cast<double>((problem.network.layers + setting.pp - 1) / setting.pp);
+  const std::int64_t layers = (problem.network.layers + setting.pp - 1) / setting.pp;
+  return static_cast<double>(layers);
 }
 
 // Micro-batches whose activations the first stage keeps at once.

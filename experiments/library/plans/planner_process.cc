@@ -75,6 +75,7 @@ PlannerProcess::PlannerProcess(std::vector<std::string> command, std::chrono::du
   }
   socket_ = ends[0];
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

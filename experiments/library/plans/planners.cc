@@ -70,13 +70,13 @@ std::vector<std::size_t> OrderByThumb(const PlanCell& cell, Rng&) {
 }
 
 // Those that fit by a model of published formulas, the fastest first.
-template <PlanEstimate (*estimate)(const PlanProblem&, const PlanSetting&)>
+template <PlanEstimate (*kEstimate)(const PlanProblem&, const PlanSetting&)>
 std::vector<std::size_t> OrderByEstimate(const PlanCell& cell, Rng&) {
   const PlanProblem problem(cell);
   std::vector<std::size_t> fitting;
   std::vector<double> steps(cell.settings.size());
   for (std::size_t i = 0; i < cell.settings.size(); ++i) {
-    const PlanEstimate expected = estimate(problem, cell.settings[i]);
+    const PlanEstimate expected = kEstimate(problem, cell.settings[i]);
     steps[i] = expected.step_s;
     if (expected.bytes <= problem.memory_bytes()) fitting.push_back(i);
   }

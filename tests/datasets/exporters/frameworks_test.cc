@@ -164,6 +164,12 @@ TEST(FrameworksTest, MegatronHasALayoutAndFlags) {
       "--recompute-num-layers 3\n");
   EXPECT_THAT(ErrorOf([] { Write("megatron", PlanOf(R"("pp": 2, "schedule": "zb-h1", "stages": [[0], [1]])")); }),
               HasSubstr("schedule: is zb-h1, which Megatron-LM cannot say"));
+  EXPECT_THAT(ErrorOf([] { Write("megatron", PlanOf(R"("lora": 16)")); }),
+              HasSubstr("lora: is 16, which Megatron-LM cannot say (none: Megatron-Bridge's recipes make adapters)"));
+  for (const char* const target : {"deepspeed", "torchtitan"}) {
+    EXPECT_THAT(ErrorOf([&] { Write(target, PlanOf(R"("lora": 16)")); }),
+                HasSubstr("(none: the model's code makes adapters)"));
+  }
 }
 
 TEST(FrameworksTest, OtherConfigurationsHaveTheirFieldsAndRefuseWhatTheyCannotSay) {

@@ -54,6 +54,7 @@ TEST(SearchPlansTest, PlansThatFitComeFastestFirst) {
 
 TEST(SearchPlansTest, PeaksAreThoseOfTheMemoryOfAllRanks) {
   PlanQuestion question = Question("llama-3-8b");
+  question.network.layers = 16;
   question.best = 0;
   question.only = {{"micro_batch", "1"}, {"cp", "1"}};
   for (const ScoredPlan& scored : SearchPlans(question).plans) {
@@ -115,6 +116,7 @@ TEST(SearchPlansTest, OnlyKeepsPartsAsTheyAre) {
 TEST(SearchPlansTest, TheAnswerIsTheSameWithAnyNumberOfThreads) {
   PlanQuestion question = Question("llama-3-8b");
   question.network.layers = 48;
+  question.only = {{"cp", "1"}, {"vpp", "1"}, {"micro_batch", "1"}};
   question.threads = 1;
   const PlanAnswer one = SearchPlans(question);
   question.threads = 3;
@@ -128,7 +130,9 @@ TEST(SearchPlansTest, TheAnswerIsTheSameWithAnyNumberOfThreads) {
 }
 
 TEST(SearchPlansTest, WhereNothingFitsTheNearestIsTold) {
-  const PlanAnswer answer = SearchPlans(Question("llama-3-70b"));
+  PlanQuestion question = Question("llama-3-70b");
+  question.only = {{"cp", "1"}, {"vpp", "1"}};
+  const PlanAnswer answer = SearchPlans(question);
   EXPECT_EQ(answer.fitting, 0U);
   EXPECT_TRUE(answer.plans.empty());
   ASSERT_TRUE(answer.nearest.has_value());
@@ -185,7 +189,8 @@ TEST(SearchPlansTest, SomeLayersAreRecomputedWhereThatIsEnough) {
 
 TEST(SearchPlansTest, ObjectivesOverAcceleratorsLookAtFewerOfThem) {
   PlanQuestion question = Question("llama-3-8b");
-  question.only = {{"cp", "1"}, {"micro_batch", "1"}};
+  question.network.layers = 16;
+  question.only = {{"cp", "1"}, {"micro_batch", "1"}, {"recompute", "none"}};
   const std::vector<std::int64_t> sizes = question.machine.PartSizes();
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{1, 2, 4, 8}));
   std::map<std::int64_t, double> fastest;  // of each number of accelerators that has a plan which fits
@@ -284,6 +289,7 @@ TEST(SearchPlansTest, TheBestAreSimulated) {
 
 TEST(SearchPlansTest, FrameworksHaveTheirOwnSchedules) {
   PlanQuestion question = Question("llama-3-8b", "dgx-h100", 2);
+  question.network.layers = 16;
   question.only = {{"pp", "4"}, {"micro_batch", "1"}, {"cp", "1"}};
   question.best = 0;
   const auto schedules = [&] {
@@ -339,6 +345,7 @@ TEST(SearchPlansTest, HybridsAreDividedByTheirHeadsAndGroups) {
 
 TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {
   PlanQuestion question = Question("gpt-3-175b", "dgx-a100", 16);
+  question.network.layers = 24;
   question.global_batch = 24;
   question.sequence = 2048;
   const PlanAnswer answer = SearchPlans(question);

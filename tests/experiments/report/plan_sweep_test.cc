@@ -102,7 +102,7 @@ TEST_F(PlanSweepTest, WhatIsWrongIsAtItsPlace) {
     return std::string("none");
   };
   EXPECT_THAT(error("  network: llama-3-8b\n  cluster: dgx-h100\n"), HasSubstr("plans.global_batch"));
-  for (const char* const count : {"nodes", "gpus", "sequence"}) {
+  for (const char* const count : {"nodes", "gpus", "sequence", "lora"}) {
     EXPECT_THAT(
         error("  network: llama-3-8b\n  cluster: dgx-h100\n  global_batch: 8\n  " + std::string(count) + ": [1, 0]\n"),
         HasSubstr("plans." + std::string(count) + ": is 0 (an integer from 1)"));

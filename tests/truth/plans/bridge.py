@@ -32,37 +32,53 @@ def number_of(row, key):
     return 1 if text in ("", "n/a") else int(text)
 
 
+def is_of_adapters(row):
+    """Whether the row trains adapters beside a frozen network."""
+    return not row["task"] and number_of(row, "#-GPUs") == 8
+
+
+def machine_of(row):
+    """A cluster, how many of it, and the number of GPUs."""
+    cluster, of_node = CLUSTERS[row["System"]]
+    gpus = number_of(row, "#-GPUs")
+    return cluster, max(1, gpus // of_node), gpus
+
+
+def plan_of(row):
+    degree = {key.lower(): number_of(row, key) for key in ("TP", "PP", "CP", "EP")}
+    is_sharded = number_of(row, "FSDP") > 1 and degree["pp"] == 1
+    return {"dp": number_of(row, "#-GPUs") // (degree["tp"] * degree["pp"] * degree["cp"]), **degree, "etp": 1,
+            "vpp": number_of(row, "VP") if degree["pp"] > 1 else 1, "micro_batch": number_of(row, "MBS"),
+            "zero": 3 if is_sharded else 1, "recompute": "none", "precision": PRECISIONS[row["Precision"]]}
+
+
 def read_rows(folder):
     """The rows that can be predicted, and how many others there are by the reason."""
     rows = []
     left_out = Counter()
     for row in read_csv(folder / "NVIDIA-NeMo+Megatron-Bridge" / "train.csv"):
         network = NETWORKS.get(row["model"].split(" (")[0])
-        gpus = number_of(row, "#-GPUs")
         if network is None:
             left_out[row["model"]] += 1
             continue
-        if not row["task"] and gpus == 8:
-            left_out["fine-tuning of adapters"] += 1
+        if is_of_adapters(row):
+            left_out["adapters, in a section of their own"] += 1
             continue
-        cluster, of_node = CLUSTERS[row["System"]]
-        degree = {key.lower(): number_of(row, key) for key in ("TP", "PP", "CP", "EP")}
-        is_sharded = number_of(row, "FSDP") > 1 and degree["pp"] == 1
-        only = {"dp": gpus // (degree["tp"] * degree["pp"] * degree["cp"]), **degree, "etp": 1,
-                "vpp": number_of(row, "VP") if degree["pp"] > 1 else 1, "micro_batch": number_of(row, "MBS"),
-                "zero": 3 if is_sharded else 1, "recompute": "none", "precision": PRECISIONS[row["Precision"]]}
+        cluster, nodes, gpus = machine_of(row)
+        only = plan_of(row)
         changes = {}
         if network == "deepseek-v3":
             only["stages"] = "balanced"
             changes["mtp_layers"] = 0 if "w/o" in row["model"] else 1
         release = row["release"].split()[0]
         question = (network, cluster, "megatron-bridge", int(row["GBS"]), int(row["Sequence Length"]))
-        machine = (changes, max(1, gpus // of_node), gpus)
+        machine = (changes, nodes, gpus)
         rows.append({**only, "model": row["model"].split(" (")[0], "system": row["System"], "gpus": gpus, "release": release,
-                     "kind": "Mamba" if "emotron" in network else "experts" if degree["ep"] > 1 else "dense", "measured": float(row["step_s"]),
+                     "kind": "Mamba" if "emotron" in network else "experts" if only["ep"] > 1 else "dense",
+                     "measured": float(row["step_s"]),
                      "setting": (row["model"], row["System"], gpus, row["GBS"], row["Sequence Length"], *only.values()),
-                     "name": f"{row['model']}, {gpus} {row['System'][4:]}, release {release}, {only['precision']}, tp {degree['tp']}, "
-                             f"pp {degree['pp']}, vpp {only['vpp']}, cp {degree['cp']}, ep {degree['ep']}, "
+                     "name": f"{row['model']}, {gpus} {row['System'][4:]}, release {release}, {only['precision']}, tp {only['tp']}, "
+                             f"pp {only['pp']}, vpp {only['vpp']}, cp {only['cp']}, ep {only['ep']}, "
                              f"micro-batch {only['micro_batch']}",
                      "command": command_of(*question, only, *machine),
                      "search": tuple(part for part in command_of(*question, {"precision": only["precision"]}, *machine)

@@ -24,7 +24,7 @@ def read_rows(folder):
             continue
         found = next((cluster for cluster in CLUSTERS if cluster[0] in row["accelerator"]), None)
         if row["benchmark"] == "llama2_70b_lora" or found is None or not row["TP"]:
-            left_out["fine-tuning of adapters" if row["benchmark"] == "llama2_70b_lora" else
+            left_out["adapters, in a section of their own" if row["benchmark"] == "llama2_70b_lora" else
                      "TPUs and Gaudis" if found is None else "their configuration is not in the table"] += 1
             continue
 

@@ -254,6 +254,10 @@ LoraAdapters LoraOf(const TransformerNetwork& network, std::int64_t rank, const 
   if (network.encoder_layers > 0) {
     throw InputError(prefix + "lora", fmt::format("does not go with {}, which has an encoder", network.name));
   }
+  if (network.mamba || network.experts.latent > 0) {
+    throw InputError(prefix + "lora", fmt::format("does not go with {}, which has {}", network.name,
+                                                  network.mamba ? "layers of Mamba" : "latent experts"));
+  }
   if (network.latent && lora.Has(AdaptedProduct::kQueriesKeysValues)) {
     throw InputError(place, fmt::format("has queries, keys or values, which {} compresses: adapters of latent "
                                         "attention are not modelled (o_proj, gate_proj, up_proj, down_proj)",

@@ -74,7 +74,8 @@ def read_rows(folder):
         question = (network, cluster, "megatron-bridge", int(row["GBS"]), int(row["Sequence Length"]))
         machine = (changes, nodes, gpus)
         rows.append({**only, "model": row["model"].split(" (")[0], "system": row["System"], "gpus": gpus, "release": release,
-                     "kind": "Mamba" if "emotron" in network else "experts" if only["ep"] > 1 else "dense", "measured": float(row["step_s"]),
+                     "kind": "Mamba" if "emotron" in network else "experts" if only["ep"] > 1 else "dense",
+                     "measured": float(row["step_s"]),
                      "setting": (row["model"], row["System"], gpus, row["GBS"], row["Sequence Length"], *only.values()),
                      "name": f"{row['model']}, {gpus} {row['System'][4:]}, release {release}, {only['precision']}, tp {only['tp']}, "
                              f"pp {only['pp']}, vpp {only['vpp']}, cp {only['cp']}, ep {only['ep']}, "

@@ -162,8 +162,9 @@ Value BatchNorm(NetworkBuilder& net, Value x, const BatchNormOptions& options) {
   std::vector<Value> inputs = {x};
   if (options.scale) inputs.push_back(net.Variable("gamma", channels));
   inputs.push_back(net.Variable("beta", channels));
-  const std::vector<Value> outputs = net.Forward("batch_norm", "batch_norm", std::move(inputs),
-                                                 {{.shape = net.shape(x)}, {.shape = channels}, {.shape = channels}});
+  const std::vector<Value> outputs =
+      net.Forward("batch_norm", "batch_norm", std::move(inputs),
+                  {{.dtype = net.dtype(x), .shape = net.shape(x)}, {.shape = channels}, {.shape = channels}});
   UpdateMovingAverage(net, "moving_mean", outputs[1], options.average_rate);
   UpdateMovingAverage(net, "moving_variance", outputs[2], options.average_rate);
   return outputs[0];

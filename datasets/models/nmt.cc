@@ -204,6 +204,8 @@ Graph MakeNmt(OptionReader& reader) {
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "words of either language");
   reader.Read("steps", &options.steps, 1, 1024, "words of a sentence, in either language");
   options.granularity = ReadGranularity(reader);
+  options.precision = ReadPrecision(reader);
+  options.training.f32_masters = options.precision != DType::kF32;
   ReadTrainingOptions(reader, &options.training);
   reader.Finish();
   CheckSlices("nmt", options.hidden, options.granularity);
@@ -211,7 +213,7 @@ Graph MakeNmt(OptionReader& reader) {
 }
 
 Graph BuildNmt(std::string name, const NmtOptions& options) {
-  NetworkBuilder net(std::move(name));
+  NetworkBuilder net(std::move(name), options.precision);
   Value source;
   Value target;
   Value labels;

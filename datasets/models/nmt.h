@@ -17,6 +17,7 @@ struct NmtOptions {
   std::int64_t vocabulary = 32000;
   std::int64_t steps = 32;
   Granularity granularity = Granularity::kFused;
+  DType precision = DType::kF32;
   TrainingOptions training = {.optimizer = "sgd", .clip_gradients = true, .average_variables = false};
 };
 

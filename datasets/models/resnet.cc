@@ -81,13 +81,20 @@ Graph MakeResnet(OptionReader& reader) {
   TrainingOptions training = {.optimizer = "momentum", .clip_gradients = false, .average_variables = false};
   reader.Read("layers", &layers, {"50", "101", "152", "200"}, "depth; 200 is the pre-activation network");
   ReadImageOptions(reader, &images, 32);
+  const DType precision = ReadPrecision(reader);
+  training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
   reader.Finish();
   const Variant& variant = Variants().at(layers);
 
-  NetworkBuilder net("resnet");
+  NetworkBuilder net("resnet", precision);
   const ImageInputs inputs = AddImageInputs(net, images, /*smoothed_labels=*/false);
-  Value x = ResNetStem(net, inputs.images);
+  Value x = inputs.images;
+  if (precision != DType::kF32) {
+    const auto scope = net.Layer("data");
+    x = Cast(net, x, precision);
+  }
+  x = ResNetStem(net, x);
   std::int64_t width = 64;
   for (std::size_t stage = 0; stage < variant.blocks.size(); ++stage, width *= 2) {
     for (int block = 0; block < variant.blocks[stage]; ++block) {

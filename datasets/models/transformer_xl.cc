@@ -23,6 +23,8 @@ struct XlOptions {
   std::int64_t heads = 10;
   std::int64_t head_width = 50;
   std::int64_t vocabulary = 10000;
+  std::int64_t softmax_words = 0;
+  bool batches_heads = false;
 
   std::int64_t attention_width() const { return heads * head_width; }
 };
@@ -77,6 +79,8 @@ class XlLayer {
     const std::vector<Value> parts = Split(net_, MatMul(net_, extended, qkv_, false, "qkv"), 3, 2);
     const Value query = Slice(net_, parts[0], {0, net_.shape(extended)[1] - shape[1], 0}, {shape[0], shape[1], width});
     const Value positions = MatMul(net_, encodings, positions_, false, "positions");
+    const double scale = 1 / std::sqrt(static_cast<double>(options_.head_width));
+    if (options_.batches_heads) return AllHeads(query, parts, positions, scale, mask);
     const auto heads = [&](Value value, std::string_view name) {
       return Split(net_, value, static_cast<std::size_t>(options_.heads), net_.shape(value).size() - 1, name);
     };
@@ -87,7 +91,6 @@ class XlLayer {
     const std::vector<Value> keys = heads(parts[1], "keys");
     const std::vector<Value> values = heads(parts[2], "values");
     const std::vector<Value> distances = heads(positions, "distances");
-    const double scale = 1 / std::sqrt(static_cast<double>(options_.head_width));
     std::vector<Value> contexts;
     for (std::size_t head = 0; head < keys.size(); ++head) {
       const auto in_head = net_.Within(fmt::format("head{}", head));
@@ -96,6 +99,29 @@ class XlLayer {
       contexts.push_back(Attend(net_, Binary(net_, "add", content, position, "scores"), scale, mask, values[head]));
     }
     return MatMul(net_, Concat(net_, contexts, 2, "joined"), output_, false, "output");
+  }
+
+  // The same for all heads at once: [batch * heads, queries or keys, head_width]. `parts`: queries, keys and values.
+  Value AllHeads(Value query, const std::vector<Value>& parts, Value positions, double scale, Value mask) const {
+    const auto heads = [&](Value value, std::string_view name) {
+      const Value split = SplitHeads(net_, value, options_.heads, name);
+      const Shape shape = net_.shape(split);
+      const auto in_name = net_.Within(name);
+      return Reshape(net_, split, {shape[0] * shape[1], shape[2], shape[3]}, "rows");
+    };
+    const Value by_content = heads(Binary(net_, "add", query, content_bias_, "query_u"), "content_queries");
+    const Value by_position = heads(Binary(net_, "add", query, position_bias_, "query_v"), "position_queries");
+    const Shape shape = net_.shape(query);
+    const std::int64_t length = net_.shape(positions)[0];
+    const Value everywhere =
+        Expand(net_, Reshape(net_, positions, {1, length, shape[2]}), {shape[0], length, shape[2]}, "everywhere");
+    const Value content = BatchMatMul(net_, by_content, heads(parts[1], "keys"), true, "content_scores");
+    const Value position =
+        Shift(BatchMatMul(net_, by_position, heads(everywhere, "distances"), true, "position_scores"));
+    const Value scores = Binary(net_, "add", content, position, "scores");
+    Value context = Attend(net_, scores, scale, mask, heads(parts[2], "values"));
+    context = Reshape(net_, context, {shape[0], options_.heads, shape[1], options_.head_width}, "context_by_head");
+    return MatMul(net_, JoinHeads(net_, context, "joined"), output_, false, "output");
   }
 
   // Row i of [batch, queries, keys] moved left by queries - 1 - i: a column of zeros, and rows read on.
@@ -156,6 +182,10 @@ Value SegmentLoss(NetworkBuilder& net, std::int64_t segment, Value x, Value tabl
     const auto scope = net.Layer("projection");
     const auto in_segment = net.Within(fmt::format("segment{}", segment));
     const Value rows = Reshape(net, Dropout(net, x), {count, options.d_model});
+    if (options.softmax_words > 0 && options.softmax_words < options.vocabulary) {
+      table = Slice(net, table, {0, 0}, {options.softmax_words, options.d_model}, "common_words");
+      bias = Slice(net, bias, {0}, {options.softmax_words}, "common_biases");
+    }
     logits = BiasAdd(net, MatMul(net, rows, table, /*transposed=*/true, "logits"), bias);
   }
   const auto scope = net.Layer("loss");
@@ -209,25 +239,32 @@ Graph MakeTransformerXl(OptionReader& reader) {
   reader.Read("heads", &options.heads, 1, 1024, "attention heads");
   reader.Read("head_width", &options.head_width, 1, 65536, "width of a head");
   reader.Read("vocabulary", &options.vocabulary, 1, 10000000, "number of words");
+  reader.Read("softmax_words", &options.softmax_words, 0, 10000000,
+              "words that a loss compares, as the mean of an adaptive softmax; 0: all");
+  std::string head_products = "separate";
+  reader.Read("head_products", &head_products, {"separate", "batched"}, "products of each head, or of all at once");
+  options.batches_heads = head_products == "batched";
+  const DType precision = ReadPrecision(reader);
+  training.f32_masters = precision != DType::kF32;
   ReadTrainingOptions(reader, &training);
   reader.Finish();
   CheckSegments(options);
 
-  NetworkBuilder net("transformer_xl");
+  NetworkBuilder net("transformer_xl", precision);
   XlInputs inputs;
   std::vector<Value> memories;
   {
     const auto scope = net.Layer("embedding");
     inputs.table = net.Variable("table", {options.vocabulary, options.d_model});
-    inputs.encodings = net.Input("position_encodings", DType::kF32, {2 * options.segment, options.d_model});
-    inputs.mask = net.Input("causal_mask", DType::kF32, {options.segment, 2 * options.segment});
+    inputs.encodings = net.Input("position_encodings", precision, {2 * options.segment, options.d_model});
+    inputs.mask = net.Input("causal_mask", precision, {options.segment, 2 * options.segment});
   }
   std::vector<XlLayer> layers;
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     const std::string name = fmt::format("layer{}", layer);
     layers.emplace_back(net, options, name);
     const auto scope = net.Layer(name);
-    memories.push_back(net.Input("memory", DType::kF32, {options.batch, options.segment, options.d_model}));
+    memories.push_back(net.Input("memory", precision, {options.batch, options.segment, options.d_model}));
   }
   {
     const auto scope = net.Layer("projection");

@@ -87,6 +87,7 @@ struct CostsChoice {
   std::string profile = {};      // a file; "": none
   std::string fingerprint = {};  // of the profile, or of the one file of curves; see GraphSource
   std::string tf32 = {};         // for roofline: the f32 products in TF32 (Tf32FromName)
+  std::string runtime = {};      // for curves: what runs the kernels (RuntimeFromName)
 
   bool has_curves() const { return model == "curves" || !CurvesFiles(model).empty(); }
 };

@@ -162,14 +162,15 @@ CostsChoice ResolvedCosts(CostsChoice choice, const Graph& graph, const Cluster&
   std::size_t ops = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) ops += !IsSourceKind(graph.op(MakeId<OpId>(i)).kind);
   const std::size_t measured = CountTimed(*MakeCostModel("measured"), graph, cluster);
-  const bool is_measured =
-      choice.tf32.empty() && (measured == ops || (measured > 0 && !RooflineTimesAll(graph, cluster, ops)));
+  const bool is_measured = choice.tf32.empty() && choice.runtime.empty() &&
+                           (measured == ops || (measured > 0 && !RooflineTimesAll(graph, cluster, ops)));
   choice.model = is_measured ? "measured" : HasCurves(cluster) ? "curves" : "roofline";
   return choice;
 }
 
 std::string CostsText(const CostsChoice& choice) {
-  const std::string model = choice.model + (choice.tf32.empty() ? "" : ", tf32 " + choice.tf32);
+  const std::string model = choice.model + (choice.tf32.empty() ? "" : ", tf32 " + choice.tf32) +
+                            (choice.runtime.empty() ? "" : ", runtime " + choice.runtime);
   if (choice.profile.empty()) return choice.model.empty() ? "measured" : model;
   return "profile " + choice.profile + (choice.model.empty() ? "" : ", else " + model);
 }
@@ -188,7 +189,8 @@ std::vector<std::string> CurvesFiles(std::string_view model) {
 }
 
 RooflineOptions LoadCostOptions(const CostsChoice& choice) {
-  RooflineOptions options = {.tf32 = Tf32FromName(choice.tf32, "tf32")};
+  RooflineOptions options = {.tf32 = Tf32FromName(choice.tf32, "tf32"),
+                             .runtime = RuntimeFromName(choice.runtime, "runtime")};
   auto own = std::make_shared<OwnCurves>();
   for (const std::string& file : CurvesFiles(choice.model)) {
     const std::string text =
@@ -226,6 +228,8 @@ CostModels LoadCostModels(const CostsChoice& choice, const std::string& place) {
   CostModels models;
   if (!choice.tf32.empty() && choice.model != "roofline" && !choice.has_curves())
     throw InputError("tf32", "is only for the cost models roofline and curves (costs roofline)");
+  if (!choice.runtime.empty() && !choice.has_curves())
+    throw InputError("runtime", "is only for the cost model curves (costs curves)");
   if (!choice.model.empty() || choice.profile.empty()) {
     if (choice.has_curves()) {
       models.model = MakeCurvesCostModel(LoadCostOptions(choice));

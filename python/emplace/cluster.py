@@ -92,19 +92,20 @@ class Costs:
     __slots__ = ("_costs", "_cluster")
 
     def __init__(self, graph: Graph, cluster: Cluster, model: str = "", *, profile: str | os.PathLike[str] = "",
-                 tf32: str = "") -> None:
+                 tf32: str = "", runtime: str = "") -> None:
         """model: measured (the graph's own times), roofline, curves, or a device.yaml of `emplace calibrate`; with a profile,
         for the ops that it lacks. "": measured if every op has a time, else curves if all accelerators have them, else
         roofline; none beside a profile.
 
         profile: a profile.json. tf32: of roofline and curves, which f32 products devices compute in TF32: none, convolutions or
-        all. Raises InputError if an op has no time.
+        all. runtime: of curves, what runs the kernels: pytorch, tensorflow, tensorflow2 or paddlepaddle. Raises InputError if
+        an op has no time.
         """
         self._cluster = _check.instance("cluster", cluster, Cluster)
         self._costs = _core.Costs(_check.instance("graph", graph, Graph)._graph, cluster._cluster,
                                   _check.text("model", model),
                                   profile=_check.path("profile", profile, may_be_empty=True),
-                                  tf32=_check.text("tf32", tf32))
+                                  tf32=_check.text("tf32", tf32), runtime=_check.text("runtime", runtime))
 
     @classmethod
     def _of(cls, core: _core.Costs, cluster: Cluster) -> Costs:

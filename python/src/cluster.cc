@@ -80,8 +80,8 @@ py::array_t<double> LinkNumbers(const PlacedCluster& self, Number number) {
 }
 
 NamedCosts MakeNamedCosts(const PlacedGraph& graph, const PlacedCluster& cluster, const std::string& model,
-                          const std::string& profile, const std::string& tf32) {
-  const experiments::CostsChoice asked = {.model = model, .profile = profile, .tf32 = tf32};
+                          const std::string& profile, const std::string& tf32, const std::string& runtime) {
+  const experiments::CostsChoice asked = {.model = model, .profile = profile, .tf32 = tf32, .runtime = runtime};
   const experiments::CostsChoice choice = experiments::ResolvedCosts(asked, graph.graph, cluster.cluster);
   return {experiments::MakeCosts(graph.graph, cluster.cluster, experiments::LoadCostModels(choice, "costs"),
                                  graph.place, cluster.place),
@@ -132,7 +132,8 @@ void BindCluster(py::module_& module) {
       });
   py::class_<NamedCosts>(module, "Costs")
       .def(py::init(&MakeNamedCosts), py::arg("graph"), py::arg("cluster"), py::arg("model") = "", py::kw_only(),
-           py::arg("profile") = "", py::arg("tf32") = "", py::call_guard<py::gil_scoped_release>())
+           py::arg("profile") = "", py::arg("tf32") = "", py::arg("runtime") = "",
+           py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("text", [](const NamedCosts& self) { return self.text; })
       .def_property_readonly("detail", [](const NamedCosts& self) { return self.detail; })
       .def_property_readonly("num_ops", [](const NamedCosts& self) { return self.table.num_ops(); })

@@ -37,8 +37,23 @@ Tf32 Tf32FromName(std::string_view name, const std::string& place);
 struct DeviceCurves;
 using OwnCurves = std::map<std::string, DeviceCurves, std::less<>>;  // by kind
 
+// What a runtime adds to the kernels that curves know. Fitted by tests/truth/throughputs.py --fit on published
+// throughputs (docs/results/truth.md has the errors on those that it left out); the same for all networks and devices.
+struct Runtime {
+  std::string_view name;
+  // Time of ops that move bytes, relative to the curve of one kernel for each: unfused parts, and casts in mixed
+  // precision. ReLUs, pooling and batch norms are cuDNN's kernels in all of them.
+  double elementwise_f32 = 1;
+  double elementwise_half = 1;
+  double op_micros = 0;      // that the device waits for an op of the forward or backward pass
+  double update_micros = 0;  // and for one of an update
+};
+// Null for "". Throws InputError(place) that lists the names.
+const Runtime* RuntimeFromName(std::string_view name, const std::string& place);
+
 struct RooflineOptions {
   Tf32 tf32 = Tf32::kByFramework;
+  const Runtime* runtime = nullptr;           // of the model `curves`
   std::shared_ptr<const OwnCurves> own = {};  // of the model `curves`: a user's, before those that ship; may be null
 };
 

@@ -22,9 +22,10 @@ struct Spread {
   double spread;
 };
 constexpr Spread kSpreads[] = {
-    {"rate", 0.4},    {"bandwidth", 0.4},  {"cache_speed", 0.7}, {"cache_share", 0.8}, {"cache_edge", 0.5},
-    {"edge", 1.5},    {"edge_power", 0.5}, {"write", 0.5},       {"score_us", 2},      {"key_us", 1.5},
-    {"head_us", 1.5}, {"row_us", 1.5},     {"wide_head", 1},     {"key_bytes", 0.7},   {"partial_wave", 0.7},
+    {"rate", 0.4},        {"bandwidth", 0.4},  {"cache_speed", 0.7}, {"cache_share", 0.8}, {"cache_edge", 0.5},
+    {"edge", 1.5},        {"edge_power", 0.5}, {"write", 0.5},       {"score_us", 2},      {"key_us", 1.5},
+    {"head_us", 1.5},     {"row_us", 1.5},     {"wide_head", 1},     {"key_bytes", 0.7},   {"partial_wave", 0.7},
+    {"weight_sets", 0.7}, {"window_heads", 2},
 };
 constexpr double kUsualSpread = 1;
 double SpreadOf(std::string_view name) {
@@ -43,7 +44,7 @@ constexpr std::size_t kMostRowsForParameters = 1000;
 struct Parameters {
   std::vector<std::string_view> names;
   std::vector<double*> values;
-  void operator()(std::string_view name, double& value) {
+  void operator()(std::string_view name, double& value, const FieldRule& /*rule*/ = {}) {
     names.push_back(name);
     values.push_back(&value);
   }

@@ -271,8 +271,8 @@ std::string_view Name(CurveLimit limit) {
   return "";
 }
 
-double MemoryTerm::Micros(const CurveDevice& device, double bytes) const {
-  const double held = device.cache_bytes * cache_share / std::max(bytes, 1.0);
+double MemoryTerm::Micros(const CurveDevice& device, double bytes, double between) const {
+  const double held = device.cache_bytes * cache_share / std::max(between, 1.0);
   const double miss = 1 / (1 + std::pow(held, cache_edge));
   return bytes / (device.bytes_per_us * bandwidth) * (miss + (1 - miss) / cache_speed);
 }
@@ -301,16 +301,18 @@ CurveTime Time(const Curve<ProductForm>& curve, const CurveDevice& device, const
   const double flop = 2 * batch * m * n * k;
   const double full = flop / device.flop_per_us;
   const double slower = 1 + form.clock_drop * full / (full + 1000);
-  const double read = moved_bytes > 0 ? moved_bytes : batch * (m * k + n * k) * element;
   const double written = batch * m * n * element;
-  const double bytes = moved_bytes > 0 ? moved_bytes : read + written;
+  const double weights = moved_bytes > 0 ? 0 : batch * n * k * element;
+  const double others = moved_bytes > 0 ? moved_bytes : batch * m * k * element + written * form.write;
+  const double bytes = moved_bytes > 0 ? moved_bytes : batch * (m * k + n * k) * element + written;
   const double per_flop = device.multiprocessors / (device.flop_per_us * form.rate);
   double best = 0;
   Parts parts;
   for (const double split : kSplits) {
     const double partial_sums = split > 1 ? batch * m * n * split * 8 : 0;
-    const double moved = (moved_bytes > 0 ? moved_bytes : read + written * form.write) + partial_sums;
-    const double memory = form.memory.Micros(device, moved);
+    const double beside = others + partial_sums;
+    const double memory = form.memory.Micros(device, weights, beside + weights * form.weight_sets) +
+                          form.memory.Micros(device, beside, beside + weights);
     const double steps = std::ceil(k / split / 32) * 32;
     for (const auto& [rows, columns] : kTiles) {
       const double tiles = batch * std::ceil(m / rows) * std::ceil(n / columns) * split;
@@ -380,12 +382,15 @@ CurveTime Time(const Curve<DecodingForm>& curve, const CurveDevice& device, cons
   const DecodingForm& form = curve.form;
   const double element = device.element_bytes;
   const double seen = SeenKeys(shape);
-  const double least_chunk = form.chunk * (shape.heads == shape.key_heads ? form.single_chunk : 1);
+  // FlashAttention-2 shares the keys among the heads of a group only without a window.
+  const double alone = shape.window > 0 ? std::min(form.window_heads, 1.0) : 0;
+  const double readers = shape.key_heads + (shape.heads - shape.key_heads) * alone;
+  const double least_chunk = form.chunk * (shape.heads == readers ? form.single_chunk : 1);
   const double chunk =
-      std::min(seen, std::max(least_chunk, seen * shape.batch * shape.key_heads / (2 * device.multiprocessors)));
+      std::min(seen, std::max(least_chunk, seen * shape.batch * readers / (2 * device.multiprocessors)));
   constexpr double kRounding = 1e-9;  // of a quotient that is a whole number
-  const double waves = shape.batch * shape.key_heads * std::ceil(seen / chunk - kRounding) / device.multiprocessors;
-  const double group = shape.heads / shape.key_heads;
+  const double waves = shape.batch * readers * std::ceil(seen / chunk - kRounding) / device.multiprocessors;
+  const double group = shape.heads / readers;
   const double part = chunk * form.key_us * shape.head_dim / 128 * (1 + form.head_us * group) + form.tile_us;
   const double compute = PartlyWhole(waves, form.partial_wave) * part;
   const double bytes = shape.batch * element * shape.head_dim * (2 * shape.key_heads * seen + 2 * shape.heads);

@@ -28,7 +28,9 @@ struct MemoryTerm {
   double cache_share = 0;  // of the cache, up to which most of a working set stays in it
   double cache_edge = 0;   // how sharply it leaves it
 
-  double Micros(const CurveDevice& device, double bytes) const;
+  // `between` are the bytes that move until these are used again, these themselves included.
+  double Micros(const CurveDevice& device, double bytes, double between) const;
+  double Micros(const CurveDevice& device, double bytes) const { return Micros(device, bytes, bytes); }
 };
 
 // The parameters of a form; docs/curves.md has the formulas, tools/fit_devices fits the numbers.
@@ -44,6 +46,9 @@ struct ProductForm {
   double split_us = 0;
   double clock_drop = 0;
   double write = 0;
+  // Matrices [k, n] that were used in turn: those between two uses of one push it out of the cache, while the other
+  // operand and the result are used each time.
+  double weight_sets = 1;
   static void Fields(auto& visit, auto& self) {
     visit("launch_us", self.launch_us);
     visit("rate", self.rate);
@@ -59,6 +64,7 @@ struct ProductForm {
     visit("split_us", self.split_us);
     visit("clock_drop", self.clock_drop);
     visit("write", self.write);
+    visit("weight_sets", self.weight_sets, {.optional = true});
   }
 };
 
@@ -106,6 +112,7 @@ struct DecodingForm {
   double row_us = 0;
   double head_us = 0;
   double single_chunk = 0;
+  double window_heads = 0;  // share of the heads of a group that read its keys on their own where there is a window
   static void Fields(auto& visit, auto& self) {
     visit("launch_us", self.launch_us);
     visit("bandwidth", self.memory.bandwidth);
@@ -120,6 +127,7 @@ struct DecodingForm {
     visit("row_us", self.row_us);
     visit("head_us", self.head_us);
     visit("single_chunk", self.single_chunk);
+    visit("window_heads", self.window_heads, {.optional = true});
   }
 };
 

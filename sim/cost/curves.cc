@@ -11,6 +11,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
+#include "sim/base/suggestion.h"
 #include "sim/ops/aten_work.h"
 #include "sim/ops/op_catalog.h"
 
@@ -291,6 +292,34 @@ std::optional<Described> Describe(const Graph& graph, OpId op, const RooflineOpt
   return described;
 }
 
+// Graphs have images with their channels first, and cuDNN's kernels in TF32 want them last: two of the three tensors of
+// a convolution are transposed. A trace has those kernels itself.
+constexpr double kTransposesOfTf32 = 2;
+
+constexpr Runtime kRuntimes[] = {
+    {.name = "pytorch", .elementwise_f32 = 0.93, .elementwise_half = 1.12, .op_micros = 0, .update_micros = 53},
+    {.name = "tensorflow", .elementwise_f32 = 0.71, .elementwise_half = 1.34, .op_micros = 23, .update_micros = 12},
+    {.name = "tensorflow2", .elementwise_f32 = 1.44, .elementwise_half = 1.31, .op_micros = 7, .update_micros = 21},
+    {.name = "paddlepaddle", .elementwise_f32 = 0.89, .elementwise_half = 0.61, .op_micros = 0, .update_micros = 56},
+};
+
+bool IsOfCudnn(std::string_view kind) {
+  return kind.starts_with("relu") || kind.starts_with("max_pool") || kind.starts_with("avg_pool") ||
+         kind.starts_with("batch_norm");
+}
+
+// The time of an op that takes `micros` on a device by itself.
+double MicrosIn(const Runtime& runtime, const Graph& graph, OpId id, std::string_view form, double micros) {
+  if (micros <= 0) return micros;
+  const Op& op = graph.op(id);
+  if (op.pass == Pass::kUpdate) return micros + runtime.update_micros;
+  const bool moves = form == "elementwise" || form == "normalisation" || form == "softmax";
+  if (!moves || IsOfCudnn(op.kind)) return micros + runtime.op_micros;
+  const DType dtype = graph.inputs(id).empty() ? DType::kNone : graph.tensor(graph.inputs(id)[0]).dtype;
+  const bool is_half = dtype == DType::kF16 || dtype == DType::kBf16;
+  return micros * (is_half ? runtime.elementwise_half : runtime.elementwise_f32) + runtime.op_micros;
+}
+
 bool IsStream(OpClass op_class) {
   return op_class == OpClass::kElementwise || op_class == OpClass::kReduction || op_class == OpClass::kGather ||
          op_class == OpClass::kCopy || op_class == OpClass::kNormalisation || op_class == OpClass::kOptimizer;
@@ -325,10 +354,13 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
   double kernels = 1;
   double shapes = 0;
   double moved_by_convolutions = 0;
+  bool transposes_images = false;
   std::optional<CurvedTime> whole;
   double longest = 0;
   for (const CurveQuestion& question : CurveQuestions(graph, op, options, &kernels)) {
     ++shapes;
+    transposes_images = question.precision == Precision::kTf32 &&
+                        device->precisions[static_cast<std::size_t>(Precision::kTf32)].peak.count > 0;
     if (const auto* const product = std::get_if<ProductShape>(&question.shape)) {
       moved_by_convolutions += product->moved_bytes;
     }
@@ -354,10 +386,18 @@ std::optional<CurvedTime> CurveMicros(const Graph& graph, OpId op, const Cluster
     const auto transpose = CurveMicros(*device, Precision::kF32, OpShape(), bytes, options.own.get());
     if (transpose) whole->time.micros += (kernels - shapes) * transpose->time.micros;
   }
+  if (whole && moved_by_convolutions > 0 && transposes_images && FindOpKind(graph.op(op).kind) != nullptr) {
+    const double bytes = moved_by_convolutions * 2 / 3;
+    const auto transpose = CurveMicros(*device, Precision::kF32, OpShape(), bytes, options.own.get());
+    if (transpose) whole->time.micros += kTransposesOfTf32 * transpose->time.micros;
+  }
   if (whole && kernels > 1) {  // those of one call have equal parts, and none is shorter than one that does nothing
     const auto empty = CurveMicros(*device, Precision::kF32, OpShape(), 0, options.own.get());
     whole->time.micros = std::max(whole->time.micros / kernels, empty ? empty->time.micros : 0);
     whole->time.roofline_micros /= kernels;
+  }
+  if (whole && options.runtime != nullptr && !device->is_cpu) {
+    whole->time.micros = MicrosIn(*options.runtime, graph, op, whole->form, whole->time.micros);
   }
   return whole;
 }
@@ -391,7 +431,10 @@ class CurvesCostModel : public CostModel {
   std::optional<double> OpMicros(const Graph& graph, OpId op, const Cluster& cluster,
                                  std::string_view device_kind) const override {
     if (const auto curved = CurveMicros(graph, op, cluster, device_kind, options_)) return curved->time.micros;
-    return roofline_->OpMicros(graph, op, cluster, device_kind);
+    const std::optional<double> micros = roofline_->OpMicros(graph, op, cluster, device_kind);
+    const DeviceKind* const device = cluster.FindKind(device_kind);
+    if (!micros || options_.runtime == nullptr || device == nullptr || device->is_cpu) return micros;
+    return MicrosIn(*options_.runtime, graph, op, "", *micros);
   }
   bool TimesCollectives() const override { return true; }
   void CheckKind(const Cluster& cluster, std::string_view device_kind) const override {
@@ -405,6 +448,15 @@ class CurvesCostModel : public CostModel {
 };
 
 }  // namespace
+
+const Runtime* RuntimeFromName(std::string_view name, const std::string& place) {
+  if (name.empty()) return nullptr;
+  const auto* const found = std::ranges::find(kRuntimes, name, &Runtime::name);
+  if (found != std::end(kRuntimes)) return found;
+  std::vector<std::string> names;
+  for (const Runtime& runtime : kRuntimes) names.emplace_back(runtime.name);
+  throw InputError(place, fmt::format("is {} ({}){}", Quoted(name), fmt::join(names, ", "), DidYouMean(name, names)));
+}
 
 std::unique_ptr<CostModel> MakeCurvesCostModel(const RooflineOptions& options) {
   return std::make_unique<CurvesCostModel>(options);

@@ -341,6 +341,9 @@ class ClusterTest(Case):
         self.assertEqual(default.costs.text, "curves")
         self.assertRegex(default.costs.detail, r"\d+ product.*; by roofline \d+.*; [1-9]\d* of \d+ collectives")
         self.assertEqual(emplace.Costs(graph, emplace.Cluster("p2.8xlarge", gpus=2)).text, "roofline")
+        slow = emplace.Costs(graph, cluster, runtime="tensorflow")
+        self.assertEqual(slow.text, "curves, runtime tensorflow")
+        self.assertGreater(slow.time_us.sum(), default.costs.time_us.sum())
         placement = emplace.place(default, "expert").placement
         report = default.report(placement)
         self.assertEqual((report["costs"], report["costs_detail"]), ("curves", default.costs.detail))

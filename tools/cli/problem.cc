@@ -82,6 +82,12 @@ void AddCostOptions(CLI::App& app, ProblemOptions* options) {
                  "(default: as in "
                  "PyTorch for ATen operators, else all)")
       ->type_name("WHICH");
+  app.add_option(
+         "--runtime", options->costs.runtime,
+         "With curves, what runs the kernels: pytorch, tensorflow, tensorflow2 or paddlepaddle, each as in NVIDIA's "
+         "examples of 2019 to 2023, with its unfused element-wise ops, casts and waits for the host (default: one "
+         "kernel for each op, without waits)")
+      ->type_name("NAME");
   app.add_option("--profile", options->costs.profile, "profile.json with measured op times")->type_name("FILE");
 }
 

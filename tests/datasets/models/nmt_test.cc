@@ -105,6 +105,16 @@ TEST(NmtTest, TheFinestGranularityHasAsManyOpsAsTheLargestPublishedGraphSlow) {
   EXPECT_EQ(TotalsOf(graph).forward_product_flop, fused.forward_product_flop);
 }
 
+TEST(NmtTest, HalfPrecisionKeepsF32CopiesForTheUpdates) {
+  const Graph graph = datasets::MakeModel(
+      "nmt", {{"hidden", "8"}, {"vocabulary", "20"}, {"steps", "2"}, {"precision", "f16"}, {"optimizer", "adam"}});
+  CheckTrainingGraph(graph);
+  const Tensor& kernel = graph.tensor(graph.first_output(*graph.FindOp("encoder/lstm1/kernel")));
+  EXPECT_EQ(kernel.dtype, DType::kF16);
+  const OpId update = *graph.FindOp("update/encoder/lstm1/kernel/adam");
+  EXPECT_EQ(graph.op(update).persistent.count, 3 * 4 * kernel.size.count / 2);
+}
+
 TEST(NmtTest, TheSmallestOptionsWork) {
   const OptionMap smallest = {{"layers", "1"}, {"batch", "1"}, {"hidden", "1"}, {"vocabulary", "1"}, {"steps", "1"}};
   CheckTrainingGraph(datasets::MakeModel("nmt", smallest));

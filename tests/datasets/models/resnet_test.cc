@@ -51,5 +51,16 @@ TEST(ResnetTest, OnlyThePublishedDepthsExist) {
   CheckTrainingGraph(datasets::MakeModel("resnet", {{"image_size", "32"}, {"batch", "1"}}));
 }
 
+TEST(ResnetTest, HalfPrecisionIsThatOfConvolutionsAndNorms) {
+  const Graph graph = datasets::MakeModel("resnet", {{"batch", "2"}, {"image_size", "32"}, {"precision", "bf16"}});
+  CheckTrainingGraph(graph);
+  for (const std::string op : {"data/cast", "conv1/conv/conv2d", "conv1/conv/batch_norm", "conv1/relu"}) {
+    ASSERT_TRUE(graph.FindOp(op)) << op;
+    EXPECT_EQ(graph.tensor(graph.first_output(*graph.FindOp(op))).dtype, DType::kBf16) << op;
+  }
+  EXPECT_EQ(TotalsOf(graph).parameters,
+            TotalsOf(datasets::MakeModel("resnet", {{"batch", "2"}, {"image_size", "32"}})).parameters);
+}
+
 }  // namespace
 }  // namespace emplace::testing

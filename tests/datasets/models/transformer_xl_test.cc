@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/base/check.h"
 #include "tests/testing/training_graph.h"
@@ -53,6 +55,42 @@ TEST(TransformerXlTest, ForwardProductsAreThoseWrittenOut) {
   // feed-forward part 2*4 * 2*5*7; words 2*4 * 5*11.
   const double segment = 16 * 90 + 8 * 30 + 3 * 2 * 192 + 8 * 30 + 8 * 70 + 8 * 55;
   EXPECT_EQ(TotalsOf(datasets::MakeModel("transformer_xl", kSmall)).forward_product_flop, 2 * 3 * segment);
+}
+
+TEST(TransformerXlTest, HeadsAtOnceHaveTheProductsOfSeparateOnes) {
+  OptionMap options = kSmall;
+  options["head_products"] = "batched";
+  const Graph graph = datasets::MakeModel("transformer_xl", options);
+  CheckTrainingGraph(graph);
+  const GraphTotals totals = TotalsOf(graph);
+  const GraphTotals separate = TotalsOf(datasets::MakeModel("transformer_xl", kSmall));
+  EXPECT_EQ(totals.forward_product_flop, separate.forward_product_flop);
+  EXPECT_EQ(totals.backward_product_flop, separate.backward_product_flop);
+  EXPECT_EQ(totals.parameters, separate.parameters);
+  EXPECT_EQ(totals.kinds.at("batch_matmul"), 3U * 3) << "two scores and a context for each of three segments";
+  const auto shape = graph.tensor(graph.first_output(*graph.FindOp("layer0/segment0/attention/scores"))).shape;
+  EXPECT_EQ(std::vector<std::int64_t>(shape.begin(), shape.end()), (std::vector<std::int64_t>{2 * 2, 4, 8}));
+}
+
+TEST(TransformerXlTest, AnAdaptiveSoftmaxComparesFewerWords) {
+  OptionMap options = kSmall;
+  options["softmax_words"] = "3";
+  const Graph graph = datasets::MakeModel("transformer_xl", options);
+  CheckTrainingGraph(graph);
+  const GraphTotals all = TotalsOf(datasets::MakeModel("transformer_xl", kSmall));
+  EXPECT_EQ(TotalsOf(graph).parameters, all.parameters);
+  // 8 words fewer of width 5 for 2 * 4 positions in each of 3 segments.
+  EXPECT_EQ(TotalsOf(graph).forward_product_flop, all.forward_product_flop - 2.0 * 3 * 8 * 5 * 8);
+}
+
+TEST(TransformerXlTest, HalfPrecisionHalvesTheActivations) {
+  OptionMap options = kSmall;
+  options["precision"] = "f16";
+  const Graph graph = datasets::MakeModel("transformer_xl", options);
+  CheckTrainingGraph(graph);
+  const Tensor& scores = graph.tensor(graph.first_output(*graph.FindOp("layer0/segment0/attention/head0/scores")));
+  EXPECT_EQ(scores.dtype, DType::kF16);
+  EXPECT_EQ(scores.size.count, 2 * 2 * 4 * 8);
 }
 
 TEST(TransformerXlTest, SegmentsMustFillTheSequence) {

@@ -206,6 +206,9 @@ TEST(ProblemTest, CostsWithoutANameAreMeasuredElseCurvesElseRoofline) {
   EXPECT_EQ(model(estimated, h100, {.model = "roofline"}), "roofline");
   EXPECT_EQ(model(estimated, h100, {.profile = "p.json"}), "") << "an op that the profile lacks is an error";
   EXPECT_EQ(model(timed, h100, {.tf32 = "none"}), "curves");
+  EXPECT_EQ(model(timed, h100, {.runtime = "pytorch"}), "curves");
+  EXPECT_EQ(experiments::CostsText({.model = "curves", .runtime = "pytorch"}), "curves, runtime pytorch");
+  EXPECT_THROW(experiments::LoadCostModels({.model = "roofline", .runtime = "pytorch"}), InputError);
   const auto detail = [&](const Cluster& of, const experiments::CostsChoice& asked) {
     return experiments::CostsDetail(asked, experiments::ResolvedCosts(asked, estimated, of), estimated, of);
   };

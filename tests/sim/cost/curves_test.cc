@@ -68,6 +68,22 @@ TEST(CurveFormsTest, ProductTakesWhatTheFitComputes) {
   EXPECT_MICROS(Time(Products(), DeviceOf(50, 4), ProductShape{.m = 1000, .n = 3000, .k = 1000}), 169.2388270977603);
 }
 
+TEST(CurveFormsTest, WeightsThatAreUsedInTurnLeaveTheCacheAndTheOtherOperandStays) {
+  Curve<ProductForm> products = Products();
+  const CurveDevice device = DeviceOf(1000, 2);
+  const ProductShape few_rows = {.m = 16, .n = 4096, .k = 4096};
+  const ProductShape few_columns = {.m = 4096, .n = 128, .k = 4096};
+  EXPECT_MICROS(Time(products, device, few_rows), 13.961755619237586);
+  EXPECT_MICROS(Time(products, device, few_columns), 16.17374305926733);
+  products.form.weight_sets = 6;
+  EXPECT_MICROS(Time(products, device, few_rows), 14.722124548889365);
+  EXPECT_MICROS(Time(products, device, few_columns), 16.17814564166833);
+  // Bytes of a cache's size take twice the time of those that it holds.
+  const MemoryTerm term = {.bandwidth = 0.5, .cache_speed = 2, .cache_share = 1, .cache_edge = 100};
+  EXPECT_NEAR(term.Micros(device, 30e6), 30e6 / 3e6, 1e-9);
+  EXPECT_NEAR(term.Micros(device, 30e6, 100e6), 2 * 30e6 / 3e6, 1e-9);
+}
+
 TEST(CurveFormsTest, AttentionTakesWhatTheFitComputes) {
   const Curve<AttentionForm> curve = {
       .form = {.launch_us = 4,
@@ -102,7 +118,7 @@ TEST(CurveFormsTest, AttentionTakesWhatTheFitComputes) {
 }
 
 TEST(CurveFormsTest, DecodingTakesWhatTheFitComputes) {
-  const Curve<DecodingForm> curve = {
+  Curve<DecodingForm> curve = {
       .form = {.launch_us = 6,
                .memory = {.bandwidth = 0.8, .cache_speed = 2, .cache_share = 0.25, .cache_edge = 2},
                .tile_us = 2,
@@ -120,6 +136,12 @@ TEST(CurveFormsTest, DecodingTakesWhatTheFitComputes) {
   EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 37.601554414544886);
   shape = {.batch = 1, .queries = 1, .keys = 60000, .heads = 64, .key_heads = 8, .head_dim = 128, .window = 1024};
   EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 8.879264761959135);
+  shape = {.batch = 64, .queries = 1, .keys = 2000, .heads = 32, .key_heads = 4, .head_dim = 128, .window = 128};
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 22.033941680845206);
+  curve.form.window_heads = 0.5;
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 48.672470996084016);
+  curve.form.window_heads = 1;
+  EXPECT_MICROS(Time(curve, DeviceOf(1000, 2), shape), 76.46330192080433);
 }
 
 TEST(CurveFormsTest, StreamsTakeWhatTheFitComputes) {
@@ -419,6 +441,73 @@ TEST(CurvesCostModelTest, Tf32ProductsTakeTheirOwnRate) {
   EXPECT_LT(micros(Tf32::kNone), 1.4 * flop / 19.5e6);
   EXPECT_GT(micros(Tf32::kByFramework), flop / 156e6);
   EXPECT_LT(micros(Tf32::kByFramework), 1.4 * flop / 156e6);
+}
+
+TEST(CurvesCostModelTest, ConvolutionsOfGraphsInTf32TransposeTwoOfTheirTensors) {
+  using testing::F32;
+  const std::vector<OutputSpec> inputs = {F32({32, 64, 56, 56}), F32({64, 64, 3, 3})};
+  const auto graph_of = [&](const std::string& kind) {
+    return testing::GraphOf({kind, inputs, {F32({32, 64, 56, 56})}, kind == "conv2d" ? R"({"padding":"same"})" : ""});
+  };
+  const Cluster a100 = OneDevice("a100");
+  const DeviceKind& device = *FindDeviceKind("a100");
+  const Graph graph = graph_of("conv2d");
+  const OpId op = *graph.FindOp("op");
+  const OpShape shape = FindOpShapes(graph, op).at(0);
+  const double moved = 4.0 * (2 * 32 * 64 * 56 * 56 + 64 * 64 * 9);
+  const double alone = CurveMicros(device, Precision::kTf32, shape)->time.micros;
+  const double transpose = CurveMicros(device, Precision::kF32, OpShape(), moved * 2 / 3)->time.micros;
+  EXPECT_NEAR(CurveMicros(graph, op, a100, "a100", {.tf32 = Tf32::kAll})->time.micros, alone + 2 * transpose, 1e-9);
+  EXPECT_EQ(CurveMicros(graph, op, a100, "a100", {.tf32 = Tf32::kNone})->time.micros,
+            CurveMicros(device, Precision::kF32, shape)->time.micros);
+  const Graph call = graph_of("aten::convolution");  // as a trace has it, beside its other kernels
+  EXPECT_EQ(CurveMicros(call, *call.FindOp("op"), a100, "a100", {.tf32 = Tf32::kAll})->time.micros,
+            CurveMicros(device, Precision::kTf32, FindOpShapes(call, *call.FindOp("op")).at(0))->time.micros);
+}
+
+TEST(CurvesCostModelTest, ARuntimeStretchesWhatMovesBytesAndLetsTheDeviceWait) {
+  GraphBuilder builder("step");
+  const auto add = [&](const std::string& name, const std::string& kind, const std::vector<std::string>& inputs,
+                       Pass pass, DType dtype) {
+    OpSpec op;
+    op.name = name;
+    op.kind = kind;
+    op.inputs = inputs;
+    op.pass = pass;
+    op.outputs = {{.size = std::nullopt, .dtype = dtype, .shape = {1024, 1024}}};
+    builder.Add(op);
+  };
+  add("half", "input", {}, Pass::kForward, DType::kF16);
+  add("full", "input", {}, Pass::kForward, DType::kF32);
+  add("matmul", "matmul", {"half", "half"}, Pass::kForward, DType::kF16);
+  add("relu", "relu", {"half"}, Pass::kForward, DType::kF16);
+  add("gelu", "gelu", {"half"}, Pass::kForward, DType::kF16);
+  add("softmax", "softmax", {"full"}, Pass::kBackward, DType::kF32);
+  add("scale", "scale", {"full"}, Pass::kUpdate, DType::kF32);
+  const Graph graph = builder.Build();
+  const Cluster v100 = OneDevice("v100");
+  const auto micros = [&](const std::string& op, const Runtime* runtime) {
+    return *MakeCurvesCostModel({.runtime = runtime})->OpMicros(graph, *graph.FindOp(op), v100, "v100");
+  };
+  const Runtime runtime = {
+      .name = "slow", .elementwise_f32 = 1.5, .elementwise_half = 2, .op_micros = 10, .update_micros = 100};
+  const auto plain = [&](const std::string& op) { return micros(op, nullptr); };
+  EXPECT_DOUBLE_EQ(micros("matmul", &runtime), plain("matmul") + 10);
+  EXPECT_DOUBLE_EQ(micros("relu", &runtime), plain("relu") + 10);
+  EXPECT_DOUBLE_EQ(micros("gelu", &runtime), 2 * plain("gelu") + 10);
+  EXPECT_DOUBLE_EQ(micros("softmax", &runtime), 1.5 * plain("softmax") + 10);
+  EXPECT_DOUBLE_EQ(micros("scale", &runtime), plain("scale") + 100);
+  EXPECT_EQ(micros("half", &runtime), 0);
+  EXPECT_EQ(RuntimeFromName("", "runtime"), nullptr);
+  EXPECT_EQ(RuntimeFromName("tensorflow", "runtime")->op_micros, 23);
+  try {
+    RuntimeFromName("tensorflo", "runtime");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        R"(runtime: is "tensorflo" (pytorch, tensorflow, tensorflow2, paddlepaddle); did you mean tensorflow?)");
+  }
 }
 
 }  // namespace curves_test

@@ -572,10 +572,10 @@ Tape::Tensor LayerMemory::Layer(Tape& tape, Tape::Tensor input, const LayerKind&
     case Mixer::kNone:
       break;
     case Mixer::kAttention:
-      add(Attention(tape, hidden));
-      break;
     case Mixer::kLatentAttention:
-      add(LatentAttention(tape, hidden));
+      tape.program().UsePool(setup_.graphs_attention);
+      add(kind.mixer == Mixer::kAttention ? Attention(tape, hidden) : LatentAttention(tape, hidden));
+      tape.program().UsePool(false);
       break;
     case Mixer::kMamba:
       add(Mamba(tape, hidden));

@@ -377,8 +377,8 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       has_products = has_products || setup.network.layers[layer].feed_forward == FeedForwardKind::kExperts;
     }
   }
-  const std::int64_t workspace =
-      setup.is_deterministic || setup.compute_capability == 90 ? 32 * kMiB : 8 * kMiB + kMiB / 8;
+  const bool is_hopper = setup.compute_capability == 90 && setup.knows_device;
+  const std::int64_t workspace = setup.is_deterministic || is_hopper ? 32 * kMiB : 8 * kMiB + kMiB / 8;
   for (int i = 0; has_products && i < 2; ++i) {
     program->Allocate("workspaces of cuBLAS", workspace, MemoryClass::kTemporary);
   }

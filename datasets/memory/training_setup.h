@@ -209,11 +209,13 @@ struct TrainingSetup {
   std::int64_t deferred_micro_batches = 0;  // 0: all
   Recompute recompute;
   Offload offload;
+  bool graphs_attention = false;           // runs it as CUDA graphs, which are captured before the first step
   std::int64_t inference_cache_bytes = 0;  // keys and values of a run that generates its own data
 
   // Device.
   bool is_deterministic = false;  // cuBLAS then has the workspaces that its documentation asks for
   std::int64_t compute_capability = 90;
+  bool knows_device = true;  // else cuBLAS's workspaces are not Hopper's but those of most devices
 };
 
 }  // namespace emplace::datasets

@@ -482,7 +482,7 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   const std::int64_t ranks = setup_.ep * setup_.etp;
   // The rank's experts take their part of the tokens, or more.
   const std::int64_t sent = local_rows_ * network_.top_k;
-  const auto received = static_cast<std::int64_t>(static_cast<double>(sent * setup_.etp) * setup_.expert_imbalance);
+  const auto received = static_cast<std::int64_t>(static_cast<double>(sent * setup_.etp) * setup_.expert_imbalance());
   if (setup_.offload.mlp_norm) tape.MoveAway(input);
   const Tape::Tensor normed = Norm(tape, input, MakesAgain(&Recompute::norms));
   const Tape::Tensor routing = tape.New("routes of tokens", 4 * kFloat * local_rows_ * network_.experts);

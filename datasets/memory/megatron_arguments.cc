@@ -193,14 +193,9 @@ void ReadKernels(MegatronArgumentReader& args, TrainingSetup* setup) {
   setup->has_teacher = args.Has("export-kd-teacher-load");
   setup->products = ReadRecipe(args);
   // Has no effect on memory otherwise.
-  if (args.Text("moe-router-load-balancing-type", "aux_loss") == "sinkhorn") {
-    setup->expert_imbalance = TrainingSetup::kSinkhornImbalance;
-  }
   if (args.Has("moe-expert-capacity-factor")) {
-    // An expert takes no more tokens than its capacity, and with padding exactly as many.
-    const double factor = args.Number("moe-expert-capacity-factor", 1);
-    const bool is_padded = args.Flag("moe-pad-expert-input-to-capacity");
-    setup->expert_imbalance = is_padded ? factor : std::min(factor, setup->expert_imbalance);
+    setup->expert_capacity = args.Number("moe-expert-capacity-factor", 1);
+    setup->pads_experts = args.Flag("moe-pad-expert-input-to-capacity");
   }
   setup->overlaps_tensor_parallel = args.Flag("tp-comm-overlap") && setup->tp > 1;
   args.Text("tp-comm-overlap-cfg", "");

@@ -442,7 +442,8 @@ struct Piece {
     const RankGroup group = machine.GroupOf(setup.cp, setup.tp);
     const double bytes = element * rows * width;
     forward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.forward);
-    if (passes_gradient) backward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.backward);
+    if (passes_gradient)
+      backward.tensor += Exchange(CollectiveKind::kAllToAll, group, "context", bytes, &traffic.backward);
   }
 
   void Residual() {

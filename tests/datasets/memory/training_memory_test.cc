@@ -245,7 +245,7 @@ TEST(TrainingMemoryTest, ATeacherHasWeightsAndNothingElse) {
   const RankPeak taught = state(R"(, "export-kd-teacher-load": "teacher")");
   // Up to what blocks have in excess.
   const auto weights = static_cast<double>(BytesOf(alone, MemoryClass::kWeights));
-  EXPECT_NEAR(static_cast<double>(BytesOf(taught, MemoryClass::kWeights)), 2 * weights, 0.01 * weights);
+  EXPECT_NEAR(static_cast<double>(BytesOf(taught, MemoryClass::kWeights)), 2 * weights, 0.02 * weights);
   EXPECT_NEAR(static_cast<double>(taught.end_bytes - alone.end_bytes), weights, 0.02 * weights);
 }
 

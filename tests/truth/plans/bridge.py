@@ -133,7 +133,9 @@ NVIDIA publishes throughputs with the whole setting, on 8 to 1,024 GPUs. {len(ro
 `--framework megatron-bridge`; {sum(left_out.values())} are not ({others}). One setting in several releases is one row each, in
 the same half: software became faster, by up to a half. Experts' tokens are balanced by force, and so predicted. Where
 the table has FSDP, the prediction has ZeRO 3. What a row recomputes, offloads or captures in CUDA graphs is not in the table:
-nothing is assumed. The networks with Mamba predict two further tokens as NVIDIA's recipes have it, but for Nemotron 3 Nano. Stages of DeepSeek are balanced, as its recipes have them; those of the others are even.
+nothing is assumed. The networks with Mamba predict two further tokens, as
+NVIDIA's recipes have it, but for Nemotron 3 Nano. A token for several experts of one node crosses the network once, as NVIDIA's
+dispatchers send it. Stages of DeepSeek are balanced, as its recipes have them; those of the others are even.
 
 {beside_best(program, rows)}
 

@@ -529,7 +529,7 @@ Tape::Tensor LayerMemory::Experts(Tape& tape, Tape::Tensor input) const {
   const std::int64_t ranks = setup_.ep * setup_.etp;
   // The rank's experts take their part of the tokens, or more.
   const std::int64_t sent = local_rows_ * network_.top_k;
-  const auto received = static_cast<std::int64_t>(static_cast<double>(sent * setup_.etp) * setup_.expert_imbalance);
+  const auto received = static_cast<std::int64_t>(static_cast<double>(sent * setup_.etp) * setup_.expert_imbalance());
   if (setup_.offload.mlp_norm) tape.MoveAway(input);
   const Tape::Tensor normed = Norm(tape, input, MakesAgain(&Recompute::norms));
   const Tape::Tensor routing = tape.New("routes of tokens", 4 * kFloat * local_rows_ * network_.experts);
@@ -643,10 +643,10 @@ Tape::Tensor LayerMemory::Layer(Tape& tape, Tape::Tensor input, const LayerKind&
     case Mixer::kNone:
       break;
     case Mixer::kAttention:
-      add(Attention(tape, hidden));
-      break;
     case Mixer::kLatentAttention:
-      add(LatentAttention(tape, hidden));
+      tape.program().UsePool(setup_.graphs_attention);
+      add(kind.mixer == Mixer::kAttention ? Attention(tape, hidden) : LatentAttention(tape, hidden));
+      tape.program().UsePool(false);
       break;
     case Mixer::kMamba:
       add(Mamba(tape, hidden));

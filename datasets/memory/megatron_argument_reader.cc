@@ -148,8 +148,6 @@ struct UnmodelledArgument {
   std::string_view reason;
 };
 constexpr UnmodelledArgument kUnmodelled[] = {
-    {"cuda-graph-impl", "the memory pools of CUDA graphs are not modelled"},
-    {"cuda-graph-modules", "the memory pools of CUDA graphs are not modelled"},
     {"cuda-graph-scope", "the memory pools of CUDA graphs are not modelled"},
     {"enable-cuda-graph", "the memory pools of CUDA graphs are not modelled"},
     {"cpu-offloading", "activations that are moved to the host count as kept"},

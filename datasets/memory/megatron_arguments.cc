@@ -186,17 +186,16 @@ void ReadKernels(MegatronArgumentReader& args, TrainingSetup* setup) {
   setup->fuses_activation = !args.Flag(setup->network.gated() ? "no-bias-swiglu-fusion" : "no-bias-gelu-fusion");
   setup->fuses_rope = !args.Flag("no-rope-fusion");
   setup->has_attention_mask = !args.Flag("no-create-attention-mask-in-dataloader") && setup->network.image_tokens == 0;
+  // Graphs that are captured later leave the peak of the steps before as it is. Those of other modules count as eager.
+  const std::set<std::string> graphed = args.Words("cuda-graph-modules");
+  setup->graphs_attention = args.Text("cuda-graph-impl", "none") == "transformer_engine" && graphed.contains("attn") &&
+                            args.Integer("cuda-graph-warmup-steps", 3) == 0;
   setup->has_teacher = args.Has("export-kd-teacher-load");
   setup->products = ReadRecipe(args);
   // Has no effect on memory otherwise.
-  if (args.Text("moe-router-load-balancing-type", "aux_loss") == "sinkhorn") {
-    setup->expert_imbalance = TrainingSetup::kSinkhornImbalance;
-  }
   if (args.Has("moe-expert-capacity-factor")) {
-    // An expert takes no more tokens than its capacity, and with padding exactly as many.
-    const double factor = args.Number("moe-expert-capacity-factor", 1);
-    const bool is_padded = args.Flag("moe-pad-expert-input-to-capacity");
-    setup->expert_imbalance = is_padded ? factor : std::min(factor, setup->expert_imbalance);
+    setup->expert_capacity = args.Number("moe-expert-capacity-factor", 1);
+    setup->pads_experts = args.Flag("moe-pad-expert-input-to-capacity");
   }
   setup->overlaps_tensor_parallel = args.Flag("tp-comm-overlap") && setup->tp > 1;
   args.Text("tp-comm-overlap-cfg", "");
@@ -239,6 +238,10 @@ void AddContradictions(MegatronArgumentReader& args, const std::string& model, s
     add(setup.ep > 1 ? fmt::format("expert-model-parallel-size: is {}, but there is no num-experts", setup.ep)
                      : fmt::format("model: is {}, but there is no num-experts", model));
   }
+  if (const std::string graphs = args.Text("cuda-graph-impl", "none");
+      graphs != "none" && graphs != "transformer_engine") {
+    add("cuda-graph-impl: the memory pools of CUDA graphs are not modelled");
+  }
   if (network.experts > 0 && network.top_k > network.experts) {
     add(fmt::format("moe-router-topk: is {}, but num-experts is {}", network.top_k, network.experts));
   }
@@ -263,6 +266,7 @@ MegatronRun ReadMegatronArguments(const JsonValue& arguments, std::int64_t world
   MegatronArgumentReader args(arguments);
   const std::string model = args.Text("model", "gpt");
   MegatronRun run;
+  run.setup.knows_device = false;
   ReadDegrees(args, world_size, &run);
   ReadBatch(args, &run);
   ReadMegatronNetwork(args, model, &run.setup);

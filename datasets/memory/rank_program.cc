@@ -20,7 +20,8 @@ std::string_view Name(MemoryClass memory_class) {
 RankProgram::Buffer RankProgram::Allocate(std::string_view label, std::int64_t bytes, MemoryClass memory_class) {
   EMPLACE_CHECK(bytes >= 0);
   const auto buffer = static_cast<Buffer>(buffers_.size());
-  buffers_.push_back({.label = label, .bytes = bytes, .memory_class = memory_class, .owners = 1});
+  buffers_.push_back(
+      {.label = label, .bytes = bytes, .memory_class = memory_class, .owners = 1, .is_in_pool = uses_pool_});
   if (bytes > 0) events_.push_back({.buffer = buffer});
   return buffer;
 }
@@ -58,10 +59,11 @@ RankPeak PeakOf(const RankProgram& program) {
       case RankProgram::EventKind::kAllocate:
         break;
       case RankProgram::EventKind::kFree:
-        allocator.Free(blocks[buffer]);
+        if (!program.buffers_[buffer].is_in_pool) allocator.Retire(blocks[buffer]);
+        allocator.Recycle(blocks[buffer]);
         continue;
       case RankProgram::EventKind::kFreeLate:
-        allocator.Retire(blocks[buffer]);
+        if (!program.buffers_[buffer].is_in_pool) allocator.Retire(blocks[buffer]);
         late.emplace_back(launched + kernels, buffer);
         continue;
       case RankProgram::EventKind::kLaunch:
@@ -73,6 +75,7 @@ RankPeak PeakOf(const RankProgram& program) {
     }
     blocks[buffer] = allocator.Allocate(program.buffers_[buffer].bytes);
     block_bytes[buffer] = blocks[buffer]->bytes;
+    if (program.buffers_[buffer].is_in_pool) allocator.Retire(blocks[buffer]);
     peak.reserved_bytes = std::max(peak.reserved_bytes, allocator.reserved());
     if (allocator.allocated() <= peak.allocated_bytes) continue;
     peak.allocated_bytes = allocator.allocated();
@@ -91,7 +94,7 @@ RankPeak PeakOf(const RankProgram& program) {
   }
   std::map<std::pair<std::string_view, MemoryClass>, MemoryHolder> holders;
   for (std::size_t buffer = 0; buffer < is_held.size(); ++buffer) {
-    if (!is_held[buffer]) continue;
+    if (!is_held[buffer] || program.buffers_[buffer].is_in_pool) continue;
     const RankProgram::Entry& entry = program.buffers_[buffer];
     peak.classes[static_cast<std::size_t>(entry.memory_class)] += block_bytes[buffer];
     MemoryHolder& holder = holders[{entry.label, entry.memory_class}];

@@ -41,6 +41,9 @@ class RankProgram {
   void Touch(std::string_view label, std::int64_t bytes, MemoryClass memory_class = MemoryClass::kTemporary) {
     Release(Allocate(label, bytes, memory_class));
   }
+  // Whether buffers from here on come from the memory pool of a CUDA graph, which stays reserved, and whose blocks do
+  // not count as allocated while the graph runs again.
+  void UsePool(bool uses_pool) { uses_pool_ = uses_pool; }
   // PyTorch's allocator has expandable segments.
   void ExpandSegments() { expands_segments_ = true; }
   // What the rank does from here on, for the description of the peak.
@@ -51,6 +54,7 @@ class RankProgram {
     std::int64_t bytes = 0;
     MemoryClass memory_class = MemoryClass::kTemporary;
     std::uint32_t owners = 0;
+    bool is_in_pool = false;
   };
   const Entry& entry(Buffer buffer) const { return buffers_[buffer]; }
   std::size_t num_buffers() const { return buffers_.size(); }
@@ -70,6 +74,7 @@ class RankProgram {
     std::string text;
   };
   bool expands_segments_ = false;
+  bool uses_pool_ = false;
   std::vector<Entry> buffers_;
   std::vector<Event> events_;
   std::vector<Moment> moments_;

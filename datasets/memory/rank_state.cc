@@ -418,8 +418,13 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       has_products = has_products || setup.network.layers[layer].feed_forward == FeedForwardKind::kExperts;
     }
   }
-  const std::int64_t workspace =
-      setup.is_deterministic || setup.compute_capability == 90 ? 32 * kMiB : 8 * kMiB + kMiB / 8;
+  // PyTorch's default: 32 MiB on Hopper, and 8 MiB and 128 KiB on others; the mean of both where the device is not
+  // known.
+  constexpr std::int64_t kUsualWorkspace = 8 * kMiB + kMiB / 8;
+  constexpr std::int64_t kLargeWorkspace = 32 * kMiB;
+  std::int64_t workspace = setup.compute_capability == 90 ? kLargeWorkspace : kUsualWorkspace;
+  if (!setup.knows_device) workspace = (kUsualWorkspace + kLargeWorkspace) / 2;
+  if (setup.is_deterministic) workspace = kLargeWorkspace;
   for (int i = 0; has_products && i < 2; ++i) {
     program->Allocate("workspaces of cuBLAS", workspace, MemoryClass::kTemporary);
   }

@@ -41,6 +41,16 @@ TorchtitanRank::TorchtitanRank(const TrainingSetup& setup, std::size_t pipeline_
   };
   add(root_);
   for (const auto& [layer, unit] : layers_) add(unit);
+  // FSDP2 gathers weights on a stream of its own, from whose memory they are copied. The last gathered unit is kept
+  // until the next one has come in, and other streams do not take the memory: it stays reserved for the root and a
+  // layer.
+  if (shards_ > 1) {
+    program_.UsePool(true);
+    for (const std::int64_t elements : {std::max(root_.elements, of_layer), of_layer}) {
+      New("weights that come in", kTitanBf16 * (elements + elements / shards_), MemoryClass::kCommunication);
+    }
+    program_.UsePool(false);
+  }
   for (int i = 0; i < 2; ++i) New("workspaces of cuBLAS", std::int64_t{32} << 20, MemoryClass::kTemporary);
 }
 
@@ -53,12 +63,10 @@ void TorchtitanRank::Free(std::vector<Buffer>* buffers) {
   buffers->clear();
 }
 
-// The weights in bf16, of which there is a copy in one piece while they come in.
+// The weights in bf16.
 void TorchtitanRank::Gather(Unit* unit) {
   if (!unit->gathered.empty() || unit->elements == 0) return;
-  const Buffer incoming = New("gathered weights", kTitanBf16 * unit->elements, MemoryClass::kCommunication);
   unit->gathered.push_back(New("gathered weights", kTitanBf16 * unit->elements, MemoryClass::kCommunication));
-  program_.Release(incoming);
 }
 
 // Returns the temporary buffers of the layer, which autograd keeps unless the layer is computed again.
@@ -69,6 +77,16 @@ std::vector<TorchtitanRank::Buffer> TorchtitanRank::RunLayer(bool keeps_all, std
   const auto make = [&](std::string_view label, std::int64_t numbers, bool is_selected = false) {
     const Buffer buffer = New(label, kTitanBf16 * numbers, MemoryClass::kActivations);
     (selects && is_selected ? *kept : all).push_back(buffer);
+  };
+  // A forward pass that is run again keeps the last of its buffers alone, to which the residual is added in place. What
+  // collectives of tensor parallelism read is still in use.
+  const bool consumes = !keeps_all && setup_.recompute.kind != RecomputeKind::kNone && !setup_.sequence_parallel;
+  const auto consume = [&] {
+    if (!consumes) return;
+    const Buffer last = all.back();
+    all.pop_back();
+    Free(&all);
+    all.push_back(last);
   };
   const auto gather = [&] {
     if (setup_.sequence_parallel) make("gathered rows", rows_ * network_.hidden);
@@ -87,13 +105,15 @@ std::vector<TorchtitanRank::Buffer> TorchtitanRank::RunLayer(bool keeps_all, std
   make("outputs of attention", rows_ * queries_, true);
   make("outputs of products", rows_ * network_.hidden);
   if (setup_.sequence_parallel) make("hidden states", local_rows_ * network_.hidden, true);
+  consume();
   make("outputs of norms", local_rows_ * network_.hidden);
   gather();
   make("outputs of gates", rows_ * width_, true);
   make("outputs of products", rows_ * width_);
   make("outputs of activations", rows_ * width_);
   make("inputs of products", rows_ * width_);
-  make("outputs of products", rows_ * network_.hidden);  // which nothing needs in the backward pass
+  consume();
+  if (!consumes) make("outputs of products", rows_ * network_.hidden);  // which nothing needs in the backward pass
   if (setup_.sequence_parallel) make("hidden states", local_rows_ * network_.hidden);
   *output = New("hidden states", kTitanBf16 * local_rows_ * network_.hidden, MemoryClass::kActivations);
   return all;

@@ -297,6 +297,27 @@ std::vector<StagePass> PassesOf(const TrainingSetup& setup, std::size_t pipeline
   return TurnPasses(setup, pipeline_rank, few);
 }
 
+void WritePasses(const TrainingSetup& setup, std::size_t pipeline_rank, const std::vector<StagePass>& passes,
+                 RankProgram* program) {
+  StepWriter writer(setup, pipeline_rank, program);
+  for (const StagePass& pass : passes) {
+    if (pass.is_forward) {
+      writer.Forward(pass.stage, pass.micro_batch);
+    } else {
+      writer.Backward(pass.stage, pass.micro_batch);
+    }
+  }
+}
+
+// What Transformer Engine runs while it captures the graphs of attention: the layers' attention alone, in the order of
+// a step (make_graphed_callables).
+TrainingSetup OfAttention(TrainingSetup setup) {
+  for (LayerKind& layer : setup.network.layers) layer.feed_forward = FeedForwardKind::kNone;
+  for (StageShape& stage : setup.stages) stage = {.layers = stage.layers};
+  setup.graphs_attention = false;
+  return setup;
+}
+
 // Two steps: the optimizer's moments are made after the first one.
 void WriteTorchtitanSteps(const TrainingSetup& setup, std::size_t pipeline_rank, const std::vector<StagePass>& passes,
                           RankProgram* program) {
@@ -375,14 +396,8 @@ RankProgram MakeRankProgram(const TrainingSetup& setup, std::size_t pipeline_ran
     return program;
   }
   AllocateState(setup, pipeline_rank, &program);
-  StepWriter writer(setup, pipeline_rank, &program);
-  for (const StagePass& pass : passes) {
-    if (pass.is_forward) {
-      writer.Forward(pass.stage, pass.micro_batch);
-    } else {
-      writer.Backward(pass.stage, pass.micro_batch);
-    }
-  }
+  if (setup.graphs_attention) WritePasses(OfAttention(setup), pipeline_rank, passes, &program);
+  WritePasses(setup, pipeline_rank, passes, &program);
   program.Mark("step of the optimizer");
   RunOptimizer(setup, pipeline_rank, &program);
   return program;

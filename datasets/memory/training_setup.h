@@ -178,6 +178,13 @@ struct TrainingSetup {
     return static_cast<double>(number_bytes);
   }
   std::int64_t ranks() const { return dp * tp * pp * cp; }
+  // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average: 1 where a rank has all
+  // experts, and the more, the more ranks share them. Fitted on Megatron-LM's tests.
+  double expert_imbalance() const {
+    if (pads_experts) return expert_capacity;
+    const double imbalance = 1 + 0.3 * (1 - 1 / static_cast<double>(ep));
+    return expert_capacity > 0 && expert_capacity < imbalance ? expert_capacity : imbalance;
+  }
 
   // State.
   std::int64_t number_bytes = 2;  // of a weight and of an activation: bf16 and f16, or f32
@@ -210,21 +217,22 @@ struct TrainingSetup {
   ProductRecipe products = ProductRecipe::kWhole;
   bool overlaps_tensor_parallel = false;  // with buffers of Transformer Engine's own
   bool grouped_experts = false;
-  // Tokens of the fullest rank's experts in the worst micro-batch, relative to the average. Fitted on Megatron-LM's
-  // tests, as is kSinkhornImbalance, where an assignment that is nearly even is computed for each micro-batch.
-  double expert_imbalance = 1.25;
-  static constexpr double kSinkhornImbalance = 1.15;
+  // An expert takes no more tokens than this, relative to the average, and with padding exactly as many; 0: no limit.
+  double expert_capacity = 0;
+  bool pads_experts = false;
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllGather;
   bool defers_embedding_gradients = false;
   std::int64_t deferred_micro_batches = 0;  // 0: all
   Recompute recompute;
   Offload offload;
+  bool graphs_attention = false;  // runs it as CUDA graphs, which are captured before the first step
   LoraAdapters lora;
   std::int64_t inference_cache_bytes = 0;  // keys and values of a run that generates its own data
 
   // Device.
   bool is_deterministic = false;  // cuBLAS then has the workspaces that its documentation asks for
   std::int64_t compute_capability = 90;
+  bool knows_device = true;  // else cuBLAS's workspaces are of a size between those of Hopper and of others
 };
 
 }  // namespace emplace::datasets

@@ -30,19 +30,16 @@ NANOTRON_BYTES = 66 * GIB  # what a rank may allocate on an H100, as `emplace me
 
 # Why a case is worse: the first pattern that its name matches.
 REASONS = [
-    (r"^mimo_|llava", "a network of images and text; only the text's is modelled"),
-    (r"distill", "the teacher of distillation is not modelled"),
     (r"grpo", "the network's second copy, for inference, is not modelled"),
-    (r"flextron", "a network of several widths; the widest is modelled"),
-    (r"cudagraph", "memory pools of CUDA graphs are not modelled"),
+    (r"flextron", "a network of several widths; the widest is modelled without its masks"),
     (r"offloading", "how far activations are moved ahead is not known"),
-    (r"dist_muon", "whole matrices are dealt out to ranks; the average is modelled"),
-    (r"bert_release", "an unexplained 40 MiB of 470 MiB"),
-    (r"deepseekv3|nemotron3_super|8x7b_alltoall", "two runs of the same arguments differ by 4 to 21 %: tokens of experts"),
-    (r"nemotron3_5_lightning", "experts that take more than 1.15 of their share of tokens"),
-    (r"top2router", "an older version, measured on A100"),
-    (r"cp4_a2a_p2p|pp1_cp2|reshard_8x1xNone|1x4xNone", "cuBLAS's workspaces differ: measured on A100 and GB200"),
-    (r"15b_8t_release_sm_gb200", "buffers of overlapped tensor parallelism: the two runs are 50 % apart"),
+    (r"bert_release", "an older and a newer PyTorch, whose workspaces on GB200 differ"),
+    (r"deepseekv3|nemotron3_super|8x7b_alltoall", "how many ranks ran is not known: two runs of the same arguments differ by 4 to 21 %"),
+    (r"nemotron3_5_lightning", "experts that take more than their assumed part of the tokens"),
+    (r"top2router", "an older version, measured on A100, whose experts take fewer tokens"),
+    (r"dist_muon_param_layout_1node", "how many ranks ran is not known: one node of GB200s has 4, but 8 are assumed"),
+    (r"15b_8t_release_sm_gb200", "of different arguments: the two runs are 50 % apart"),
+    (r"cp4_a2a_p2p|cp2|reshard_8x1xNone|1x4xNone", "cuBLAS's workspaces, which depend on the GPU and on PyTorch's version"),
     (r"fsdp", "buffers of Megatron-FSDP are modelled coarsely"),
 ]
 
@@ -366,8 +363,8 @@ one threshold which ones fit. [How it works](../memory.md).
 
 Each case is one set of arguments (`emplace memory --from megatron`). The measured value is the median, over the case's rows of
 recent versions, of the largest `mem-max-allocated-bytes`, which the last rank writes. The first three figures are those
-without `--cluster`: the ranks then are taken for H100s. The last two name the GPU where all rows of a case are of one.
-The number of ranks is the table's; where it has none, the program chooses it.
+without `--cluster`: the kernels then are those of an H100, and the workspaces of cuBLAS the mean of 8 and 32 MiB. The last two
+name the GPU where all rows of a case are of one. The number of ranks is the table's; where it has none, the program chooses it.
 
 {table(["model", "cases", "median", "95th percentile", "largest", "median, GPU named", "95th percentile, GPU named"], rows)}
 
@@ -375,8 +372,8 @@ Cases that are wrong by {LEAST_PERCENT:.0f} % or more:
 
 {table(["case", "error", "reason"], [[case["name"], signed(case['error']), reason_of(case["name"])] for case in worst])}
 
-Four numbers are fitted on these cases: experts of the fullest rank take 1.15 times their share of tokens in the
-worst micro-batch; a run whose length is counted in samples has 64 ranks where nothing says how many, or 128 with 1,024 sequences a
+Four numbers are fitted on these cases: experts of the fullest of n ranks take 1 + 0.3 (1 - 1/n) times their share of tokens
+in the worst micro-batch; a run whose length is counted in samples has 64 ranks where nothing says how many, or 128 with 1,024 sequences a
 step or more; overlapped tensor parallelism has eight buffers; two layers' activations
 that go to the host are on the device beside those in use, as in the one case that has them. The rest follows from the source of Megatron-LM, Transformer Engine and
 PyTorch.

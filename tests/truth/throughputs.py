@@ -4,9 +4,9 @@
 Usage: tests/truth/throughputs.py EMPLACE DATA [--fit | --page FILE | --rows N]
 
 EMPLACE is the program, DATA the folder with NVIDIA+DeepLearningExamples. --rows takes that many of the rows that the fit has
-not seen, and fails if their median error has grown past MOST_MEDIAN; exit status 77: no data. --fit prints the constants of FACTS, of the runtimes
-of sim/cost/curves.cc and of the V100's products, fitted to every other line of the tables, the first included. --page writes
-the section "Published throughputs" of docs/results/truth.md anew.
+not seen, and fails if their median error has grown past MOST_MEDIAN; exit status 77: no data. --fit prints the constants of
+FACTS, of the runtimes of sim/cost/curves.cc and of the V100's products, fitted to every other line of the tables, the first
+included. --page writes the section "Published throughputs" of docs/results/truth.md anew.
 """
 
 import argparse

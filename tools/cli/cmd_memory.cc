@@ -511,7 +511,10 @@ int RunMemory(const MemoryOptions& options) {
     throw InputError("ranks", fmt::format("are {} (at most {})", run.setup.ranks(), kMostRanks));
   }
   const std::optional<Device> device = AcceleratorOf(options, static_cast<std::size_t>(run.setup.ranks()));
-  if (device) run.setup.compute_capability = datasets::ComputeCapability(device->kind);
+  if (device) {
+    run.setup.compute_capability = datasets::ComputeCapability(device->kind);
+    run.setup.knows_device = true;
+  }
   const std::vector<datasets::RankPeak> peaks = datasets::PipelinePeaks(run.setup);
   for (const std::string& line : run.unmodelled) PrintMessage("warning: " + line);
   WriteTimeline(options.timeline, run, peaks);

@@ -32,7 +32,7 @@ struct TargetName {
   bool is_megatrons = false;
 };
 
-// Of Hugging Face's Llama and of Megatron-LM.
+// The names of modules in Hugging Face's Llama and in Megatron-LM.
 constexpr TargetName kTargetNames[] = {
     {"q_proj", LoraTarget::kQuery},
     {"k_proj", LoraTarget::kKey},

@@ -47,7 +47,7 @@ class LayerMemory {
   bool IsFrozen() const { return setup_.lora.exist() || network_.is_frozen; }
   // What a product keeps of an input that nothing else keeps: a tensor, or nothing where its weights are frozen.
   std::vector<Tape::Tensor> KeptInputs(Tape& tape, Tape::Tensor input) const;
-  // Of a product whose input other operations keep too.
+  // The same for a product whose input other operations keep too.
   std::vector<Tape::Tensor> SavedInput(Tape::Tensor input) const;
   std::int64_t WeightGradientBytes(std::int64_t elements) const;
   // The outputs of the adapters beside a product (LoraAdapters::ColumnsOf).

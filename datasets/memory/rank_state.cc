@@ -222,6 +222,7 @@ std::int64_t OptimizerBytes(const TrainingSetup& setup, const RankParameter& par
 // Elements of each parameter whose optimizer's state a rank holds.
 std::vector<std::int64_t> Shards(const TrainingSetup& setup, const std::vector<RankParameter>& parameters) {
   std::vector<std::int64_t> shards;
+  shards.reserve(parameters.size());
   for (const RankParameter& parameter : parameters) shards.push_back(ShardOf(setup, parameter));
   if (!setup.deals_parameters) return shards;
   // Megatron-LM's LayerWiseDistributedOptimizer: from the smallest parameter to the largest, they go to the first rank,

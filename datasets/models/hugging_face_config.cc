@@ -443,8 +443,8 @@ TransformerNetwork ReadNemotronH(Config& config) {
   if ((network.pattern + network.mtp_pattern).find('E') != std::string::npos) {
     ReadNemotronExperts(config, &network.experts);
   }
-  // Of experts that no layer has, and what changes neither shapes nor what layers read: `expand` is not read, nor are
-  // the fields of rotary embeddings, which its attention has not.
+  // These fields describe experts that no layer has, or change neither shapes nor what layers read: `expand`, and the
+  // fields of rotary embeddings, which its attention does not have.
   for (const std::string_view key :
        {"num_local_experts", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
         "moe_shared_expert_intermediate_size", "moe_latent_size", "moe_shared_expert_overlap", "expand",

@@ -555,7 +555,7 @@ void ReadExperts(OptionReader& reader, TransformerNetwork* network) {
               "tokens of the busiest expert, relative to the average");
 }
 
-// Of a network with a pattern alone.
+// Only networks with a pattern have these options.
 void ReadMamba(OptionReader& reader, TransformerNetwork* network) {
   if (network->pattern.empty()) return;
   reader.Read("pattern", &network->pattern, {}, "a letter for each layer: M Mamba, * attention, - MLP, E experts");

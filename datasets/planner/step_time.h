@@ -61,7 +61,7 @@ class StepTimer {
   // The kind of the slowest node that the pipeline rank has devices on: its place in `machines_`.
   std::size_t KindOfRank(const TrainingSetup& setup, std::size_t pipeline_rank) const;
   const Passes& OfLayer(const TrainingSetup& setup, const LayerKind& layer, std::size_t kind);
-  // Of the layers of one module that predicts a further token, and of its loss.
+  // The time of the layers of one module that predicts a further token, and of its loss.
   Passes OfPrediction(const TrainingSetup& setup, std::size_t kind);
   const Passes& OfEmbedding(const TrainingSetup& setup, std::size_t kind);
   const Passes& OfLoss(const TrainingSetup& setup, std::size_t kind);

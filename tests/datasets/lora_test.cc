@@ -98,7 +98,7 @@ TEST(LoraTest, TrainedParametersAreThoseOfTheAdapters) {
   // PEFT's modules are apart.
   EXPECT_EQ(trained("all-linear", "fsdp"), 80 * 16 * (2 * (8192 + 8192) + 2 * (8192 + 1024) + 3 * (8192 + 28672)));
   EXPECT_EQ(trained("all-linear", "fsdp"), 207093760);
-  // Of each expert: Mixtral has 32 layers of width 4,096 with 8 experts of width 14,336.
+  // Each expert has adapters: Mixtral has 32 layers of width 4,096 with 8 experts of width 14,336.
   EXPECT_EQ(TrainedParameters(Question("mixtral-8x7b", "down_proj")), 32 * 8 * 16 * (14336 + 4096));
   PlanQuestion all = Question("llama-2-70b", "");
   SetLora(std::nullopt, "", &all);

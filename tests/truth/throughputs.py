@@ -187,7 +187,7 @@ class Steps:
 
 
 def throughput(row, parts, parameters, units, facts):
-    """Of all GPUs, from the parts of a GPU's step as the runtime runs them: {part: us}."""
+    """The throughput of all GPUs, from the parts of a GPU's step as the runtime runs them: {part: us}."""
     weight = {"cells": facts["cells"] if row["framework"] == "PyTorch" else 1,
               "scores": facts["einsum"] if (row["framework"], row["network"]) == ("TensorFlow", "transformer_xl") else 1}
     passes = sum(weight.get(part, 1) * micros for part, micros in parts.items() if part != "update")

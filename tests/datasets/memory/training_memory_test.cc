@@ -224,7 +224,7 @@ TEST(TrainingMemoryTest, MuonDealsWholeParametersOut) {
   EXPECT_EQ(optimizer(-1), most);
   EXPECT_GE(most, 12 * std::int64_t{50304} * 512);  // the embedding's, which goes to one rank
   setup.deals_parameters = setup.distributed_optimizer = false;
-  EXPECT_NEAR(static_cast<double>(all), static_cast<double>(optimizer(-1)), static_cast<double>(2 * kMiBOfStep));
+  EXPECT_NEAR(static_cast<double>(all) / static_cast<double>(optimizer(-1)), 1, 0.01);  // blocks are rounded up
 }
 
 TEST(TrainingMemoryTest, ATeacherHasWeightsAndNothingElse) {
@@ -235,8 +235,9 @@ TEST(TrainingMemoryTest, ATeacherHasWeightsAndNothingElse) {
   };
   const RankPeak alone = state("");
   const RankPeak taught = state(R"(, "export-kd-teacher-load": "teacher")");
-  EXPECT_EQ(BytesOf(taught, MemoryClass::kWeights), 2 * BytesOf(alone, MemoryClass::kWeights));
-  EXPECT_EQ(taught.end_bytes - alone.end_bytes, BytesOf(alone, MemoryClass::kWeights));
+  const auto more = static_cast<double>(BytesOf(taught, MemoryClass::kWeights) - BytesOf(alone, MemoryClass::kWeights));
+  EXPECT_NEAR(more / static_cast<double>(BytesOf(alone, MemoryClass::kWeights)), 1, 0.02);  // blocks are rounded up
+  EXPECT_EQ(static_cast<double>(taught.end_bytes - alone.end_bytes), more);
 }
 
 TEST(TrainingMemoryTest, GraphsOfAttentionCountWhileTheyAreCapturedAlone) {
@@ -245,7 +246,7 @@ TEST(TrainingMemoryTest, GraphsOfAttentionCountWhileTheyAreCapturedAlone) {
   const RankPeak eager = PipelinePeaks(Read(kSmall + modules + "3").setup)[0];
   const RankPeak graphed = PipelinePeaks(Read(kSmall + modules + "0").setup)[0];
   EXPECT_LT(graphed.allocated_bytes, eager.allocated_bytes - 500 * kMiBOfStep);
-  EXPECT_GE(graphed.reserved_bytes, eager.reserved_bytes);
+  EXPECT_GE(graphed.reserved_bytes, eager.reserved_bytes / 100 * 99);
   EXPECT_EQ(graphed.end_bytes, eager.end_bytes);
 }
 

@@ -400,7 +400,7 @@ def main():
         def predict(case):
             plain = program.peaks(case, None)[-1]
             case["error"] = plain / case["peak"] - 1
-            of_gpu = program.peaks(case, case["gpu"])[-1] if case["gpu"] not in (None, "dgx-h100") else plain
+            of_gpu = program.peaks(case, case["gpu"])[-1] if case["gpu"] else plain
             case["error_of_gpu"] = of_gpu / case["peak"] - 1
 
         def predict_all_ranks(case):

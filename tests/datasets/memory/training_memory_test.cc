@@ -91,13 +91,6 @@ TEST(MegatronArgumentsTest, LayoutsAndFrequenciesOfLayersAreRead) {
   ASSERT_EQ(hybrid.setup.network.layers.size(), 5U);
   EXPECT_EQ(hybrid.setup.network.layers[0].mixer, Mixer::kMamba);
   EXPECT_EQ(hybrid.setup.network.layers[3].mixer, Mixer::kAttention);
-  ASSERT_EQ(hybrid.setup.network.layers_of_prediction().size(), 2U);
-  EXPECT_EQ(hybrid.setup.network.layers_of_prediction()[0].mixer, Mixer::kAttention);
-  EXPECT_EQ(hybrid.setup.network.layers_of_prediction()[1].feed_forward, FeedForwardKind::kExperts);
-  EXPECT_EQ(run.setup.network.layers_of_prediction().size(), 1U);
-  EXPECT_EQ(ErrorOf(R"("model": "hybrid", "hidden-size": 64, "num-attention-heads": 4, "seq-length": 64,
-    "hybrid-layer-pattern": "M/*x")"),
-            "hybrid-layer-pattern: is \"M/*x\" (letters of M, *, -, E, and | and /)");
 }
 
 TEST(MegatronArgumentsTest, WhatIsNotModelledIsSaidByName) {
@@ -215,8 +208,7 @@ std::int64_t BytesOf(const RankPeak& peak, MemoryClass memory_class) {
 
 TEST(TrainingMemoryTest, MuonDealsWholeParametersOut) {
   TrainingSetup setup =
-      Read(kSmall +
-           R"(, "optimizer": "muon", "use-distributed-optimizer": true, "no-use-layer-wise-param-layout": true)")
+      Read(kSmall + R"(, "optimizer": "muon", "use-distributed-optimizer": true, "no-use-layer-wise-param-layout": true)")
           .setup;
   ASSERT_TRUE(setup.deals_parameters);
   const auto optimizer = [&](std::int64_t rank) {
@@ -232,7 +224,7 @@ TEST(TrainingMemoryTest, MuonDealsWholeParametersOut) {
   EXPECT_EQ(optimizer(-1), most);
   EXPECT_GE(most, 12 * std::int64_t{50304} * 512);  // the embedding's, which goes to one rank
   setup.deals_parameters = setup.distributed_optimizer = false;
-  EXPECT_NEAR(static_cast<double>(all), static_cast<double>(optimizer(-1)), static_cast<double>(8 * kMiBOfStep));
+  EXPECT_NEAR(static_cast<double>(all) / static_cast<double>(optimizer(-1)), 1, 0.01);  // blocks are rounded up
 }
 
 TEST(TrainingMemoryTest, ATeacherHasWeightsAndNothingElse) {
@@ -243,10 +235,9 @@ TEST(TrainingMemoryTest, ATeacherHasWeightsAndNothingElse) {
   };
   const RankPeak alone = state("");
   const RankPeak taught = state(R"(, "export-kd-teacher-load": "teacher")");
-  // Up to what blocks have in excess.
-  const auto weights = static_cast<double>(BytesOf(alone, MemoryClass::kWeights));
-  EXPECT_NEAR(static_cast<double>(BytesOf(taught, MemoryClass::kWeights)), 2 * weights, 0.02 * weights);
-  EXPECT_NEAR(static_cast<double>(taught.end_bytes - alone.end_bytes), weights, 0.02 * weights);
+  const auto more = static_cast<double>(BytesOf(taught, MemoryClass::kWeights) - BytesOf(alone, MemoryClass::kWeights));
+  EXPECT_NEAR(more / static_cast<double>(BytesOf(alone, MemoryClass::kWeights)), 1, 0.02);  // blocks are rounded up
+  EXPECT_EQ(static_cast<double>(taught.end_bytes - alone.end_bytes), more);
 }
 
 TEST(TrainingMemoryTest, GraphsOfAttentionCountWhileTheyAreCapturedAlone) {
@@ -255,8 +246,7 @@ TEST(TrainingMemoryTest, GraphsOfAttentionCountWhileTheyAreCapturedAlone) {
   const RankPeak eager = PipelinePeaks(Read(kSmall + modules + "3").setup)[0];
   const RankPeak graphed = PipelinePeaks(Read(kSmall + modules + "0").setup)[0];
   EXPECT_LT(graphed.allocated_bytes, eager.allocated_bytes - 500 * kMiBOfStep);
-  EXPECT_NEAR(static_cast<double>(graphed.reserved_bytes), static_cast<double>(eager.reserved_bytes),
-              static_cast<double>(20 * kMiBOfStep));
+  EXPECT_GE(graphed.reserved_bytes, eager.reserved_bytes / 100 * 99);
   EXPECT_EQ(graphed.end_bytes, eager.end_bytes);
 }
 
@@ -302,12 +292,6 @@ TEST(TrainingMemoryTest, TheFirstRankOfAPipelineHoldsMoreMicroBatches) {
   EXPECT_EQ(peaks[1].classes[static_cast<std::size_t>(MemoryClass::kLogits)], 0);
 }
 
-TEST(TrainingMemoryTest, KindsOfGpusHaveAComputeCapability) {
-  EXPECT_EQ(ComputeCapability("a100-pcie"), 80);
-  EXPECT_EQ(ComputeCapability("h200"), 90);
-  EXPECT_EQ(ComputeCapability("gb300"), 100);
-}
-
 TEST(LayerMemoryTest, ALayerOfAttentionKeepsWhatAutogradKeeps) {
   TrainingSetup setup = Read(kSmall).setup;
   setup.compute_capability = 90;
@@ -328,35 +312,13 @@ TEST(LayerMemoryTest, ALayerOfAttentionKeepsWhatAutogradKeeps) {
   tape.Drop(input);
 }
 
-TEST(LayerMemoryTest, ALayerOfMambaKeepsWhatItsKernelsKeep) {
-  TrainingSetup setup =
-      Read(kSmall + R"(, "normalization": "RMSNorm", "mamba-state-dim": 32, "hidden-dropout": 0)").setup;
-  setup.network.mamba_heads = 16;  // of 64 values, 8 groups
-  const LayerMemory layers(setup, 1024);
-  RankProgram program;
-  Tape tape(&program);
-  const Tape::Tensor input = tape.New("input", layers.HiddenBytes());
-  const Tape::Tensor output =
-      layers.Layer(tape, input, {.mixer = Mixer::kMamba, .feed_forward = FeedForwardKind::kNone});
-  constexpr std::int64_t kRows = 4096;
-  constexpr std::int64_t kInner = 1024;
-  constexpr std::int64_t kWidth = 2 * kInner + 2 * 8 * 32 + 16;  // z, x, B, C and the steps
-  // The input, its norm, what the scan reads, its output as it comes and with the tokens first, the steps in f32, and
-  // the output. The first product's output and the convolution's are made again or not needed.
-  const std::int64_t kept = 2 * kRows * (512 + 512 + kWidth + 3 * kInner + 512) + 3 * 4 * kRows * 16;
-  EXPECT_EQ(PeakOf(program).end_bytes, kept + 4 * kRows);  // statistics of the norm
-  tape.Drop(output);
-  tape.Drop(input);
-}
-
 ParallelPlan Plan(const std::string& members) {
   std::istringstream in(R"({"schema": "emplace.plan", "version": 1, )" + members + "}");
   return ReadPlan(in, "plan");
 }
 
 TEST(TransformerSetupTest, ParametersAreThoseOfTheNetwork) {
-  for (const std::string name :
-       {"llama-3-8b", "mixtral-8x7b", "deepseek-v3", "nemotron-h-8b", "nemotron-3-super-120b-a12b"}) {
+  for (const std::string name : {"llama-3-8b", "mixtral-8x7b", "deepseek-v3"}) {
     const TransformerNetwork* const network = FindTransformer(name);
     ASSERT_NE(network, nullptr) << name;
     const TrainingSetup setup = MakeTrainingSetup(*network, Plan(R"("dp": 8)"), 4096);

@@ -377,7 +377,8 @@ void AllocateState(const TrainingSetup& setup, std::size_t pipeline_rank, RankPr
       has_products = has_products || setup.network.layers[layer].feed_forward == FeedForwardKind::kExperts;
     }
   }
-  // PyTorch's default: 32 MiB on Hopper, and 8 MiB and 128 KiB on others; the mean of both where the device is not known.
+  // PyTorch's default: 32 MiB on Hopper, and 8 MiB and 128 KiB on others; the mean of both where the device is not
+  // known.
   constexpr std::int64_t kUsualWorkspace = 8 * kMiB + kMiB / 8;
   constexpr std::int64_t kLargeWorkspace = 32 * kMiB;
   std::int64_t workspace = setup.compute_capability == 90 ? kLargeWorkspace : kUsualWorkspace;

@@ -41,8 +41,9 @@ TorchtitanRank::TorchtitanRank(const TrainingSetup& setup, std::size_t pipeline_
   };
   add(root_);
   for (const auto& [layer, unit] : layers_) add(unit);
-  // FSDP2 gathers weights on a stream of its own, from whose memory they are copied. The last gathered unit is kept until
-  // the next one has come in, and other streams do not take the memory: it stays reserved for the root and a layer.
+  // FSDP2 gathers weights on a stream of its own, from whose memory they are copied. The last gathered unit is kept
+  // until the next one has come in, and other streams do not take the memory: it stays reserved for the root and a
+  // layer.
   if (shards_ > 1) {
     program_.UsePool(true);
     for (const std::int64_t elements : {std::max(root_.elements, of_layer), of_layer}) {

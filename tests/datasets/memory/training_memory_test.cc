@@ -208,7 +208,8 @@ std::int64_t BytesOf(const RankPeak& peak, MemoryClass memory_class) {
 
 TEST(TrainingMemoryTest, MuonDealsWholeParametersOut) {
   TrainingSetup setup =
-      Read(kSmall + R"(, "optimizer": "muon", "use-distributed-optimizer": true, "no-use-layer-wise-param-layout": true)")
+      Read(kSmall +
+           R"(, "optimizer": "muon", "use-distributed-optimizer": true, "no-use-layer-wise-param-layout": true)")
           .setup;
   ASSERT_TRUE(setup.deals_parameters);
   const auto optimizer = [&](std::int64_t rank) {

@@ -13,8 +13,8 @@
 
 namespace emplace::datasets {
 
-// The compute capability of a kind of GPU (80 for A100), by which cuBLAS and Transformer Engine choose their kernels and
-// workspaces.
+// The compute capability of a kind of GPU (80 for A100), by which cuBLAS and Transformer Engine choose their kernels
+// and workspaces.
 std::int64_t ComputeCapability(std::string_view kind);
 
 // Throws InputError on a setup whose step is too large to write down, or whose tensors would have over 2^50 bytes.

@@ -257,7 +257,8 @@ std::size_t CoprimeStep(std::size_t items) {
 }
 
 // Among plans that are as fast as the fastest, to what predictions can tell, puts the one first that leaves most
-// memory. Those that need less than a third of it are alike.
+// memory. Those that need less than a third of it are alike. One that divides sequences further than the fastest does
+// is not preferred: few measured runs tell what that costs where sequences are short.
 void PreferRoom(std::int64_t usable_bytes, std::vector<ScoredPlan>* plans) {
   constexpr double kEquallyFast = 1.05;
   const auto need = [&](const ScoredPlan& of) { return std::max(of.needed_bytes, usable_bytes / 3); };
@@ -265,7 +266,7 @@ void PreferRoom(std::int64_t usable_bytes, std::vector<ScoredPlan>* plans) {
   if (first == plans->end()) return;
   auto best = first;
   for (auto it = first; it != plans->end() && it->time.micros <= kEquallyFast * first->time.micros; ++it) {
-    if (it->fits && need(*it) < need(*best)) best = it;
+    if (it->fits && it->plan.cp <= first->plan.cp && need(*it) < need(*best)) best = it;
   }
   std::rotate(first, best, best + 1);
 }

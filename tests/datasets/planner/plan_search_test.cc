@@ -52,6 +52,20 @@ TEST(SearchPlansTest, PlansThatFitComeFastestFirst) {
   EXPECT_LE(answer.plans[0].time.micros, 1.05 * answer.plans[1].time.micros);
 }
 
+TEST(SearchPlansTest, RoomInMemoryIsNoReasonToDivideSequences) {
+  PlanQuestion question = Question("llama-3-8b", "dgx-h100", 8);
+  question.global_batch = 256;
+  question.only = {{"tp", "1"}, {"pp", "1"}};
+  const PlanAnswer answer = SearchPlans(question);
+  ASSERT_GE(answer.plans.size(), 3U);
+  EXPECT_EQ(answer.plans[0].plan.cp, 1);
+  // One with less memory is within 5 % of it.
+  EXPECT_TRUE(std::ranges::any_of(answer.plans, [&](const ScoredPlan& of) {
+    return of.plan.cp > 1 && of.needed_bytes < answer.plans[0].needed_bytes &&
+           of.time.micros < 1.05 * answer.plans[0].time.micros;
+  }));
+}
+
 TEST(SearchPlansTest, PeaksAreThoseOfTheMemoryOfAllRanks) {
   PlanQuestion question = Question("llama-3-8b");
   question.network.layers = 16;

@@ -31,7 +31,7 @@ LoraAdapters Adapters(const std::string& targets, bool is_joined = false, bool h
   return ReadLora(16, targets, is_joined, has_gate, "targets");
 }
 
-std::string ErrorOf(auto make) {
+std::string RefusalOf(auto make) {
   try {
     make();
   } catch (const InputError& error) {
@@ -66,12 +66,13 @@ TEST(LoraTest, AdaptersAddToTheOutputsOfTheirModules) {
 }
 
 TEST(LoraTest, WhatIsNoModuleIsNamed) {
-  EXPECT_THAT(ErrorOf([] { Adapters("q_prj"); }), HasSubstr("targets: has \"q_prj\" (attention, all-linear, q_proj"));
-  EXPECT_THAT(ErrorOf([] { Adapters("q_prj"); }), HasSubstr("did you mean q_proj?"));
-  EXPECT_THAT(ErrorOf([] { Adapters("q_proj,"); }), HasSubstr("has \"\""));
-  EXPECT_THAT(ErrorOf([] { Adapters("q_proj,q_proj"); }), HasSubstr("has q_proj twice"));
-  EXPECT_THAT(ErrorOf([] { Adapters("q_proj,linear_qkv"); }), HasSubstr("has q_proj and linear_qkv (which holds it)"));
-  EXPECT_THAT(ErrorOf([] { Adapters("gate_proj", false, false); }), HasSubstr("the network's MLPs have no gate"));
+  EXPECT_THAT(RefusalOf([] { Adapters("q_prj"); }), HasSubstr("targets: has \"q_prj\" (attention, all-linear, q_proj"));
+  EXPECT_THAT(RefusalOf([] { Adapters("q_prj"); }), HasSubstr("did you mean q_proj?"));
+  EXPECT_THAT(RefusalOf([] { Adapters("q_proj,"); }), HasSubstr("has \"\""));
+  EXPECT_THAT(RefusalOf([] { Adapters("q_proj,q_proj"); }), HasSubstr("has q_proj twice"));
+  EXPECT_THAT(RefusalOf([] { Adapters("q_proj,linear_qkv"); }),
+              HasSubstr("has q_proj and linear_qkv (which holds it)"));
+  EXPECT_THAT(RefusalOf([] { Adapters("gate_proj", false, false); }), HasSubstr("the network's MLPs have no gate"));
 }
 
 PlanQuestion Question(const char* network, const std::string& targets, const char* framework = "megatron",
@@ -109,12 +110,12 @@ TEST(LoraTest, TrainedParametersAreThoseOfTheAdapters) {
 }
 
 TEST(LoraTest, WhatHasNoAdaptersIsToldInOneLine) {
-  EXPECT_THAT(ErrorOf([] { Question("llama-3-8b", "", "megatron", 0); }), HasSubstr("lora: is 0 (a rank from 1"));
-  EXPECT_THAT(ErrorOf([] { Question("llama-3-8b", "", "nanotron"); }), HasSubstr("whose adapters are not modelled"));
-  EXPECT_THAT(ErrorOf([] { Question("t5-small", ""); }), HasSubstr("t5-small, which has an encoder"));
-  EXPECT_THAT(ErrorOf([] { Question("deepseek-v3", "attention"); }), HasSubstr("latent attention"));
-  EXPECT_EQ(ErrorOf([] { Question("deepseek-v3", "o_proj"); }), "");
-  EXPECT_THAT(ErrorOf([] {
+  EXPECT_THAT(RefusalOf([] { Question("llama-3-8b", "", "megatron", 0); }), HasSubstr("lora: is 0 (a rank from 1"));
+  EXPECT_THAT(RefusalOf([] { Question("llama-3-8b", "", "nanotron"); }), HasSubstr("whose adapters are not modelled"));
+  EXPECT_THAT(RefusalOf([] { Question("t5-small", ""); }), HasSubstr("t5-small, which has an encoder"));
+  EXPECT_THAT(RefusalOf([] { Question("deepseek-v3", "attention"); }), HasSubstr("latent attention"));
+  EXPECT_EQ(RefusalOf([] { Question("deepseek-v3", "o_proj"); }), "");
+  EXPECT_THAT(RefusalOf([] {
                 PlanQuestion question = Question("llama-3-8b", "");
                 SetLora(std::nullopt, "attention", &question);
               }),
@@ -122,7 +123,7 @@ TEST(LoraTest, WhatHasNoAdaptersIsToldInOneLine) {
   const TransformerNetwork& network = *FindTransformer("llama-3-8b");
   ParallelPlan plan;
   plan.lora = 4;
-  EXPECT_THAT(ErrorOf([&] { MakeTrainingSetup(network, plan, 4096, TrainingFramework::kTorchtitan); }),
+  EXPECT_THAT(RefusalOf([&] { MakeTrainingSetup(network, plan, 4096, TrainingFramework::kTorchtitan); }),
               HasSubstr("lora: is 4, which is not modelled for torchtitan"));
   EXPECT_EQ(LoraOf(network, 4, "linear_fc2", true, "").TargetNames(), "down_proj");
 }
@@ -137,7 +138,7 @@ constexpr std::int64_t kKeys = 1024;
 constexpr std::int64_t kMlp = 14336;
 constexpr std::int64_t kHeads = 32;
 constexpr std::int64_t kRank = 16;
-constexpr std::int64_t kLayerWeights = kWidth * (2 * kQueries + 2 * kKeys) + 3 * kWidth * kMlp + 2 * kWidth;
+constexpr std::int64_t kWeightsOfLayer = kWidth * (2 * kQueries + 2 * kKeys) + 3 * kWidth * kMlp + 2 * kWidth;
 constexpr std::int64_t kVocabulary = 128256;
 
 TrainingSetup SetupWith(const std::string& targets, std::int64_t layers, const ParallelPlan& of = {}) {
@@ -151,7 +152,7 @@ std::int64_t ClassOf(const RankPeak& peak, MemoryClass of) { return peak.classes
 
 TEST(LoraMemoryTest, FrozenWeightsHaveNoGradientsAndNoState) {
   const RankPeak peak = PipelinePeaks(SetupWith("linear_qkv,linear_proj", 2))[0];
-  const std::int64_t frozen = 2 * kLayerWeights + 2 * kVocabulary * kWidth + kWidth;
+  const std::int64_t frozen = 2 * kWeightsOfLayer + 2 * kVocabulary * kWidth + kWidth;
   const std::int64_t adapters = 2 * kRank * ((kWidth + kQueries + 2 * kKeys) + (kQueries + kWidth));
   EXPECT_EQ(ClassOf(peak, MemoryClass::kWeights), 2 * (frozen + adapters));
   EXPECT_EQ(ClassOf(peak, MemoryClass::kGradients), 4 * adapters);
@@ -174,7 +175,7 @@ TEST(LoraMemoryTest, FrozenWeightsOfFewBitsHaveNoOtherCopy) {
   plan.precision = "mxfp8";
   const RankPeak peak = PipelinePeaks(SetupWith("linear_qkv", 2, plan))[0];
   // Each matrix twice, by rows and by columns, with a scale for 32 numbers; embedding, head and norms in bf16.
-  const std::int64_t cast = 2 * 2 * (kLayerWeights - 2 * kWidth) * 33 / 32;
+  const std::int64_t cast = 2 * 2 * (kWeightsOfLayer - 2 * kWidth) * 33 / 32;
   const std::int64_t whole = 2 * (2 * kVocabulary * kWidth + 5 * kWidth);
   const std::int64_t adapters = 2 * kRank * (kWidth + kQueries + 2 * kKeys);
   EXPECT_EQ(ClassOf(peak, MemoryClass::kWeights), cast + whole + 2 * adapters);
@@ -242,7 +243,7 @@ TEST(LoraMemoryTest, NothingIsKeptBelowTheFirstAdapter) {
 // of an adapter three, and so have the products of attention. Below the first adapter there is no gradient.
 TEST(LoraStepTest, FlopLeaveOutTheGradientsOfFrozenWeights) {
   constexpr std::int64_t kLayers = 3;
-  const double layer = static_cast<double>(kLayerWeights - 2 * kWidth);
+  const double layer = static_cast<double>(kWeightsOfLayer - 2 * kWidth);
   const double head = static_cast<double>(kVocabulary * kWidth);
   const double attention = 2.0 * kTokens * kQueries;
   const double qkv_in = kWidth;
@@ -296,7 +297,7 @@ TEST(LoraStepTest, RanksExchangeGradientsOfAdaptersAlone) {
   EXPECT_EQ(bytes(CollectiveKind::kAllGather), 2 * adapters);
   // ZeRO 3 gathers frozen weights too: layers twice, what is outside of them once.
   plan.zero = 3;
-  const double layers = 32.0 * kLayerWeights;
+  const double layers = 32.0 * kWeightsOfLayer;
   const double ends = 2.0 * kVocabulary * kWidth + kWidth;
   EXPECT_EQ(bytes(CollectiveKind::kReduceScatter), 4 * adapters);
   EXPECT_EQ(bytes(CollectiveKind::kAllGather), 2 * (2 * (layers + adapters) + ends));

@@ -293,6 +293,13 @@ TEST(TrainingMemoryTest, TheFirstRankOfAPipelineHoldsMoreMicroBatches) {
   EXPECT_EQ(peaks[1].classes[static_cast<std::size_t>(MemoryClass::kLogits)], 0);
 }
 
+TEST(TrainingMemoryTest, KindsOfGpusHaveAComputeCapability) {
+  EXPECT_EQ(ComputeCapability("v100-pcie"), 70);
+  EXPECT_EQ(ComputeCapability("a100-pcie"), 80);
+  EXPECT_EQ(ComputeCapability("h200"), 90);
+  EXPECT_EQ(ComputeCapability("gb300"), 100);
+}
+
 TEST(LayerMemoryTest, ALayerOfAttentionKeepsWhatAutogradKeeps) {
   TrainingSetup setup = Read(kSmall).setup;
   setup.compute_capability = 90;

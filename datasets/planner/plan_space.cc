@@ -144,10 +144,13 @@ class Enumeration {
          {std::string_view("1f1b"), std::string_view("gpipe"), std::string_view("zb-h1"), kDualPipe}) {
       if (is_wanted(schedule)) schedules.emplace_back(schedule, 1);
     }
-    // Uneven ones only where they are asked for, also with stages for the embedding and the loss alone.
+    // Even stages, or those of a network whose layers are even with the embedding and the loss as two more, as the 126
+    // of Llama 3.1 405B are; others only where they are asked for, also with stages for the embedding and the loss
+    // alone.
     const auto is_possible = [&](std::int64_t vpp) {
       const std::int64_t stages = vpp * plan.pp;
-      return network_.layers % stages == 0 || (stages <= network_.layers + 2 && allowed_.Names("vpp"));
+      const bool counts_ends = network_.layers % plan.pp != 0 && (network_.layers + 2) % stages == 0;
+      return network_.layers % stages == 0 || counts_ends || (stages <= network_.layers + 2 && allowed_.Names("vpp"));
     };
     if (is_wanted("zb-v") && is_possible(2)) schedules.emplace_back("zb-v", 2);
     // Interleaved schedules need micro-batches in groups of pp.

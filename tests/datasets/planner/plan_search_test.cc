@@ -363,6 +363,15 @@ TEST(SearchPlansTest, HybridsAreDividedByTheirHeadsAndGroups) {
   }
 }
 
+TEST(SearchPlansTest, StagesAreEvenWithTheEmbeddingAndTheLossToo) {
+  PlanQuestion question = Question("llama-3.1-405b", "dgx-h100", 16);  // 126 layers
+  question.best = 0;
+  question.only = {{"tp", "8"}, {"pp", "8"}, {"cp", "1"}, {"micro_batch", "1"}, {"zero", "1"}, {"recompute", "none"}};
+  std::set<std::int64_t> vpp;
+  for (const ScoredPlan& scored : SearchPlans(question).plans) vpp.insert(scored.plan.vpp);
+  EXPECT_EQ(vpp, (std::set<std::int64_t>{1, 2, 4, 8, 16}));
+}
+
 TEST(SearchPlansTest, ReasonsOfIllegalPlansAreCounted) {
   PlanQuestion question = Question("gpt-3-175b", "dgx-a100", 16);
   question.network.layers = 24;

@@ -51,6 +51,10 @@ constexpr std::string_view kWords[] = {"attention", "all-linear"};
 constexpr std::uint32_t BitOf(LoraTarget target) { return std::uint32_t{1} << static_cast<unsigned>(target); }
 
 constexpr std::uint32_t kJoined = BitOf(LoraTarget::kQueryKeyValue) | BitOf(LoraTarget::kGateAndUp);
+// The modules that each of these joins.
+constexpr std::uint32_t kPartsOfAttention =
+    BitOf(LoraTarget::kQuery) | BitOf(LoraTarget::kKey) | BitOf(LoraTarget::kValue);
+constexpr std::uint32_t kPartsOfMlp = BitOf(LoraTarget::kGate) | BitOf(LoraTarget::kUp);
 
 // The modules that a product computes at once, and the one that stands for all of them.
 struct ProductTargets {
@@ -75,12 +79,11 @@ ProductTargets TargetsOf(AdaptedProduct product, std::size_t parts) {
 
 std::uint32_t BitsOfWord(std::string_view word, bool is_joined, bool has_gate) {
   std::uint32_t bits = BitOf(LoraTarget::kAttentionOutput);
-  bits |= is_joined ? BitOf(LoraTarget::kQueryKeyValue)
-                    : BitOf(LoraTarget::kQuery) | BitOf(LoraTarget::kKey) | BitOf(LoraTarget::kValue);
+  bits |= is_joined ? BitOf(LoraTarget::kQueryKeyValue) : kPartsOfAttention;
   if (word == "attention") return bits;
   bits |= BitOf(LoraTarget::kDown);
   if (is_joined) return bits | BitOf(LoraTarget::kGateAndUp);
-  return bits | BitOf(LoraTarget::kUp) | (has_gate ? BitOf(LoraTarget::kGate) : 0);
+  return bits | (has_gate ? kPartsOfMlp : BitOf(LoraTarget::kUp));
 }
 
 std::vector<std::string> KnownTargets() {
@@ -91,9 +94,7 @@ std::vector<std::string> KnownTargets() {
 
 void CheckOverlaps(std::uint32_t bits, const std::string& place) {
   for (const auto& [whole, parts] :
-       {std::pair(LoraTarget::kQueryKeyValue,
-                  BitOf(LoraTarget::kQuery) | BitOf(LoraTarget::kKey) | BitOf(LoraTarget::kValue)),
-        std::pair(LoraTarget::kGateAndUp, BitOf(LoraTarget::kGate) | BitOf(LoraTarget::kUp))}) {
+       {std::pair(LoraTarget::kQueryKeyValue, kPartsOfAttention), std::pair(LoraTarget::kGateAndUp, kPartsOfMlp)}) {
     if ((bits & BitOf(whole)) == 0 || (bits & parts) == 0) continue;
     const auto name = [](std::uint32_t of) {
       return std::ranges::find_if(kTargetNames, [&](const TargetName& it) { return (BitOf(it.target) & of) != 0; })

@@ -14,9 +14,8 @@ namespace emplace::datasets {
 // (docs/results/plan.md says on which); each is the same for all networks, plans and clusters.
 struct FrameworkHabits {
   std::string_view name;
-  double kernel_share = 1;           // rate of products and attention, beside what the device sustains
-  double grouped_share = 1;          // rate of experts' products in half precision, beside that of other products
-  bool sends_once_to_nodes = false;  // a token to experts of one node crosses the network once
+  double kernel_share = 1;       // rate of products and attention, beside what the device sustains
+  double grouped_share = 1;      // rate of experts' products in half precision, beside that of other products
   double elementwise = 1;        // bytes that ops other than products, attention and norms move, relative to fused ones
   double layer_host_micros = 0;  // host time of a layer's forward pass; its backward pass takes as much
   double tensor_host_share = 0;  // more of it for each further tensor-parallel rank
@@ -46,6 +45,7 @@ struct FrameworkHabits {
   // Sequence parallelism keeps a part of the inputs of products, which the backward pass gathers again.
   bool gathers_inputs_again = true;
   bool fuses_weight_gradients = true;  // a weight's gradient is added to the buffer of gradients in the product
+  bool sends_once_to_nodes = false;    // a token to experts of one node crosses the network once
   bool has_hopper_attention = true;    // FlashAttention-3 or cuDNN's kernels on H100 and H200; else FlashAttention-2
 
   // Which plans it can run.

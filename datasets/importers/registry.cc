@@ -11,6 +11,7 @@
 
 #include "datasets/importers/importers.h"
 #include "datasets/importers/onnx_wire.h"
+#include "datasets/inference/gguf.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
 #include "sim/base/json_text.h"
@@ -56,6 +57,8 @@ constexpr ImporterEntry kImporters[] = {
      "PyTorch 2.1 and newer, torch.export.save, schema 8; pytorch.org/docs/stable/export.html", LooksLikeTorchExport,
      ImportTorchExport, /*takes_several=*/false, /*takes_times=*/false, /*takes_inputs=*/true,
      /*takes_training=*/true},
+    {"gguf", "GGUF model of llama.cpp, also split: what generating a token reads, from the header alone",
+     "docs/gguf.md; github.com/ggml-org/ggml", LooksLikeGguf, ImportGguf},
     {"nccl",
      "topology of a node as dumped by NCCL or RCCL: GPUs, PCIe, NVLink and network cards; becomes a cluster.yaml",
      "NCCL_TOPO_DUMP_FILE; github.com/NVIDIA/nccl, src/graph/xml.cc", LooksLikeNccl, ImportNccl,

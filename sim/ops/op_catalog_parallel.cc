@@ -48,6 +48,16 @@ OpWork Shard(const Graph& graph, OpId op) {
   return {};
 }
 
+// A part of a network whose weights are stored in other types than those of tensors: what an input reads of them, and
+// the products with it, are its attributes.
+OpWork StoredWeights(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  const auto flop = static_cast<double>(view.Integer("flop", 0));
+  const auto read = static_cast<double>(view.Integer("read_bytes", 0));
+  view.Expect(flop >= 0 && read >= 0, "flop and read_bytes of at least 0");
+  return MakeWork(OpClass::kMatrixProduct, flop, read + view.AllBytes());
+}
+
 OpWork Routing(const Graph& graph, OpId op) {
   const OpView view(graph, op);
   view.ExpectCounts(1, 3);
@@ -93,6 +103,8 @@ constexpr OpKind kParallelKinds[] = {
      RoutingGrad},
     {"send", OpClass::kNone, "(tensors) -> to the group's recv: 0; its time is that of the links", Send},
     {"shard", OpClass::kNone, "(x) -> a part of x: 0; another view of its bytes", Shard},
+    {"stored_weights", OpClass::kMatrixProduct,
+     "(x) -> y: attr flop; attr read_bytes of its own weights, and x and y", StoredWeights},
 };
 
 }  // namespace

@@ -183,7 +183,8 @@ ImportSource::ImportSource(std::string name, std::string content)
     : name_(std::move(name)), head_(content.substr(0, kHeadBytes)), content_(std::move(content)) {}
 
 ImportSource::ImportSource(const std::string& path) : name_(path) {
-  std::unique_ptr<std::istream> in = OpenForReading(path, InputKind::kKineto);
+  // The largest limit: the format is not known yet, and its reader opens the file again.
+  std::unique_ptr<std::istream> in = OpenForReading(path, InputKind::kGguf);
   std::error_code error;
   is_file_ = std::filesystem::is_regular_file(path, error);
   if (!is_file_) {

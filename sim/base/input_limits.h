@@ -77,7 +77,7 @@ inline constexpr InputLimits kInputLimits[] = {
     {InputKind::kTextProfile, "pipedream, dnn-partitioning", 64 * internal::kMiB, kMostLevels, std::size_t{1} << 20,
      kMostTextBytes},
     {InputKind::kNccl, "nccl", 16 * internal::kMiB, 32, 0, 0},
-    {InputKind::kGguf, "gguf", internal::kGiB, 0, 0, 64 * internal::kMiB},
+    {InputKind::kGguf, "gguf", 4096 * internal::kGiB, 0, 0, 64 * internal::kMiB},
 };
 
 constexpr const InputLimits& LimitsOf(InputKind kind) { return kInputLimits[static_cast<std::size_t>(kind)]; }

@@ -25,6 +25,7 @@
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/importing.h"
+#include "tools/cli/place_inference.h"
 #include "tools/cli/problem.h"
 #include "tools/cli/search.h"
 
@@ -49,6 +50,7 @@ struct PlaceOptions {
   std::string policy_output;
   std::string output;
   ShowOptions show;
+  InferencePlaceOptions inference;
 };
 
 int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult& result) {
@@ -122,6 +124,9 @@ std::vector<FileToWrite> TimelineOf(const PlaceOptions& options, const agents::O
 
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
+  if (IsInference(problem, options.inference)) {
+    return PlaceInference(problem, options.inference, options.output, options.show.json);
+  }
   CheckProblem(problem);
   std::vector<std::string> inputs = InputFiles(problem);
   inputs.push_back(options.policy);
@@ -231,6 +236,7 @@ Command AddPlace(CLI::App& app) {
       ->required()
       ->type_name("FILE");
   AddShowOptions(*command, &options->show);
+  AddInferenceOptions(*command, &options->inference);
   return {command, [options] { return Run(*options); }};
 }
 

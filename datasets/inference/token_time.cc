@@ -1,0 +1,124 @@
+#include "datasets/inference/token_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+
+namespace emplace::datasets {
+namespace {
+
+// Parts of the data sheet's rates that llama.cpp reaches. Where the numbers come from: docs/home.md.
+struct Family {
+  std::string_view prefixes;  // of kinds, each between blanks; "": any other
+  double read_share;
+  double flop_share;
+  double layer_micros;
+};
+constexpr Family kFamilies[] = {
+    {" m1 m2 m3 m4 ", 0.75, 0.65, 120},
+    {" gb10 ", 0.84, 0.30, 53},
+    {" rx mi ryzen ", 0.72, 0.30, 60},
+    {" arc ", 0.50, 0.25, 100},
+    {"", 0.82, 0.60, 36},
+};
+constexpr Family kCpuFamily = {"", 0.70, 0.60, 15};
+
+const Family& FamilyOf(const DeviceKind& kind) {
+  if (kind.is_cpu) return kCpuFamily;
+  std::string_view name = kind.name;
+  const std::size_t letters = name.find_first_of("-");
+  if (letters != std::string_view::npos) name = name.substr(0, letters);
+  if (name.starts_with("mi")) name = "mi";
+  for (const Family& family : kFamilies) {
+    if (family.prefixes.find(" " + std::string(name) + " ") != std::string_view::npos) return family;
+  }
+  return *std::prev(std::end(kFamilies));
+}
+
+double ProductFlop(const DeviceKind& kind) {
+  const double half = kind.precisions[static_cast<std::size_t>(Precision::kF16)].peak.count;
+  return half > 0 ? half : kind.peak.count;
+}
+
+constexpr std::int64_t kCellsAtOnce = 256;
+
+std::int64_t RoundedUp(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+std::optional<InferenceRates> RatesOf(const DeviceKind& kind) {
+  const auto bandwidth = static_cast<double>(kind.memory_bandwidth.count);
+  const double flop = ProductFlop(kind);
+  if (bandwidth <= 0 || flop <= 0) return std::nullopt;
+  const Family& family = FamilyOf(kind);
+  return InferenceRates{.bytes_per_micro = family.read_share * bandwidth / 1e6,
+                        .flop_per_micro = family.flop_share * flop / 1e6,
+                        .layer_micros = family.layer_micros};
+}
+
+double WeightMicros(const WeightPart& part, double share, const InferencePass& pass, const InferenceRates& rates) {
+  const double read = share * static_cast<double>(part.bytes()) / rates.bytes_per_micro;
+  const double computed = 2 * static_cast<double>(part.elements()) * pass.tokens / rates.flop_per_micro;
+  return std::max(read, computed);
+}
+
+double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,
+                   const InferenceRates& rates) {
+  if (layer.is_idle) return 0;
+  const double seen = layer.window > 0 ? std::min(pass.depth, static_cast<double>(layer.window)) : pass.depth;
+  const double cached = seen * pass.sequences *
+                        (static_cast<double>(layer.key_width) * pass.key_bytes +
+                         static_cast<double>(layer.value_width) * pass.value_bytes);
+  // Each head's query meets each key, and its weight each value.
+  const double own = pass.tokens / pass.sequences / 2;  // earlier tokens of the pass that a token sees, on average
+  const double kv_heads_share = layer.key_width > 0 ? static_cast<double>(model.heads) : 0;
+  const double head_width = model.heads > 0 ? static_cast<double>(model.width) / static_cast<double>(model.heads) : 0;
+  const double attention_flop = 4 * pass.tokens * (seen + own) * kv_heads_share * head_width;
+  return WeightMicros(layer.attention, 1, pass, rates) + WeightMicros(layer.feed_forward, 1, pass, rates) +
+         std::max(cached / rates.bytes_per_micro, attention_flop / rates.flop_per_micro) + rates.layer_micros;
+}
+
+double ExpertMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,
+                    const InferenceRates& rates) {
+  if (layer.experts.weights.empty() || layer.is_idle) return 0;
+  const double share = model.expert_share();
+  const double read = 1 - std::pow(1 - share, pass.tokens);
+  InferencePass chosen = pass;
+  chosen.tokens *= share;  // of all experts' weights, as many products
+  return WeightMicros(layer.experts, read, chosen, rates);
+}
+
+double OutputMicros(const InferenceModel& model, const InferencePass& pass, const InferenceRates& rates) {
+  InferencePass last = pass;
+  last.tokens = pass.sequences;
+  return WeightMicros(model.logits(), 1, last, rates);
+}
+
+std::int64_t CacheCells(const InferenceLayer& layer, std::int64_t context, std::int64_t sequences,
+                        std::int64_t micro_batch) {
+  const std::int64_t cells = RoundedUp(context, kCellsAtOnce);
+  if (layer.window <= 0) return cells;
+  return std::min(cells, RoundedUp(layer.window * sequences + micro_batch, kCellsAtOnce));
+}
+
+std::int64_t CacheBytes(const InferenceLayer& layer, const InferencePass& pass, std::int64_t context,
+                        std::int64_t micro_batch) {
+  const auto sequences = static_cast<std::int64_t>(pass.sequences);
+  const auto cells = static_cast<double>(CacheCells(layer, context * sequences, sequences, micro_batch));
+  return std::llround(cells * (static_cast<double>(layer.key_width) * pass.key_bytes +
+                               static_cast<double>(layer.value_width) * pass.value_bytes));
+}
+
+std::int64_t ComputeBytes(const InferenceModel& model, std::int64_t context, std::int64_t micro_batch, bool has_output) {
+  constexpr std::int64_t kF32 = 4;
+  constexpr std::int64_t kF16 = 2;
+  const std::int64_t mask = RoundedUp(context, kCellsAtOnce) * micro_batch * kF16;
+  const std::int64_t row = micro_batch * model.width * kF32;
+  const std::int64_t feed_forward = 3 * micro_batch * model.feed_forward * kF32;  // gate, up, and their product
+  const std::int64_t logits = has_output ? micro_batch * model.vocabulary * kF32 + row : 0;
+  return std::max(feed_forward + 2 * row, logits) + mask;
+}
+
+}  // namespace emplace::datasets

@@ -1,0 +1,60 @@
+#ifndef EMPLACE_DATASETS_INFERENCE_TOKEN_TIME_H_
+#define EMPLACE_DATASETS_INFERENCE_TOKEN_TIME_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "datasets/inference/inference_model.h"
+#include "sim/device_catalog.h"
+
+namespace emplace::datasets {
+
+// What one pass through the network computes: `tokens` new tokens behind `depth` tokens in the caches of each of
+// `sequences` texts.
+struct InferencePass {
+  double tokens = 1;     // of all texts together
+  double sequences = 1;  // that share the pass
+  double depth = 0;
+  double key_bytes = 2;  // of a number in the caches
+  double value_bytes = 2;
+};
+
+// What llama.cpp reaches on a device, beside the data-sheet rates of its kind.
+struct InferenceRates {
+  double bytes_per_micro = 0;  // reading weights and caches
+  double flop_per_micro = 0;   // products with weights of 4 to 16 bits
+  double layer_micros = 0;     // launches of a layer's kernels that nothing hides
+};
+
+// The rates of a kind of device: of the data sheet's bandwidth and f16 arithmetic the part that llama.cpp reaches on its
+// family (NVIDIA, Apple, AMD, Intel, CPU), as measured by others (docs/home.md). None where the kind has no rates.
+std::optional<InferenceRates> RatesOf(const DeviceKind& kind);
+
+// A pass through some weights, in us: the larger of reading them, once for all tokens, and of computing; products take
+// 2 FLOP a weight and token.
+double WeightMicros(const WeightPart& part, double share, const InferencePass& pass, const InferenceRates& rates);
+
+// A pass through a layer without its experts: weights, caches, launches.
+double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,
+                   const InferenceRates& rates);
+// A pass through the experts of a layer. Tokens choose evenly: n of them read 1 - (1 - k/E)^n of E experts.
+double ExpertMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,
+                    const InferenceRates& rates);
+// The logits of one token of each text.
+double OutputMicros(const InferenceModel& model, const InferencePass& pass, const InferenceRates& rates);
+
+// Cells of a layer's caches, as llama.cpp allocates them for one text of `context` tokens: multiples of 256, and with a
+// window no more than it and a micro-batch of `micro_batch` tokens take.
+std::int64_t CacheCells(const InferenceLayer& layer, std::int64_t context, std::int64_t sequences,
+                        std::int64_t micro_batch);
+// Bytes of a layer's caches.
+std::int64_t CacheBytes(const InferenceLayer& layer, const InferencePass& pass, std::int64_t context,
+                        std::int64_t micro_batch);
+// Buffers of a pass of `micro_batch` tokens on a device with fused attention: what one layer holds at its peak, and on
+// the device of the output the logits.
+std::int64_t ComputeBytes(const InferenceModel& model, std::int64_t context, std::int64_t micro_batch, bool has_output);
+
+}  // namespace emplace::datasets
+
+#endif  // EMPLACE_DATASETS_INFERENCE_TOKEN_TIME_H_

@@ -1,0 +1,238 @@
+#include "tools/cli/place_inference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "datasets/importers/gguf.h"
+#include "datasets/importers/registry.h"
+#include "datasets/inference/inference_plan.h"
+#include "sim/base/exit_status.h"
+#include "sim/base/file_io.h"
+#include "sim/base/human_readable.h"
+#include "sim/base/registry.h"
+#include "sim/base/table.h"
+#include "sim/base/terminal.h"
+#include "tools/cli/importing.h"
+
+namespace emplace::tools {
+namespace {
+
+using datasets::InferencePlan;
+using datasets::InferenceStage;
+
+constexpr std::int64_t kUsualContext = 4096;
+constexpr std::string_view kLlamaCpp = "llama.cpp";
+
+// Whether the file begins as GGUF does. A file that cannot be read does not: its reader says so.
+bool IsGguf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::ifstream in(path, std::ios::binary);
+  std::string head(4, '\0');
+  in.read(head.data(), 4);
+  return in.gcount() == 4 && datasets::LooksLikeGguf(head);
+}
+
+bool IsGiven(const InferencePlaceOptions& options) {
+  return options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
+         !options.value_type.empty() || !options.target.empty();
+}
+
+const datasets::GgmlType* CacheType(const std::string& name, const std::string& option) {
+  constexpr std::string_view kCacheTypes[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"};
+  if (name.empty()) return nullptr;
+  if (std::find(std::begin(kCacheTypes), std::end(kCacheTypes), name) == std::end(kCacheTypes)) {
+    throw InputError(option, fmt::format("{}: expected one of {}", name, Listed(kCacheTypes)));
+  }
+  return datasets::FindGgmlType(name);
+}
+
+datasets::InferenceOptions ReadOptions(const ProblemOptions& problem, const InferencePlaceOptions& options) {
+  datasets::InferenceOptions read;
+  const std::string& objective = problem.settings.objective;
+  if (!objective.empty()) {
+    read.objective = FindByName(datasets::AllInferenceObjectives(), objective, "objective of a GGUF model", "--objective")
+                         .objective;
+  }
+  read.context = options.context.value_or(kUsualContext);
+  const bool shares_passes = read.objective == datasets::InferenceObjective::kDecodeThroughput;
+  read.parallel = options.parallel.value_or(shares_passes ? 4 : 1);
+  read.client = options.client;
+  read.key_type = CacheType(options.key_type, "--cache-type-k");
+  read.value_type = CacheType(options.value_type, "--cache-type-v");
+  return read;
+}
+
+std::string LayersText(const InferenceStage& stage) {
+  std::string text;
+  if (stage.end > stage.first) text = fmt::format("{} to {}", stage.first, stage.end - 1);
+  if (stage.has_output) text += text.empty() ? "output" : ", output";
+  return text;
+}
+
+void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::InferenceModel& model,
+               const Cluster& cluster, const datasets::InferenceOptions& options) {
+  out << fmt::format("{} ({}, {} layers, {}) on {}, context {}\n", model.name, model.architecture, model.layers.size(),
+                     HumanReadable(Bytes{model.weight_bytes()}), cluster.name(), options.context);
+  const bool is_prefill = options.objective == datasets::InferenceObjective::kPrefill;
+  out << fmt::format("{:.4g} tokens/s{}: {} a {}, run on {}\n", plan.tokens_per_s,
+                     options.parallel > 1 ? fmt::format(" of {} texts", options.parallel) : "",
+                     HumanReadableMicros(plan.pass_micros), is_prefill ? "pass" : "token", plan.client);
+  out << (plan.is_proved() ? std::string("proved: no split is faster by this model\n")
+                           : fmt::format("no split takes less than {} by this model\n",
+                                         HumanReadableMicros(plan.bound_micros)));
+  Table table({"device", "kind", "layers", "experts on the host", "time", "weights", "caches", "buffers", "memory", "of"});
+  for (const InferenceStage& stage : plan.stages) {
+    const Device& device = cluster.device(stage.device);
+    table.Add({device.name, device.kind, LayersText(stage), stage.hosted > 0 ? std::to_string(stage.hosted) : "",
+                  HumanReadableMicros(stage.micros), HumanReadable(Bytes{stage.weight_bytes}),
+                  HumanReadable(Bytes{stage.cache_bytes}),
+                  HumanReadable(Bytes{stage.compute_bytes + stage.reserved_bytes}), HumanReadable(Bytes{stage.bytes()}),
+                  device.memory ? HumanReadable(*device.memory) : "no limit"});
+  }
+  out << '\n';
+  table.PrintText(out);
+  if (plan.client_cpu) {
+    out << fmt::format("\nin the memory of {}: {}\n", plan.client, HumanReadable(Bytes{plan.host_bytes}));
+  }
+  std::string unused;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const bool is_used = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                     [&](const InferenceStage& stage) { return Index(stage.device) == d; });
+    if (!is_used) unused += (unused.empty() ? "" : ", ") + cluster.devices()[d].name;
+  }
+  if (!unused.empty()) out << fmt::format("faster without {}\n", unused);
+}
+
+nlohmann::ordered_json PlanJson(const InferencePlan& plan, const datasets::InferenceModel& model,
+                                const Cluster& cluster, const datasets::InferenceOptions& options,
+                                const std::string& objective) {
+  nlohmann::ordered_json json = {{"schema", "emplace.inference"},
+                                 {"version", 1},
+                                 {"model", model.name},
+                                 {"cluster", cluster.name()},
+                                 {"objective", objective},
+                                 {"context", options.context},
+                                 {"parallel", options.parallel},
+                                 {"client", plan.client},
+                                 {"pass_us", plan.pass_micros},
+                                 {"bound_us", plan.bound_micros},
+                                 {"proved", plan.is_proved()},
+                                 {"tokens_per_s", plan.tokens_per_s},
+                                 {"host_bytes", plan.host_bytes},
+                                 {"stages", nlohmann::ordered_json::array()}};
+  for (const InferenceStage& stage : plan.stages) {
+    json["stages"].push_back({{"device", cluster.device(stage.device).name},
+                              {"first_layer", stage.first},
+                              {"layers", stage.end - stage.first},
+                              {"output", stage.has_output},
+                              {"hosted_experts", stage.hosted},
+                              {"time_us", stage.micros},
+                              {"weight_bytes", stage.weight_bytes},
+                              {"cache_bytes", stage.cache_bytes},
+                              {"compute_bytes", stage.compute_bytes},
+                              {"bytes", stage.bytes()}});
+  }
+  return json;
+}
+
+int PrintThatNoSplitFits(const std::string& file, const datasets::InferenceModel& model, const Cluster& cluster,
+                         const datasets::InferenceOptions& options) {
+  const std::int64_t longest = datasets::LongestContext(model, cluster, options);
+  std::int64_t memory = 0;
+  for (const Device& device : cluster.devices()) memory += device.memory ? device.memory->count : 0;
+  PrintMessage(fmt::format(
+      "{}: no split fits {} with a context of {}: {}", file, cluster.name(), options.context,
+      longest > 0 ? fmt::format("one of {} fits", longest)
+                  : fmt::format("its weights are {}, and the devices have {}: a smaller quantisation or another device "
+                                "would be needed",
+                                HumanReadable(Bytes{model.weight_bytes()}), HumanReadable(Bytes{memory}))));
+  return kNotFound;
+}
+
+}  // namespace
+
+void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
+  app.add_option("--context", options->context, "With a GGUF model: tokens of each text (default: 4096)")
+      ->type_name("TOKENS")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  app.add_option("--parallel", options->parallel,
+                 "With a GGUF model: texts in flight (default: 1, with decode-throughput 4)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 16));
+  app.add_option("--client", options->client,
+                 "With a GGUF model: machine that runs llama.cpp's program (default: the one with which it is fastest)")
+      ->type_name("MACHINE");
+  app.add_option("--cache-type-k", options->key_type, "With a GGUF model: type of the cache of keys (default: f16)")
+      ->type_name("TYPE");
+  app.add_option("--cache-type-v", options->value_type, "With a GGUF model: type of the cache of values (default: f16)")
+      ->type_name("TYPE");
+  app.add_option("--to", options->target,
+                 "With a GGUF model: write a script that runs the split with llama.cpp instead of a placement")
+      ->type_name("llama.cpp");
+}
+
+bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& options) {
+  const std::string& objective = problem.settings.objective;
+  const auto objectives = datasets::AllInferenceObjectives();
+  const bool is_objective = std::any_of(objectives.begin(), objectives.end(),
+                                        [&](const auto& entry) { return entry.name == objective; });
+  if (IsGguf(problem.graph.file)) {
+    if (!is_objective && !objective.empty()) ReadOptions(problem, options);
+    return true;
+  }
+  if (is_objective) {
+    OpenForReading(problem.graph.file, InputKind::kGguf);
+    throw InputError("--objective", objective + " is for a GGUF model, and " + problem.graph.file + " is none");
+  }
+  if (IsGiven(options)) throw InputError(problem.graph.file, "is no GGUF model, which --context, --parallel, --client, "
+                                                             "--cache-type-k, --cache-type-v and --to are for");
+  return false;
+}
+
+int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,
+                   bool json) {
+  if (!options.target.empty() && options.target != kLlamaCpp) {
+    throw InputError("--to", options.target + ": expected llama.cpp");
+  }
+  CheckFiles({problem.graph.file}, {output});
+  if (json && output == "-") throw InputError("-", "is used for both a file and --json (one may be standard output)");
+  const datasets::InferenceOptions read = ReadOptions(problem, options);
+  const datasets::ImportSource source(problem.graph.file);
+  std::vector<std::string> notes;
+  const datasets::InferenceModel model = datasets::ReadInferenceModel(source, &notes);
+  for (const std::string& note : notes) PrintMessage(problem.graph.file + ": " + note);
+  const Cluster cluster = LoadCluster(problem);
+  const std::optional<InferencePlan> plan = datasets::PlanInference(model, cluster, read);
+  if (!plan) return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
+  std::ostringstream text;
+  if (json) {
+    const std::string objective = problem.settings.objective.empty() ? "decode" : problem.settings.objective;
+    text << PlanJson(*plan, model, cluster, read, objective).dump(1) << '\n';
+  } else {
+    PrintPlan(text, *plan, model, cluster, read);
+  }
+  const auto write = [&](std::ostream& out) {
+    if (options.target == kLlamaCpp) {
+      out << datasets::LlamaCppScript(*plan, model, cluster, read, problem.graph.file);
+      return;
+    }
+    const Graph graph = datasets::InferenceGraph(model);
+    WritePlacement(out, datasets::PlacementOf(*plan, graph), graph, cluster);
+  };
+  std::vector<FileToWrite> files = {{output, write}};
+  if (output != "-") files.push_back({"-", [&](std::ostream& out) { out << text.str(); }});
+  WriteFiles(files);
+  if (output == "-") PrintMessages(text.str());
+  return kSuccess;
+}
+
+}  // namespace emplace::tools

@@ -1,0 +1,33 @@
+#ifndef EMPLACE_TOOLS_CLI_PLACE_INFERENCE_H_
+#define EMPLACE_TOOLS_CLI_PLACE_INFERENCE_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tools/cli/problem.h"
+
+namespace emplace::tools {
+
+// Options of `emplace place` with a model that generates text, a GGUF file.
+struct InferencePlaceOptions {
+  std::optional<std::int64_t> context;
+  std::optional<std::int64_t> parallel;
+  std::string client;
+  std::string key_type;
+  std::string value_type;
+  std::string target;  // --to
+};
+void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options);
+
+// Whether the graph is a GGUF file, or the objective one of generating text. Throws InputError where only one of the two
+// holds, or where options of inference come with another graph.
+bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& options);
+// Writes the placement, or the script of --to, to `output`, and prints the plan. Returns the exit status.
+int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,
+                   bool json);
+
+}  // namespace emplace::tools
+
+#endif  // EMPLACE_TOOLS_CLI_PLACE_INFERENCE_H_

@@ -137,15 +137,20 @@ bool HasWindow(const GgufHeader& header, const Parameters& parameters, const Arc
 // The caches of keys and values. Latent attention keeps one vector for all heads, and no values of its own: they are a
 // part of it.
 void SetCache(const GgufHeader& header, const Parameters& parameters, const Architecture& architecture,
-              std::int64_t width, std::size_t index, InferenceLayer* layer) {
+              std::size_t index, InferenceModel* model) {
+  InferenceLayer* const layer = &model->layers[index];
+  const std::int64_t width = model->width;
   const auto latent = parameters.Find("attention.kv_lora_rank");
   if (latent && parameters.Find("attention.key_length_mla")) {
     layer->key_width = *latent + parameters.Need("rope.dimension_count");
+    const std::int64_t head = *parameters.Find("attention.key_length_mla");
+    model->query_width = std::max(model->query_width, parameters.Need("attention.head_count", index) * head);
     return;
   }
   const std::int64_t heads = parameters.Need("attention.head_count", index);
   if (heads == 0) return;  // no attention
   const std::int64_t kv_heads = parameters.Find("attention.head_count_kv", index).value_or(heads);
+  model->query_width = std::max(model->query_width, heads * parameters.Find("attention.key_length").value_or(width / heads));
   layer->key_width = kv_heads * parameters.Find("attention.key_length").value_or(width / heads);
   layer->value_width = kv_heads * parameters.Find("attention.value_length").value_or(width / heads);
   if (HasWindow(header, parameters, architecture, index)) {
@@ -172,12 +177,14 @@ void AddTensor(const GgufTensor& tensor, InferenceModel* model, std::vector<std:
   InferenceLayer& layer = model->layers[static_cast<std::size_t>(*name.layer)];
   if (layer.is_idle || name.part == "nextn") {
     layer.idle.Add(tensor);
-  } else if (IsOneOf(name.part, kExpertTensors) || (name.is_of_one_expert && name.part.starts_with("ffn_"))) {
+  } else if (IsOfExperts(tensor.name)) {
     layer.experts.Add(tensor);
   } else if (IsOneOf(name.part, kFeedForwardTensors)) {
     layer.feed_forward.Add(tensor);
   } else {
     layer.attention.Add(tensor);
+    model->has_query_norm |= name.part == "attn_q_norm";
+    model->has_query_bias |= tensor.name.ends_with("attn_q.bias");
     if (!IsOneOf(name.part, kAttentionTensors)) {
       notes->push_back(fmt::format("tensor {} is not known: taken as read with the layer's attention", tensor.name));
     }
@@ -237,6 +244,13 @@ class ChainBuilder {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> LayerOf(std::string_view tensor) { return Parsed(tensor).layer; }
+bool IsOfExperts(std::string_view tensor) {
+  const TensorName name = Parsed(tensor);
+  return IsOneOf(name.part, kExpertTensors) || (name.is_of_one_expert && name.part.starts_with("ffn_"));
+}
+bool IsOfOutput(std::string_view tensor) { return !LayerOf(tensor) && IsOneOf(Parsed(tensor).part, kOutputTensors); }
 
 void WeightPart::Add(const GgufTensor& tensor) {
   for (StoredWeights& stored : weights) {
@@ -302,17 +316,20 @@ InferenceModel ReadInferenceModel(const GgufHeader& header, std::vector<std::str
                        fmt::format("{}: expected 1 to {}, the number of experts", model.used_experts, model.num_experts));
     }
   }
+  model.expert_feed_forward = parameters.Find("expert_feed_forward_length")
+                                  .value_or(parameters.Find("feed_forward_length").value_or(0));
   model.vocabulary = VocabularyOf(header, parameters);
   model.layers.resize(static_cast<std::size_t>(layers));
   const std::int64_t idle = parameters.Find("nextn_predict_layers").value_or(0);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     InferenceLayer& layer = model.layers[i];
     layer.is_idle = static_cast<std::int64_t>(i) >= layers - idle;
-    if (!layer.is_idle) SetCache(header, parameters, *known, model.width, i, &layer);
+    if (!layer.is_idle) SetCache(header, parameters, *known, i, &model);
     model.heads = std::max(model.heads, parameters.Need("attention.head_count", i));
     model.feed_forward = std::max(model.feed_forward, parameters.Find("feed_forward_length", i).value_or(0));
   }
   for (const GgufTensor& tensor : header.tensors) AddTensor(tensor, &model, notes);
+  model.tensors = header.tensors;
   model.is_tied = std::none_of(header.tensors.begin(), header.tensors.end(), [](const GgufTensor& tensor) {
     return tensor.name == "output.weight";
   });

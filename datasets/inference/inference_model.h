@@ -2,7 +2,9 @@
 #define EMPLACE_DATASETS_INFERENCE_INFERENCE_MODEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/inference/gguf.h"
@@ -47,6 +49,10 @@ struct InferenceModel {
   std::int64_t vocabulary = 0;
   std::int64_t heads = 0;           // the largest number of a layer
   std::int64_t feed_forward = 0;    // width of the widest MLP
+  std::int64_t expert_feed_forward = 0;
+  std::int64_t query_width = 0;  // of the queries of all heads
+  bool has_query_bias = false;
+  bool has_query_norm = false;
   std::int64_t context_length = 0;  // tokens that the model was trained for
   std::int64_t num_experts = 0;     // 0: none
   std::int64_t used_experts = 0;    // of a token
@@ -54,6 +60,7 @@ struct InferenceModel {
   WeightPart embedding;  // a token reads a row
   WeightPart output;     // the last norm and the logits' weights
   bool is_tied = false;  // the logits' weights are the embedding: the device of the output holds a copy of it
+  std::vector<GgufTensor> tensors;  // all of the file, in its order
 
   // The part of the experts that a token reads.
   double expert_share() const;
@@ -61,6 +68,13 @@ struct InferenceModel {
   // What the device of the output reads of each token.
   const WeightPart& logits() const { return is_tied ? embedding : output; }
 };
+
+// The layer that a tensor is of; none: the embedding, or what the output reads.
+std::optional<std::int64_t> LayerOf(std::string_view tensor);
+// Whether a tensor holds routed experts.
+bool IsOfExperts(std::string_view tensor);
+// Whether a tensor that is of no layer is read by the output.
+bool IsOfOutput(std::string_view tensor);
 
 // The network of a GGUF file. What was not understood, and does not matter, is added to `notes`. Throws InputError on an
 // architecture that is none of llama.cpp's Transformers that generate tokens, or whose layers differ from what this

@@ -27,7 +27,6 @@ constexpr double kNetworkMicros = 30;
 // What the driver's context takes of a GPU, and what is left to the system of a machine's memory: our estimates.
 constexpr std::int64_t kGpuContextBytes = std::int64_t{400} << 20;
 constexpr std::int64_t kSystemBytes = std::int64_t{1} << 30;
-constexpr int kFirstPort = 50052;  // of ggml-rpc-server
 constexpr std::int64_t kContextStep = 256;
 
 InferencePass PassOf(const InferenceOptions& options) {
@@ -63,11 +62,12 @@ class ClientProblem {
     for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
       const Device& device = cluster.devices()[d];
       if (IsLocal(d) && device.is_cpu && !cpu_) cpu_ = d;
+      if (!device.is_cpu) ++num_accelerators_;
     }
     // What the embedding and the buffers of the CPU take of the client's memory.
     if (cpu_) {
       const auto& memory = cluster.devices()[*cpu_].memory;
-      host_capacity_ = memory ? memory->count - kSystemBytes - model.embedding.bytes() - Compute(false)
+      host_capacity_ = memory ? memory->count - kSystemBytes - model.embedding.bytes() - Compute(false, true)
                               : std::numeric_limits<std::int64_t>::max() / 4;
     }
     for (const InferenceLayer& layer : model.layers) experts_.push_back(layer.experts.bytes());
@@ -85,7 +85,7 @@ class ClientProblem {
     if (cpu_) plan.client_cpu = MakeId<DeviceId>(*cpu_);
     plan.pass_micros = split->micros;
     plan.bound_micros = split->bound_micros;
-    if (cpu_) plan.host_bytes = model_.embedding.bytes() + Compute(false);
+    if (cpu_) plan.host_bytes = model_.embedding.bytes() + Compute(false, true);
     for (const SplitStage& stage : split->stages) {
       plan.stages.push_back(StageOf(stage));
       for (std::size_t i = stage.first; i < stage.first + stage.hosted; ++i) plan.host_bytes += experts_[i];
@@ -97,8 +97,11 @@ class ClientProblem {
 
  private:
   bool IsLocal(std::size_t device) const { return machines_[device] == client_; }
-  std::int64_t Compute(bool has_output) const {
-    return ComputeBytes(model_, options_.context * options_.parallel, options_.micro_batch, has_output);
+  // On the CPU of the client, whose buffers are not copied, or on an accelerator beside others.
+  std::int64_t Compute(bool has_output, bool is_client) const {
+    const DevicePart part = {.has_layers = true, .has_output = has_output, .is_client = is_client,
+                             .is_pipelined = !is_client && num_accelerators_ > 1};
+    return ComputeBytes(model_, part, options_.context * options_.parallel, options_.micro_batch);
   }
   const InferenceLayer& Layer(std::size_t i) const { return model_.layers[i]; }
   std::int64_t LayerBytes(std::size_t i) const {
@@ -160,7 +163,7 @@ class ClientProblem {
     if (cpu_ == d) {
       split.capacity = host_capacity_;
     } else if (device.memory) {
-      split.capacity = device.memory->count - Compute(false) - (device.is_cpu ? kSystemBytes : kGpuContextBytes);
+      split.capacity = device.memory->count - Compute(false, false) - (device.is_cpu ? kSystemBytes : kGpuContextBytes);
     }
     const bool may_host = cpu_ && IsLocal(d) && cpu_ != d;
     const std::optional<InferenceRates> host_rates = may_host ? std::optional(RatesOfDevice(*cpu_)) : std::nullopt;
@@ -185,7 +188,7 @@ class ClientProblem {
 
   // The last norm, the logits' weights (a copy of the embedding, where they are that and it is not in the same memory),
   // and what the buffers of the logits take beyond those of a layer.
-  std::int64_t OutputBytes(std::size_t d) const { return OutputWeights(d) + Compute(true) - Compute(false); }
+  std::int64_t OutputBytes(std::size_t d) const { return OutputWeights(d) + Compute(true, cpu_ == d) - Compute(false, cpu_ == d); }
   std::int64_t OutputWeights(std::size_t d) const {
     return model_.output.bytes() + (model_.is_tied && cpu_ != d ? model_.embedding.bytes() : 0);
   }
@@ -216,7 +219,7 @@ class ClientProblem {
       stage.cache_bytes += Caches(i);
     }
     if (stage.has_output) stage.weight_bytes += OutputWeights(split.device);
-    stage.compute_bytes = Compute(stage.has_output);
+    stage.compute_bytes = Compute(stage.has_output, cpu_ == split.device);
     if (!cluster_.devices()[split.device].is_cpu) stage.reserved_bytes = kGpuContextBytes;
     return stage;
   }
@@ -228,6 +231,7 @@ class ClientProblem {
   std::string client_;
   InferencePass pass_;
   std::optional<std::size_t> cpu_;  // the client's
+  std::int64_t num_accelerators_ = 0;
   std::int64_t host_capacity_ = 0;
   std::vector<std::int64_t> experts_;  // bytes of each layer's, 0 of the output
   std::vector<SplitDevice> devices_;
@@ -250,34 +254,24 @@ std::string_view BackendOf(const std::string& kind) {
 }
 
 struct LlamaCppDevices {
-  std::vector<std::string> names;    // [stage]; "CPU" of the client's CPU
-  std::vector<std::string> servers;  // HOST:PORT in the order of RPC0, RPC1, ..
+  std::vector<std::string> names;           // [stage]; "CPU" of the client's CPU
+  std::vector<std::string> servers;         // HOST:PORT in the order of RPC0, RPC1, ..
   std::vector<std::string> server_devices;  // what each server computes on
 };
 
 LlamaCppDevices NamesOfStages(const InferencePlan& plan, const Cluster& cluster) {
   const std::vector<std::string> machines = MachinesOf(cluster);
-  std::vector<std::string> local(cluster.num_devices());
-  std::map<std::string, int> counts;
-  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
-    const Device& device = cluster.devices()[d];
-    if (device.is_cpu) {
-      local[d] = "CPU";
-    } else {
-      const std::string backend(BackendOf(device.kind));
-      local[d] = backend + std::to_string(counts[machines[d] + " " + backend]++);
-    }
-  }
+  const std::vector<std::string> local = LlamaCppNames(cluster);
   LlamaCppDevices devices;
-  std::map<std::string, int> ports;
   for (const InferenceStage& stage : plan.stages) {
     const std::size_t d = Index(stage.device);
     if (machines[d] == plan.client) {
       devices.names.push_back(local[d]);
       continue;
     }
+    const auto ordinal = std::count(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(d), machines[d]);
     devices.names.push_back("RPC" + std::to_string(devices.servers.size()));
-    devices.servers.push_back(fmt::format("{}:{}", machines[d], kFirstPort + ports[machines[d]]++));
+    devices.servers.push_back(fmt::format("{}:{}", machines[d], kFirstRpcPort + ordinal));
     devices.server_devices.push_back(local[d]);
   }
   return devices;
@@ -322,6 +316,22 @@ std::vector<std::string> MachinesOf(const Cluster& cluster) {
     machines.push_back(std::move(machine));
   }
   return machines;
+}
+
+std::vector<std::string> LlamaCppNames(const Cluster& cluster) {
+  const std::vector<std::string> machines = MachinesOf(cluster);
+  std::vector<std::string> names;
+  std::map<std::string, int> counts;
+  for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
+    const Device& device = cluster.devices()[d];
+    if (device.is_cpu) {
+      names.emplace_back("CPU");
+      continue;
+    }
+    const std::string backend(BackendOf(device.kind));
+    names.push_back(backend + std::to_string(counts[machines[d] + " " + backend]++));
+  }
+  return names;
 }
 
 std::optional<InferencePlan> PlanInference(const InferenceModel& model, const Cluster& cluster,

@@ -67,6 +67,12 @@ struct InferencePlan {
 // latency under 30 us, which is no network. A machine without a name has that of its first device.
 std::vector<std::string> MachinesOf(const Cluster& cluster);
 
+// ggml-rpc-server of a machine's first device listens here, that of its second one port further, and so on.
+inline constexpr int kFirstRpcPort = 50052;
+
+// llama.cpp's names of the devices on their own machines: CPU, or CUDA0, ROCm0, MTL0, SYCL0, .. counted by backend.
+std::vector<std::string> LlamaCppNames(const Cluster& cluster);
+
 // The fastest split of `model` over `cluster`; none fits: nullopt. Throws InputError on a kind of device without rates,
 // and on options that contradict one another.
 std::optional<InferencePlan> PlanInference(const InferenceModel& model, const Cluster& cluster,

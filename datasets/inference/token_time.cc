@@ -111,14 +111,41 @@ std::int64_t CacheBytes(const InferenceLayer& layer, const InferencePass& pass, 
                                static_cast<double>(layer.value_width) * pass.value_bytes));
 }
 
-std::int64_t ComputeBytes(const InferenceModel& model, std::int64_t context, std::int64_t micro_batch, bool has_output) {
+std::int64_t ComputeBytes(const InferenceModel& model, const DevicePart& part, std::int64_t context,
+                          std::int64_t micro_batch) {
   constexpr std::int64_t kF32 = 4;
   constexpr std::int64_t kF16 = 2;
-  const std::int64_t mask = RoundedUp(context, kCellsAtOnce) * micro_batch * kF16;
+  constexpr std::int64_t kCopies = 4;
+  std::int64_t cells = 0;
+  for (const bool has_window : {false, true}) {
+    const auto layer = std::find_if(model.layers.begin(), model.layers.end(),
+                                    [&](const InferenceLayer& each) { return (each.window > 0) == has_window; });
+    if (layer != model.layers.end()) cells += CacheCells(*layer, context, 1, micro_batch);
+  }
+  const std::int64_t mask = cells * micro_batch * kF16;
   const std::int64_t row = micro_batch * model.width * kF32;
-  const std::int64_t feed_forward = 3 * micro_batch * model.feed_forward * kF32;  // gate, up, and their product
-  const std::int64_t logits = has_output ? micro_batch * model.vocabulary * kF32 + row : 0;
-  return std::max(feed_forward + 2 * row, logits) + mask;
+  std::int64_t bytes = 0;
+  if (part.has_layers) {
+    // Queries as the product makes them, rotated, and the result; a bias and a norm make more of them.
+    const std::int64_t queries = 3 + (model.has_query_bias ? 1 : 0) + (model.has_query_norm ? 2 : 0);
+    std::int64_t widest = queries * micro_batch * model.query_width * kF32;
+    // Gate, up, and their product; of experts as many as a token uses, whose results are then weighted.
+    if (model.num_experts == 0) {
+      widest = std::max(widest, 3 * micro_batch * model.feed_forward * kF32);
+    } else if (part.has_experts) {
+      const std::int64_t inner = model.used_experts * micro_batch * model.expert_feed_forward * kF32;
+      widest = std::max({widest, 3 * inner, inner + 2 * model.used_experts * row});
+    }
+    bytes = widest + 2 * row + mask;
+  } else if (part.is_client) {
+    bytes = row;  // the rows of the embedding
+  }
+  if (part.has_output) {
+    const std::int64_t logits = micro_batch * model.vocabulary * kF32;
+    bytes = std::max(bytes, logits + (part.is_client ? 2 : 1) * row);
+  }
+  if (part.is_pipelined && bytes > 0) bytes += kCopies * ((part.has_output ? 2 : 1) * row + mask);
+  return bytes;
 }
 
 }  // namespace emplace::datasets

@@ -51,9 +51,19 @@ std::int64_t CacheCells(const InferenceLayer& layer, std::int64_t context, std::
 // Bytes of a layer's caches.
 std::int64_t CacheBytes(const InferenceLayer& layer, const InferencePass& pass, std::int64_t context,
                         std::int64_t micro_batch);
-// Buffers of a pass of `micro_batch` tokens on a device with fused attention: what one layer holds at its peak, and on
-// the device of the output the logits.
-std::int64_t ComputeBytes(const InferenceModel& model, std::int64_t context, std::int64_t micro_batch, bool has_output);
+// What a device has to do in a pass over a prompt.
+struct DevicePart {
+  bool has_layers = true;
+  bool has_experts = true;  // of the layers, where they have any
+  bool has_output = false;
+  bool is_client = false;  // it reads the tokens and gets the logits
+  // Every layer is on an accelerator, and there are several: llama.cpp then keeps four copies of what a device is sent.
+  bool is_pipelined = false;
+};
+// Buffers of llama.cpp for a pass of `micro_batch` tokens with fused attention: what one layer holds at its peak, or the
+// logits, and the masks of `context` cells. As llama-fit-params has them, within 15 % (docs/home.md).
+std::int64_t ComputeBytes(const InferenceModel& model, const DevicePart& part, std::int64_t context,
+                          std::int64_t micro_batch);
 
 }  // namespace emplace::datasets
 

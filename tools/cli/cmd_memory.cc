@@ -37,6 +37,7 @@
 #include "sim/timeline.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/numbers.h"
+#include "tools/cli/place_inference.h"
 #include "tools/cli/problem.h"
 #include "tools/cli/search.h"
 
@@ -492,14 +493,19 @@ int RunGraph(const MemoryOptions& options) {
 int RunMemory(const MemoryOptions& options) {
   if (options.source.empty() && IsGraph(options.network)) return RunGraph(options);
   if (!options.placement.empty()) throw InputError("--placement", "is for a graph, whose devices it names");
-  constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan"};
+  constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan", "llama.cpp"};
   if (std::ranges::find(kFrameworks, options.source) == std::end(kFrameworks)) {
-    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan)", Quoted(options.source)));
+    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan, llama.cpp)", Quoted(options.source)));
   }
   if (!options.source.empty() && options.file.empty()) {
     throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.source, options.source));
   }
   RefuseWithoutMeaning(options);
+  if (options.source == "llama.cpp") {
+    if (options.problem.cluster.name.empty()) throw InputError("--cluster", "is missing: it says which devices there are");
+    if (!options.timeline.empty()) throw InputError("--timeline", "is not for --from llama.cpp (its memory is constant)");
+    return PrintInferenceMemory(options.problem, options.network, options.file, options.json);
+  }
   CheckFiles({options.file, options.plan.find('=') == std::string::npos ? options.plan : ""}, {options.timeline});
   if (options.timeline == "-" && options.json) {
     throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
@@ -553,7 +559,7 @@ Command AddMemory(CLI::App& app) {
       ->add_option_function<std::vector<std::string>>(
           "--from", set_source,
           "Read a framework's own settings instead: megatron, a JSON object of its arguments; deepspeed or torchtitan, "
-          "what `emplace export --to` writes, for the network")
+          "what `emplace export --to` writes, for the network; or llama.cpp, its command line, for a GGUF file")
       ->type_name("FRAMEWORK FILE")
       ->expected(2);
   command

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "datasets/importers/gguf.h"
 #include "datasets/importers/registry.h"
 #include "datasets/inference/inference_plan.h"
+#include "datasets/inference/llama_cpp.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
@@ -196,6 +198,49 @@ bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& opt
   if (IsGiven(options)) throw InputError(problem.graph.file, "is no GGUF model, which --context, --parallel, --client, "
                                                              "--cache-type-k, --cache-type-v and --to are for");
   return false;
+}
+
+int PrintInferenceMemory(const ProblemOptions& problem, const std::string& model_file, const std::string& file,
+                         bool json) {
+  if (model_file.empty()) throw InputError("NETWORK", "is missing (a GGUF file)");
+  const datasets::LlamaCppArguments arguments =
+      datasets::ReadLlamaCppArguments(ReadWholeFile(file, InputKind::kPlacement), file);
+  std::vector<std::string> notes;
+  const datasets::InferenceModel model = datasets::ReadInferenceModel(datasets::ImportSource(model_file), &notes);
+  for (const std::string& note : notes) PrintMessage(model_file + ": " + note);
+  const Cluster cluster = LoadCluster(problem);
+  const datasets::LlamaCppSplit split = WithLocation(file, [&] { return datasets::SplitOf(arguments, model, cluster); });
+  if (json) {
+    nlohmann::ordered_json written = {{"schema", "emplace.inference_memory"}, {"version", 1}, {"model", model.name}};
+    for (std::size_t d = 0; d < split.devices.size(); ++d) {
+      const datasets::LlamaCppMemory& device = split.devices[d];
+      nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+      for (std::size_t i = 0; i < split.layers.size(); ++i) {
+        if (split.layers[i] == static_cast<int>(d)) layers.push_back(i);
+      }
+      written["devices"].push_back({{"name", device.name},
+                                    {"device", device.device ? cluster.device(*device.device).name : ""},
+                                    {"weight_bytes", device.weights},
+                                    {"cache_bytes", device.caches},
+                                    {"compute_bytes", device.compute},
+                                    {"bytes", device.bytes()},
+                                    {"layers", layers}});
+    }
+    std::cout << written.dump(1) << '\n';
+    return kSuccess;
+  }
+  Table table({"llama.cpp's name", "device", "layers", "weights", "caches", "buffers", "in all", "of"});
+  for (std::size_t d = 0; d < split.devices.size(); ++d) {
+    const datasets::LlamaCppMemory& device = split.devices[d];
+    const auto layers = std::count(split.layers.begin(), split.layers.end(), static_cast<int>(d));
+    const auto limit = device.device ? cluster.device(*device.device).memory : std::nullopt;
+    table.Add({device.name, device.device ? cluster.device(*device.device).name : "", std::to_string(layers),
+               HumanReadable(Bytes{device.weights}), HumanReadable(Bytes{device.caches}),
+               HumanReadable(Bytes{device.compute}), HumanReadable(Bytes{device.bytes()}),
+               limit ? HumanReadable(*limit) : "no limit"});
+  }
+  table.PrintText(std::cout);
+  return kSuccess;
 }
 
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,

@@ -28,6 +28,9 @@ bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& opt
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,
                    bool json);
 
+// `emplace memory model.gguf --from llama.cpp FILE`: what each device holds under the arguments in the file.
+int PrintInferenceMemory(const ProblemOptions& problem, const std::string& model, const std::string& file, bool json);
+
 }  // namespace emplace::tools
 
 #endif  // EMPLACE_TOOLS_CLI_PLACE_INFERENCE_H_

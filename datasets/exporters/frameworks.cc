@@ -1,4 +1,5 @@
 #include "datasets/exporters/frameworks.h"
+#include "datasets/inference/llama_cpp.h"
 
 #include <fmt/format.h>
 
@@ -821,6 +822,10 @@ Placement ReadSplitSpec(std::string_view text, const std::string& file, const Gr
 }
 
 Placement ReadLlamaCpp(std::string_view text, const std::string& file, const Graph& graph, const Cluster& cluster) {
+  if (IsInferenceGraph(graph)) {
+    const LlamaCppArguments arguments = ReadLlamaCppArguments(text, file);
+    return WithLocation(file, [&] { return PlacementOf(arguments, graph, cluster); });
+  }
   return WithLocation(file, [&] {
     const LlamaCppRules rules = ReadLlamaCppRules(text);
     std::map<std::int64_t, DeviceId> device_of_layer;

@@ -19,7 +19,8 @@ InferenceModel ReadInferenceModel(const ImportSource& source, std::vector<std::s
     const GgufHeader header = ReadGguf(*in, [&](std::int64_t part, std::int64_t parts) {
       const std::string first = fmt::format("-00001-of-{:05}.gguf", parts);
       if (!source.is_file() || !source.name().ends_with(first)) {
-        throw InputError("split.count", fmt::format("the model has {} files: expected a name that ends in {}", parts, first));
+        throw InputError("split.count",
+                         fmt::format("the model has {} files: expected a name that ends in {}", parts, first));
       }
       return OpenForReading(source.name().substr(0, source.name().size() - first.size()) +
                                 fmt::format("-{:05}-of-{:05}.gguf", part, parts),

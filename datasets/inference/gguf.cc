@@ -30,15 +30,15 @@ constexpr std::int64_t kMostParts = 1000;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 
 constexpr GgmlType kTypes[] = {
-    {0, "f32", 1, 4},        {1, "f16", 1, 2},        {2, "q4_0", 32, 18},     {3, "q4_1", 32, 20},
-    {6, "q5_0", 32, 22},     {7, "q5_1", 32, 24},     {8, "q8_0", 32, 34},     {9, "q8_1", 32, 36},
-    {10, "q2_k", 256, 84},   {11, "q3_k", 256, 110},  {12, "q4_k", 256, 144},  {13, "q5_k", 256, 176},
-    {14, "q6_k", 256, 210},  {15, "q8_k", 256, 292},  {16, "iq2_xxs", 256, 66}, {17, "iq2_xs", 256, 74},
-    {18, "iq3_xxs", 256, 98}, {19, "iq1_s", 256, 50},  {20, "iq4_nl", 32, 18},  {21, "iq3_s", 256, 110},
-    {22, "iq2_s", 256, 82},  {23, "iq4_xs", 256, 136}, {24, "i8", 1, 1},        {25, "i16", 1, 2},
-    {26, "i32", 1, 4},       {27, "i64", 1, 8},       {28, "f64", 1, 8},       {29, "iq1_m", 256, 56},
-    {30, "bf16", 1, 2},      {34, "tq1_0", 256, 54},  {35, "tq2_0", 256, 66},  {39, "mxfp4", 32, 17},
-    {40, "nvfp4", 64, 36},   {41, "q1_0", 128, 18},   {42, "q2_0", 64, 18},
+    {0, "f32", 1, 4},         {1, "f16", 1, 2},         {2, "q4_0", 32, 18},      {3, "q4_1", 32, 20},
+    {6, "q5_0", 32, 22},      {7, "q5_1", 32, 24},      {8, "q8_0", 32, 34},      {9, "q8_1", 32, 36},
+    {10, "q2_k", 256, 84},    {11, "q3_k", 256, 110},   {12, "q4_k", 256, 144},   {13, "q5_k", 256, 176},
+    {14, "q6_k", 256, 210},   {15, "q8_k", 256, 292},   {16, "iq2_xxs", 256, 66}, {17, "iq2_xs", 256, 74},
+    {18, "iq3_xxs", 256, 98}, {19, "iq1_s", 256, 50},   {20, "iq4_nl", 32, 18},   {21, "iq3_s", 256, 110},
+    {22, "iq2_s", 256, 82},   {23, "iq4_xs", 256, 136}, {24, "i8", 1, 1},         {25, "i16", 1, 2},
+    {26, "i32", 1, 4},        {27, "i64", 1, 8},        {28, "f64", 1, 8},        {29, "iq1_m", 256, 56},
+    {30, "bf16", 1, 2},       {34, "tq1_0", 256, 54},   {35, "tq2_0", 256, 66},   {39, "mxfp4", 32, 17},
+    {40, "nvfp4", 64, 36},    {41, "q1_0", 128, 18},    {42, "q2_0", 64, 18},
 };
 
 // The types of metadata.
@@ -98,17 +98,22 @@ std::size_t SizeOf(ValueType type) {
   switch (type) {
     case ValueType::kU8:
     case ValueType::kI8:
-    case ValueType::kBool: return 1;
+    case ValueType::kBool:
+      return 1;
     case ValueType::kU16:
-    case ValueType::kI16: return 2;
+    case ValueType::kI16:
+      return 2;
     case ValueType::kU32:
     case ValueType::kI32:
-    case ValueType::kF32: return 4;
+    case ValueType::kF32:
+      return 4;
     case ValueType::kU64:
     case ValueType::kI64:
-    case ValueType::kF64: return 8;
+    case ValueType::kF64:
+      return 8;
     case ValueType::kText:
-    case ValueType::kList: break;
+    case ValueType::kList:
+      break;
   }
   return 0;
 }
@@ -122,13 +127,20 @@ double ReadReal(Reader* reader, ValueType type, const std::string& key) {
 std::int64_t ReadInteger(Reader* reader, ValueType type, const std::string& key) {
   switch (type) {
     case ValueType::kU8:
-    case ValueType::kBool: return reader->Read<std::uint8_t>(key);
-    case ValueType::kI8: return reader->Read<std::int8_t>(key);
-    case ValueType::kU16: return reader->Read<std::uint16_t>(key);
-    case ValueType::kI16: return reader->Read<std::int16_t>(key);
-    case ValueType::kU32: return reader->Read<std::uint32_t>(key);
-    case ValueType::kI32: return reader->Read<std::int32_t>(key);
-    default: return reader->Read<std::int64_t>(key);
+    case ValueType::kBool:
+      return reader->Read<std::uint8_t>(key);
+    case ValueType::kI8:
+      return reader->Read<std::int8_t>(key);
+    case ValueType::kU16:
+      return reader->Read<std::uint16_t>(key);
+    case ValueType::kI16:
+      return reader->Read<std::int16_t>(key);
+    case ValueType::kU32:
+      return reader->Read<std::uint32_t>(key);
+    case ValueType::kI32:
+      return reader->Read<std::int32_t>(key);
+    default:
+      return reader->Read<std::int64_t>(key);
   }
 }
 
@@ -189,8 +201,8 @@ GgufTensor ReadTensor(Reader* reader) {
   for (std::uint32_t i = 0; i < rank; ++i) {
     const auto size = reader->Read<std::uint64_t>("the shape of " + tensor.name);
     if (size == 0 || size > static_cast<std::uint64_t>(kMostElements / tensor.elements)) {
-      reader->Refuse(fmt::format("dimension {} of {} is {}: expected 1 or more, and at most 2^50 elements", i,
-                                 tensor.name, size));
+      reader->Refuse(
+          fmt::format("dimension {} of {} is {}: expected 1 or more, and at most 2^50 elements", i, tensor.name, size));
     }
     tensor.shape.push_back(static_cast<std::int64_t>(size));
     tensor.elements *= static_cast<std::int64_t>(size);
@@ -273,8 +285,9 @@ const GgufList* GgufHeader::List(std::string_view key) const { return Find<GgufL
 
 bool LooksLikeGguf(std::string_view head) { return head.starts_with(kMagic); }
 
-GgufHeader ReadGguf(std::istream& in, const std::function<std::unique_ptr<std::istream>(std::int64_t part,
-                                                                                       std::int64_t parts)>& open_part) {
+GgufHeader ReadGguf(
+    std::istream& in,
+    const std::function<std::unique_ptr<std::istream>(std::int64_t part, std::int64_t parts)>& open_part) {
   GgufHeader header;
   ReadPart(in, &header);
   const std::int64_t parts = header.Integer("split.count").value_or(1);
@@ -282,8 +295,9 @@ GgufHeader ReadGguf(std::istream& in, const std::function<std::unique_ptr<std::i
     throw InputError("split.count", fmt::format("{}: expected at most {}", parts, kMostParts));
   }
   if (parts > 1 && header.Integer("split.no").value_or(0) != 0) {
-    throw InputError("split.no", fmt::format("is part {} of {}: expected the first, whose name ends in -00001-of-{:05}.gguf",
-                                             *header.Integer("split.no") + 1, parts, parts));
+    throw InputError("split.no",
+                     fmt::format("is part {} of {}: expected the first, whose name ends in -00001-of-{:05}.gguf",
+                                 *header.Integer("split.no") + 1, parts, parts));
   }
   for (std::int64_t part = 2; part <= parts; ++part) {
     // The metadata of the model are those of the first part; the others repeat only their own number.

@@ -27,30 +27,54 @@ struct Architecture {
   std::int64_t window_every = 1;
 };
 constexpr Architecture kArchitectures[] = {
-    {"llama"},    {"llama4", 4},  {"qwen2"},      {"qwen2moe"},      {"qwen3"},     {"qwen3moe"},     {"gpt-oss", 2},
-    {"gemma"},    {"gemma2", 2},  {"gemma3", 6},  {"deepseek"},      {"deepseek2"}, {"phi2"},         {"phi3", 0},
-    {"phimoe"},   {"glm4"},       {"glm4moe"},    {"dots1"},         {"olmo2", 4},  {"olmoe"},        {"granite"},
-    {"granitemoe"}, {"command-r"}, {"cohere2", 4}, {"starcoder2"},   {"stablelm"},  {"internlm2"},    {"exaone"},
-    {"exaone4", 4}, {"smollm3"},  {"seed_oss"},   {"ernie4_5"},      {"ernie4_5-moe"}, {"hunyuan-moe"}, {"hunyuan-dense"},
-    {"mistral3"}, {"minimax-m2"}, {"bailingmoe"}, {"bailingmoe2"},   {"arcee"},     {"apertus"},      {"falcon"},
-    {"gpt2"},     {"mpt"},        {"nemotron"},   {"baichuan"},      {"xverse"},    {"orion"},        {"chatglm"},
+    {"llama"},      {"llama4", 4},  {"qwen2"},        {"qwen2moe"},    {"qwen3"},         {"qwen3moe"},
+    {"gpt-oss", 2}, {"gemma"},      {"gemma2", 2},    {"gemma3", 6},   {"deepseek"},      {"deepseek2"},
+    {"phi2"},       {"phi3", 0},    {"phimoe"},       {"glm4"},        {"glm4moe"},       {"dots1"},
+    {"olmo2", 4},   {"olmoe"},      {"granite"},      {"granitemoe"},  {"command-r"},     {"cohere2", 4},
+    {"starcoder2"}, {"stablelm"},   {"internlm2"},    {"exaone"},      {"exaone4", 4},    {"smollm3"},
+    {"seed_oss"},   {"ernie4_5"},   {"ernie4_5-moe"}, {"hunyuan-moe"}, {"hunyuan-dense"}, {"mistral3"},
+    {"minimax-m2"}, {"bailingmoe"}, {"bailingmoe2"},  {"arcee"},       {"apertus"},       {"falcon"},
+    {"gpt2"},       {"mpt"},        {"nemotron"},     {"baichuan"},    {"xverse"},        {"orion"},
+    {"chatglm"},
 };
 
 // What stands between "blk.N." and the last dot of a tensor's name.
-constexpr std::string_view kAttentionTensors[] = {
-    "attn_norm",     "attn_norm_2",  "attn_q",        "attn_k",         "attn_v",       "attn_qkv",
-    "attn_output",   "attn_q_norm",  "attn_k_norm",   "attn_sinks",     "attn_q_a",     "attn_q_b",
-    "attn_q_a_norm", "attn_kv_b",    "attn_k_b",      "attn_v_b",       "attn_kv_a_mqa", "attn_kv_a_norm",
-    "attn_gate",     "attn_sub_norm", "attn_output_norm", "attn_rot_embd", "post_attention_norm", "rope_freqs",
-    "layer_output_norm", "rope_factors_long", "rope_factors_short", "attn_post_norm"};
+constexpr std::string_view kAttentionTensors[] = {"attn_norm",
+                                                  "attn_norm_2",
+                                                  "attn_q",
+                                                  "attn_k",
+                                                  "attn_v",
+                                                  "attn_qkv",
+                                                  "attn_output",
+                                                  "attn_q_norm",
+                                                  "attn_k_norm",
+                                                  "attn_sinks",
+                                                  "attn_q_a",
+                                                  "attn_q_b",
+                                                  "attn_q_a_norm",
+                                                  "attn_kv_b",
+                                                  "attn_k_b",
+                                                  "attn_v_b",
+                                                  "attn_kv_a_mqa",
+                                                  "attn_kv_a_norm",
+                                                  "attn_gate",
+                                                  "attn_sub_norm",
+                                                  "attn_output_norm",
+                                                  "attn_rot_embd",
+                                                  "post_attention_norm",
+                                                  "rope_freqs",
+                                                  "layer_output_norm",
+                                                  "rope_factors_long",
+                                                  "rope_factors_short",
+                                                  "attn_post_norm"};
 constexpr std::string_view kFeedForwardTensors[] = {
-    "ffn_norm",        "ffn_gate",       "ffn_up",        "ffn_down",       "ffn_gate_inp",  "ffn_gate_inp_shexp",
-    "ffn_gate_shexp",  "ffn_up_shexp",   "ffn_down_shexp", "exp_probs_b",   "post_ffw_norm", "ffn_post_norm",
-    "ffn_sub_norm",    "ffn_act",        "ffn_norm_exps", "ffn_norm_exp"};
+    "ffn_norm",       "ffn_gate",     "ffn_up",         "ffn_down",    "ffn_gate_inp",  "ffn_gate_inp_shexp",
+    "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "exp_probs_b", "post_ffw_norm", "ffn_post_norm",
+    "ffn_sub_norm",   "ffn_act",      "ffn_norm_exps",  "ffn_norm_exp"};
 constexpr std::string_view kExpertTensors[] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ffn_gate_up_exps"};
 // What is in no layer: the input's embedding, and what the output reads.
-constexpr std::string_view kEmbeddingTensors[] = {"token_embd", "token_embd_norm", "position_embd", "rope_freqs",
-                                                  "rope_factors_long", "rope_factors_short"};
+constexpr std::string_view kEmbeddingTensors[] = {"token_embd", "token_embd_norm",   "position_embd",
+                                                  "rope_freqs", "rope_factors_long", "rope_factors_short"};
 constexpr std::string_view kOutputTensors[] = {"output", "output_norm"};
 
 template <std::size_t kCount>
@@ -129,8 +153,7 @@ bool HasWindow(const GgufHeader& header, const Parameters& parameters, const Arc
                std::size_t layer) {
   const std::string key = parameters.Key("attention.sliding_window_pattern");
   if (header.List(key) != nullptr) return *parameters.Find("attention.sliding_window_pattern", layer) != 0;
-  const std::int64_t every =
-      parameters.Find("attention.sliding_window_pattern").value_or(architecture.window_every);
+  const std::int64_t every = parameters.Find("attention.sliding_window_pattern").value_or(architecture.window_every);
   return every == 0 || (every > 1 && (static_cast<std::int64_t>(layer) + 1) % every != 0);
 }
 
@@ -150,7 +173,8 @@ void SetCache(const GgufHeader& header, const Parameters& parameters, const Arch
   const std::int64_t heads = parameters.Need("attention.head_count", index);
   if (heads == 0) return;  // no attention
   const std::int64_t kv_heads = parameters.Find("attention.head_count_kv", index).value_or(heads);
-  model->query_width = std::max(model->query_width, heads * parameters.Find("attention.key_length").value_or(width / heads));
+  model->query_width =
+      std::max(model->query_width, heads * parameters.Find("attention.key_length").value_or(width / heads));
   layer->key_width = kv_heads * parameters.Find("attention.key_length").value_or(width / heads);
   layer->value_width = kv_heads * parameters.Find("attention.value_length").value_or(width / heads);
   if (HasWindow(header, parameters, architecture, index)) {
@@ -172,7 +196,8 @@ void AddTensor(const GgufTensor& tensor, InferenceModel* model, std::vector<std:
     return;
   }
   if (*name.layer >= static_cast<std::int64_t>(model->layers.size())) {
-    throw InputError(tensor.name, fmt::format("is of layer {}: expected 0 to {}", *name.layer, model->layers.size() - 1));
+    throw InputError(tensor.name,
+                     fmt::format("is of layer {}: expected 0 to {}", *name.layer, model->layers.size() - 1));
   }
   InferenceLayer& layer = model->layers[static_cast<std::size_t>(*name.layer)];
   if (layer.is_idle || name.part == "nextn") {
@@ -197,7 +222,8 @@ void ExpectLayers(const InferenceModel& model) {
     const InferenceLayer& layer = model.layers[i];
     if (layer.is_idle) continue;
     const std::string place = fmt::format("blk.{}", i);
-    if (layer.attention.weights.empty()) throw InputError(place, "has no tensor of attention: expected attn_q or attn_qkv");
+    if (layer.attention.weights.empty())
+      throw InputError(place, "has no tensor of attention: expected attn_q or attn_qkv");
     if (layer.feed_forward.weights.empty() && layer.experts.weights.empty()) {
       throw InputError(place, "has no feed-forward part: expected ffn_up or ffn_up_exps");
     }
@@ -223,7 +249,7 @@ class ChainBuilder {
     if (part.weights.empty()) return;
     OpSpec op;
     op.name = name;
-    op.kind = "stored_weights";
+    op.kind = kStoredWeights;
     op.inputs = {last_};
     op.outputs = {{.size = {}, .dtype = DType::kF32, .shape = {1, model_.width}}};
     op.attrs = Attrs(part, share);
@@ -295,9 +321,8 @@ InferenceModel ReadInferenceModel(const GgufHeader& header, std::vector<std::str
   const auto* const known = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
                                          [&](const Architecture& row) { return row.name == model.architecture; });
   if (known == std::end(kArchitectures)) {
-    throw InputError("general.architecture",
-                     fmt::format("{}: what its layers read of a token is not known (known: {})", model.architecture,
-                                 Listed(kArchitectures)));
+    throw InputError("general.architecture", fmt::format("{}: what its layers read of a token is not known (known: {})",
+                                                         model.architecture, Listed(kArchitectures)));
   }
   model.name = header.Text("general.name").value_or(model.architecture);
   const Parameters parameters(header, model.architecture);
@@ -312,12 +337,12 @@ InferenceModel ReadInferenceModel(const GgufHeader& header, std::vector<std::str
   if (model.num_experts > 0) {
     model.used_experts = parameters.Need("expert_used_count");
     if (model.used_experts < 1 || model.used_experts > model.num_experts) {
-      throw InputError(parameters.Key("expert_used_count"),
-                       fmt::format("{}: expected 1 to {}, the number of experts", model.used_experts, model.num_experts));
+      throw InputError(parameters.Key("expert_used_count"), fmt::format("{}: expected 1 to {}, the number of experts",
+                                                                        model.used_experts, model.num_experts));
     }
   }
-  model.expert_feed_forward = parameters.Find("expert_feed_forward_length")
-                                  .value_or(parameters.Find("feed_forward_length").value_or(0));
+  model.expert_feed_forward =
+      parameters.Find("expert_feed_forward_length").value_or(parameters.Find("feed_forward_length").value_or(0));
   model.vocabulary = VocabularyOf(header, parameters);
   model.layers.resize(static_cast<std::size_t>(layers));
   const std::int64_t idle = parameters.Find("nextn_predict_layers").value_or(0);
@@ -330,9 +355,8 @@ InferenceModel ReadInferenceModel(const GgufHeader& header, std::vector<std::str
   }
   for (const GgufTensor& tensor : header.tensors) AddTensor(tensor, &model, notes);
   model.tensors = header.tensors;
-  model.is_tied = std::none_of(header.tensors.begin(), header.tensors.end(), [](const GgufTensor& tensor) {
-    return tensor.name == "output.weight";
-  });
+  model.is_tied = std::none_of(header.tensors.begin(), header.tensors.end(),
+                               [](const GgufTensor& tensor) { return tensor.name == "output.weight"; });
   ExpectLayers(model);
   return model;
 }

@@ -47,8 +47,8 @@ struct InferenceModel {
   std::string architecture;
   std::int64_t width = 0;  // of what layers hand on
   std::int64_t vocabulary = 0;
-  std::int64_t heads = 0;           // the largest number of a layer
-  std::int64_t feed_forward = 0;    // width of the widest MLP
+  std::int64_t heads = 0;         // the largest number of a layer
+  std::int64_t feed_forward = 0;  // width of the widest MLP
   std::int64_t expert_feed_forward = 0;
   std::int64_t query_width = 0;  // of the queries of all heads
   bool has_query_bias = false;
@@ -76,10 +76,13 @@ bool IsOfExperts(std::string_view tensor);
 // Whether a tensor that is of no layer is read by the output.
 bool IsOfOutput(std::string_view tensor);
 
-// The network of a GGUF file. What was not understood, and does not matter, is added to `notes`. Throws InputError on an
-// architecture that is none of llama.cpp's Transformers that generate tokens, or whose layers differ from what this
+// The network of a GGUF file. What was not understood, and does not matter, is added to `notes`. Throws InputError on
+// an architecture that is none of llama.cpp's Transformers that generate tokens, or whose layers differ from what this
 // knows; and on what is missing.
 InferenceModel ReadInferenceModel(const GgufHeader& header, std::vector<std::string>* notes);
+
+// The kind of ops that hold weights (op_catalog.h).
+inline constexpr std::string_view kStoredWeights = "stored_weights";
 
 // The graph of generating one token: the embedding, the attention, feed-forward part and experts of each layer, and the
 // output, in the names of their tensors. Persistent bytes are those of the tensors, and add up to them.

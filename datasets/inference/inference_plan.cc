@@ -57,7 +57,11 @@ class ClientProblem {
  public:
   ClientProblem(const InferenceModel& model, const Cluster& cluster, const InferenceOptions& options,
                 const std::vector<std::string>& machines, std::string client)
-      : model_(model), cluster_(cluster), options_(options), machines_(machines), client_(std::move(client)),
+      : model_(model),
+        cluster_(cluster),
+        options_(options),
+        machines_(machines),
+        client_(std::move(client)),
         pass_(PassOf(options)) {
     for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
       const Device& device = cluster.devices()[d];
@@ -99,7 +103,9 @@ class ClientProblem {
   bool IsLocal(std::size_t device) const { return machines_[device] == client_; }
   // On the CPU of the client, whose buffers are not copied, or on an accelerator beside others.
   std::int64_t Compute(bool has_output, bool is_client) const {
-    const DevicePart part = {.has_layers = true, .has_output = has_output, .is_client = is_client,
+    const DevicePart part = {.has_layers = true,
+                             .has_output = has_output,
+                             .is_client = is_client,
                              .is_pipelined = !is_client && num_accelerators_ > 1};
     return ComputeBytes(model_, part, options_.context * options_.parallel, options_.micro_batch);
   }
@@ -174,7 +180,7 @@ class ClientProblem {
       split.micros.push_back(without + ExpertMicros(model_, Layer(i), pass_, rates));
       split.bytes.push_back(LayerBytes(i) + Caches(i));
       const bool hosts = may_host && experts > 0;
-      split.hosted_micros.push_back(hosts        ? without + hop + ExpertMicros(model_, Layer(i), pass_, *host_rates)
+      split.hosted_micros.push_back(hosts      ? without + hop + ExpertMicros(model_, Layer(i), pass_, *host_rates)
                                     : may_host ? split.micros.back()
                                                : kNoSplit);
       split.hosted_bytes.push_back(split.bytes.back() - (hosts ? experts : 0));
@@ -188,7 +194,9 @@ class ClientProblem {
 
   // The last norm, the logits' weights (a copy of the embedding, where they are that and it is not in the same memory),
   // and what the buffers of the logits take beyond those of a layer.
-  std::int64_t OutputBytes(std::size_t d) const { return OutputWeights(d) + Compute(true, cpu_ == d) - Compute(false, cpu_ == d); }
+  std::int64_t OutputBytes(std::size_t d) const {
+    return OutputWeights(d) + Compute(true, cpu_ == d) - Compute(false, cpu_ == d);
+  }
   std::int64_t OutputWeights(std::size_t d) const {
     return model_.output.bytes() + (model_.is_tied && cpu_ != d ? model_.embedding.bytes() : 0);
   }
@@ -294,7 +302,8 @@ std::string ExpertFlags(const InferencePlan& plan) {
   }
   if (hosted.empty()) return "";
   if (hosted.back() + 1 == hosted.size()) return fmt::format(" --n-cpu-moe {}", hosted.size());
-  return " -ot " + ShellWord(fmt::format("blk\\.({})\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU", fmt::join(hosted, "|")));
+  return " -ot " +
+         ShellWord(fmt::format("blk\\.({})\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU", fmt::join(hosted, "|")));
 }
 
 }  // namespace
@@ -399,8 +408,8 @@ Placement PlacementOf(const InferencePlan& plan, const Graph& graph) {
 std::string LlamaCppScript(const InferencePlan& plan, const InferenceModel& model, const Cluster& cluster,
                            const InferenceOptions& options, const std::string& file) {
   const LlamaCppDevices devices = NamesOfStages(plan, cluster);
-  std::string script = fmt::format("#!/bin/sh\n# {} on {}: {:.1f} tokens/s predicted\n", model.name, cluster.name(),
-                                   plan.tokens_per_s);
+  std::string script =
+      fmt::format("#!/bin/sh\n# {} on {}: {:.1f} tokens/s predicted\n", model.name, cluster.name(), plan.tokens_per_s);
   for (std::size_t i = 0; i < devices.servers.size(); ++i) {
     const std::string& server = devices.servers[i];
     const std::size_t colon = server.rfind(':');
@@ -420,7 +429,8 @@ std::string LlamaCppScript(const InferencePlan& plan, const InferenceModel& mode
   if (!devices.servers.empty()) script += fmt::format(" --rpc {}", fmt::join(devices.servers, ","));
   std::size_t offloaded = 0;
   for (const std::size_t count : layers) offloaded += count;
-  script += fmt::format(" -dev {} -ngl {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ",")), offloaded);
+  script +=
+      fmt::format(" -dev {} -ngl {}", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ",")), offloaded);
   if (names.size() > 1) script += fmt::format(" -ts {}", fmt::join(layers, ","));
   script += ExpertFlags(plan);
   if (options.key_type != nullptr) script += fmt::format(" -ctk {}", options.key_type->name);

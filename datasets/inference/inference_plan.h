@@ -28,22 +28,22 @@ std::span<const InferenceObjectiveEntry> AllInferenceObjectives();
 
 struct InferenceOptions {
   InferenceObjective objective = InferenceObjective::kDecode;
-  std::int64_t context = 4096;     // tokens of each text
-  std::int64_t parallel = 1;       // texts in flight; with kDecodeThroughput they share each pass
-  std::int64_t micro_batch = 512;  // tokens of a pass over a prompt
-  const GgmlType* key_type = nullptr;    // of the caches; null: f16
+  std::int64_t context = 4096;         // tokens of each text
+  std::int64_t parallel = 1;           // texts in flight; with kDecodeThroughput they share each pass
+  std::int64_t micro_batch = 512;      // tokens of a pass over a prompt
+  const GgmlType* key_type = nullptr;  // of the caches; null: f16
   const GgmlType* value_type = nullptr;
-  std::string client;  // machine that runs llama.cpp's program; "": the one with which the split is fastest
+  std::string client = {};  // machine that runs llama.cpp's program; "": the one with which the split is fastest
 };
 
 // What a device of a split holds and how long it works.
 struct InferenceStage {
   DeviceId device{};
-  std::size_t first = 0;  // layer
-  std::size_t end = 0;    // one behind the last layer
+  std::size_t first = 0;   // layer
+  std::size_t end = 0;     // one behind the last layer
   std::size_t hosted = 0;  // of its first layers the experts are in the client's memory
   bool has_output = false;
-  double micros = 0;       // of a pass, transfers included
+  double micros = 0;  // of a pass, transfers included
   std::int64_t weight_bytes = 0;
   std::int64_t cache_bytes = 0;
   std::int64_t compute_bytes = 0;
@@ -58,8 +58,8 @@ struct InferencePlan {
   std::vector<InferenceStage> stages;
   std::int64_t host_bytes = 0;  // in the client's memory: the embedding, experts, and the layers of its CPU
   double pass_micros = 0;
-  double bound_micros = 0;     // of any split with any client
-  double tokens_per_s = 0;     // of all texts together
+  double bound_micros = 0;  // of any split with any client
+  double tokens_per_s = 0;  // of all texts together
   bool is_proved() const { return bound_micros >= pass_micros * (1 - 1e-9); }
 };
 
@@ -83,8 +83,8 @@ std::int64_t LongestContext(const InferenceModel& model, const Cluster& cluster,
 // The placement of InferenceGraph(model) that the plan is.
 Placement PlacementOf(const InferencePlan& plan, const Graph& graph);
 
-// A script of sh that runs the plan with llama.cpp: the servers of other machines as comments, and the client's command.
-// `file` is the model's file.
+// A script of sh that runs the plan with llama.cpp: the servers of other machines as comments, and the client's
+// command. `file` is the model's file.
 std::string LlamaCppScript(const InferencePlan& plan, const InferenceModel& model, const Cluster& cluster,
                            const InferenceOptions& options, const std::string& file);
 

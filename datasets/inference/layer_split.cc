@@ -27,7 +27,8 @@ std::vector<T> PrefixSums(const std::vector<T>& values) {
 // One device with a price of the host's bytes.
 class StageCosts {
  public:
-  StageCosts(const SplitDevice& device, const std::vector<std::int64_t>& hosted_experts, bool is_host, double host_price)
+  StageCosts(const SplitDevice& device, const std::vector<std::int64_t>& hosted_experts, bool is_host,
+             double host_price)
       : device_(device), micros_(PrefixSums(device.micros)), bytes_(PrefixSums(device.bytes)) {
     const std::size_t layers = device.micros.size();
     hosted_micros_.assign(layers + 1, 0);
@@ -268,9 +269,7 @@ std::optional<LayerSplit> FindFastestSplit(const std::vector<SplitDevice>& devic
   if (devices.size() > kMostDevices) {
     throw InputError("", fmt::format("{} devices: expected at most {}", devices.size(), kMostDevices));
   }
-  const auto solve = [&](double price) {
-    return SplitSearch(devices, num_layers, hosted_experts, host, price).Run();
-  };
+  const auto solve = [&](double price) { return SplitSearch(devices, num_layers, hosted_experts, host, price).Run(); };
   std::optional<LayerSplit> split = solve(0);
   if (!split || HostBytes(devices, *split, hosted_experts, host) <= host_capacity) return split;
   // A price of the host's bytes makes splits take fewer of them. What a priced search finds, less the price of the

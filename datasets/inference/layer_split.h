@@ -9,8 +9,8 @@
 
 namespace emplace::datasets {
 
-// A chain of layers, the output last, that is cut into stages of neighbouring layers, each stage on a device of its own.
-// Devices come in any order, and some may be left out.
+// A chain of layers, the output last, that is cut into stages of neighbouring layers, each stage on a device of its
+// own. Devices come in any order, and some may be left out.
 struct SplitDevice {
   double stage_micros = 0;     // time of a stage besides its layers: what is sent, and waiting for it
   std::int64_t capacity = 0;   // bytes for layers
@@ -41,9 +41,9 @@ struct LayerSplit {
 // The fastest split: the time of a split is the sum over its stages, as one token passes through them one after the
 // other. None: no split fits. Searches all sets and orders of devices by dynamic programming over (devices used, layers
 // placed), without states that a bound excludes. Experts go to the host layer by layer, as few as make a stage fit.
-// `hosted_experts[l]` are the bytes of a layer's experts; `host_capacity` is what they may take, beside the layers of the
-// device `host` (if there is one). Where this capacity binds, its price is found by bisection (Lagrangian relaxation), and
-// the bound is the dual's. Throws InputError if there are over 20 devices.
+// `hosted_experts[l]` are the bytes of a layer's experts; `host_capacity` is what they may take, beside the layers of
+// the device `host` (if there is one). Where this capacity binds, its price is found by bisection (Lagrangian
+// relaxation), and the bound is the dual's. Throws InputError if there are over 20 devices.
 std::optional<LayerSplit> FindFastestSplit(const std::vector<SplitDevice>& devices, std::size_t num_layers,
                                            const std::vector<std::int64_t>& hosted_experts, std::int64_t host_capacity,
                                            std::optional<std::size_t> host);

@@ -88,11 +88,11 @@ const char* const kAllExperts = R"(\.ffn_(up|down|gate|gate_up)_(ch|)exps)";
 
 // Arguments with a value that change neither where a tensor is nor what it takes.
 constexpr std::string_view kIgnoredWithValue[] = {
-    "-m",     "--model", "-t",       "--threads", "-tb",     "--threads-batch", "--host", "--port", "-n",
-    "--predict", "-p",   "--prompt", "-b",        "--batch-size", "-s",         "--seed", "--temp", "--alias",
-    "-a",     "-r",      "-o",       "--output",  "-fa",     "--flash-attn",    "-fit",   "--fit",  "--api-key"};
-constexpr std::string_view kIgnored[] = {"--mlock", "--jinja", "--verbose", "-v", "--no-warmup", "--no-repack", "-nr",
-                                         "--no-webui", "--metrics", "-kvu", "--kv-unified", "--no-mmap"};
+    "-m", "--model",  "-t",  "--threads",    "-tb",  "--threads-batch", "--host",   "--port",  "-n", "--predict",
+    "-p", "--prompt", "-b",  "--batch-size", "-s",   "--seed",          "--temp",   "--alias", "-a", "-r",
+    "-o", "--output", "-fa", "--flash-attn", "-fit", "--fit",           "--api-key"};
+constexpr std::string_view kIgnored[] = {"--mlock", "--jinja",    "--verbose", "-v",   "--no-warmup",  "--no-repack",
+                                         "-nr",     "--no-webui", "--metrics", "-kvu", "--kv-unified", "--no-mmap"};
 
 template <std::size_t kCount>
 bool IsListed(const std::string& word, const std::string_view (&list)[kCount]) {
@@ -108,8 +108,8 @@ bool TakeArgument(const std::string& flag, const std::string& value, LlamaCppArg
   } else if (flag == "-np" || flag == "--parallel") {
     arguments->parallel = WholeNumber(flag, value, 1);
   } else if (flag == "-ngl" || flag == "--gpu-layers" || flag == "--n-gpu-layers") {
-    arguments->gpu_layers = value == "all" || value == "auto" ? std::nullopt
-                                                                : std::optional(WholeNumber(flag, value, 0));
+    arguments->gpu_layers =
+        value == "all" || value == "auto" ? std::nullopt : std::optional(WholeNumber(flag, value, 0));
   } else if (flag == "-ts" || flag == "--tensor-split") {
     arguments->tensor_split.clear();
     for (const std::string& share : SplitAt(value, ",/")) arguments->tensor_split.push_back(Share(flag, share));
@@ -178,11 +178,12 @@ std::vector<DeviceId> DevicesOfServers(const std::vector<std::string>& servers,
     }
     const auto port = static_cast<int>(WholeNumber("--rpc", server.substr(colon + 1), 0));
     // Our own scripts count ports from the first; other servers take devices in the order of their ports.
-    const auto ordinal = port >= kFirstRpcPort && port < kFirstRpcPort + static_cast<int>(own.size())
-                             ? static_cast<std::size_t>(port - kFirstRpcPort)
-                             : static_cast<std::size_t>(std::find(ports[host].begin(), ports[host].end(), port) -
-                                                        ports[host].begin());
-    if (ordinal >= own.size()) throw InputError("--rpc", fmt::format("{}: {} has {} devices", server, host, own.size()));
+    const auto ordinal =
+        port >= kFirstRpcPort && port < kFirstRpcPort + static_cast<int>(own.size())
+            ? static_cast<std::size_t>(port - kFirstRpcPort)
+            : static_cast<std::size_t>(std::find(ports[host].begin(), ports[host].end(), port) - ports[host].begin());
+    if (ordinal >= own.size())
+      throw InputError("--rpc", fmt::format("{}: {} has {} devices", server, host, own.size()));
     devices.push_back(MakeId<DeviceId>(own[ordinal]));
   }
   return devices;
@@ -212,8 +213,9 @@ LlamaCppArguments ReadLlamaCppArguments(std::string_view text, const std::string
       if (IsListed(flag, kIgnoredWithValue)) {
         arguments.ignored.push_back(flag);
       } else if (!TakeArgument(flag, words[i + 1], &arguments)) {
-        throw InputError(flag, "is not modelled: expected -c, -ub, -np, -ngl, -ts, -dev, --rpc, -ot, --n-cpu-moe, "
-                               "--cpu-moe, -ctk or -ctv");
+        throw InputError(flag,
+                         "is not modelled: expected -c, -ub, -np, -ngl, -ts, -dev, --rpc, -ot, --n-cpu-moe, "
+                         "--cpu-moe, -ctk or -ctv");
       }
       ++i;
     }
@@ -221,7 +223,8 @@ LlamaCppArguments ReadLlamaCppArguments(std::string_view text, const std::string
   });
 }
 
-std::vector<int> LayerDevices(std::size_t num_layers, std::int64_t gpu_layers, const std::vector<double>& tensor_split) {
+std::vector<int> LayerDevices(std::size_t num_layers, std::int64_t gpu_layers,
+                              const std::vector<double>& tensor_split) {
   // In f32, as there: a layer on the border of two shares goes where it goes.
   std::vector<float> splits(tensor_split.begin(), tensor_split.end());
   float sum = 0;
@@ -252,9 +255,9 @@ LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& 
   // The client is the machine that no server is on.
   split.client = machines.front();
   for (const std::string& machine : machines) {
-    const bool is_server = std::any_of(arguments.servers.begin(), arguments.servers.end(), [&](const std::string& server) {
-      return server.substr(0, server.rfind(':')) == machine;
-    });
+    const bool is_server =
+        std::any_of(arguments.servers.begin(), arguments.servers.end(),
+                    [&](const std::string& server) { return server.substr(0, server.rfind(':')) == machine; });
     if (!is_server) {
       split.client = machine;
       break;
@@ -295,8 +298,8 @@ LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& 
     }
   }
   if (shares.size() > split.devices.size() && !split.devices.empty()) {
-    throw InputError("-ts", fmt::format("has {} shares: expected at most {}, one a device", shares.size(),
-                                        split.devices.size()));
+    throw InputError(
+        "-ts", fmt::format("has {} shares: expected at most {}, one a device", shares.size(), split.devices.size()));
   }
   shares.resize(split.devices.size(), 0);
   if (!shares.empty() && std::all_of(shares.begin(), shares.end(), [](double share) { return share == 0; })) {
@@ -347,7 +350,8 @@ LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& 
   }
   if (model.is_tied && split.layers.back() != host) {
     for (const GgufTensor& tensor : model.tensors) {
-      if (tensor.name == "token_embd.weight") split.devices[static_cast<std::size_t>(split.layers.back())].weights += tensor.bytes;
+      if (tensor.name == "token_embd.weight")
+        split.devices[static_cast<std::size_t>(split.layers.back())].weights += tensor.bytes;
     }
   }
   InferencePass pass;
@@ -360,8 +364,10 @@ LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& 
   const bool is_pipelined = used > 1 && gpu_layers == all && arguments.overrides.empty();
   for (std::size_t d = 0; d < split.devices.size(); ++d) {
     LlamaCppMemory& device = split.devices[d];
-    DevicePart part = {.has_layers = false, .has_output = split.layers.back() == static_cast<int>(d),
-                       .is_client = static_cast<int>(d) == host, .is_pipelined = is_pipelined};
+    DevicePart part = {.has_layers = false,
+                       .has_output = split.layers.back() == static_cast<int>(d),
+                       .is_client = static_cast<int>(d) == host,
+                       .is_pipelined = is_pipelined};
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
       if (split.layers[i] != static_cast<int>(d)) continue;
       part.has_layers = true;
@@ -376,6 +382,51 @@ LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& 
     device.compute = ComputeBytes(model, part, arguments.context, arguments.micro_batch);
   }
   return split;
+}
+
+bool IsInferenceGraph(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    if (graph.op(MakeId<OpId>(i)).kind == kStoredWeights) return true;
+  }
+  return false;
+}
+
+Placement PlacementOf(const LlamaCppArguments& arguments, const Graph& graph, const Cluster& cluster) {
+  // Each op as a tensor whose name the arguments' patterns match as they do those of its part.
+  InferenceModel model;
+  std::vector<OpId> ops;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+    const Op& op = graph.op(MakeId<OpId>(i));
+    if (op.kind != kStoredWeights) continue;
+    std::string name(op.name);
+    const auto replace_end = [&](std::string_view end, std::string_view by) {
+      if (name.ends_with(end)) name.replace(name.size() - end.size(), end.size(), by);
+    };
+    replace_end(".attn", ".attn_norm");
+    replace_end(".ffn", ".ffn_up");
+    replace_end(".exps", ".ffn_up_exps");
+    name += ".weight";
+    if (const auto layer = LayerOf(name)) {
+      model.layers.resize(std::max(model.layers.size(), static_cast<std::size_t>(*layer) + 1));
+    }
+    ops.push_back(MakeId<OpId>(i));
+    model.tensors.push_back(
+        {.name = std::move(name), .shape = {}, .type = nullptr, .elements = 0, .bytes = op.persistent.count});
+  }
+  const LlamaCppSplit split = SplitOf(arguments, model, cluster);
+  const auto device_of = [&](int index) {
+    const LlamaCppMemory& device = split.devices[static_cast<std::size_t>(index)];
+    if (device.device) return *device.device;
+    throw InputError("-ngl", fmt::format("some of the model is on the CPU of {}: expected a CPU of that machine in {}",
+                                         split.client, cluster.name()));
+  };
+  std::optional<DeviceId> host = split.devices.back().device;
+  Placement placement(graph.num_ops(), host.value_or(device_of(split.layers.front())));
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const bool is_embedding = !LayerOf(model.tensors[i].name) && !IsOfOutput(model.tensors[i].name);
+    if (!is_embedding || host) placement[ops[i]] = device_of(split.tensors[i]);
+  }
+  return placement;
 }
 
 }  // namespace emplace::datasets

@@ -11,6 +11,8 @@
 
 #include "datasets/inference/inference_model.h"
 #include "sim/cluster.h"
+#include "sim/graph.h"
+#include "sim/placement.h"
 
 namespace emplace::datasets {
 
@@ -19,14 +21,15 @@ struct LlamaCppArguments {
   std::int64_t context = 4096;
   std::int64_t micro_batch = 512;
   std::int64_t parallel = 1;
-  std::optional<std::int64_t> gpu_layers;    // none: all
-  std::vector<double> tensor_split;          // empty: by the memory of the devices
-  std::vector<std::string> devices;          // of -dev; empty: the servers, then the accelerators of the client
-  std::vector<std::string> servers;          // HOST:PORT of --rpc: RPC0, RPC1, ..
-  std::vector<std::pair<std::string, std::string>> overrides;  // (pattern of names, device) of -ot, the first match counts
+  std::optional<std::int64_t> gpu_layers;  // none: all
+  std::vector<double> tensor_split;        // empty: by the memory of the devices
+  std::vector<std::string> devices;        // of -dev; empty: the servers, then the accelerators of the client
+  std::vector<std::string> servers;        // HOST:PORT of --rpc: RPC0, RPC1, ..
+  std::vector<std::pair<std::string, std::string>>
+      overrides;  // (pattern of names, device) of -ot, the first match counts
   std::string key_type = "f16";
   std::string value_type = "f16";
-  bool is_without_devices = false;  // -dev none
+  bool is_without_devices = false;   // -dev none
   std::vector<std::string> ignored;  // other arguments, which do not matter here
 };
 // From a command line, or a script with one whose program begins with "llama". Throws InputError on a bad value, and on
@@ -40,8 +43,8 @@ std::vector<int> LayerDevices(std::size_t num_layers, std::int64_t gpu_layers, c
 
 // What a device holds under these arguments, in bytes.
 struct LlamaCppMemory {
-  std::string name;                 // llama.cpp's: RPC0, CUDA0, ..; "Host" for the client's memory
-  std::optional<DeviceId> device;   // in the cluster; none: the client has no CPU there
+  std::string name;                // llama.cpp's: RPC0, CUDA0, ..; "Host" for the client's memory
+  std::optional<DeviceId> device;  // in the cluster; none: the client has no CPU there
   std::int64_t weights = 0;
   std::int64_t caches = 0;
   std::int64_t compute = 0;
@@ -53,9 +56,15 @@ struct LlamaCppSplit {
   std::vector<int> layers;              // index into `devices` of each layer and of the output
   std::vector<int> tensors;             // the same of each tensor of the model
 };
-// Throws InputError on a device that the cluster does not have. Devices of servers are those of the cluster's machine of
-// that name, in the order of their ports; of servers that no machine is named after, those of the other machines in order.
+// Throws InputError on a device that the cluster does not have. Devices of servers are those of the cluster's machine
+// of that name, in the order of their ports; of servers that no machine is named after, those of the other machines in
+// order.
 LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& model, const Cluster& cluster);
+
+// The placement of a graph of InferenceGraph() under these arguments. Throws as SplitOf.
+Placement PlacementOf(const LlamaCppArguments& arguments, const Graph& graph, const Cluster& cluster);
+// Whether a graph is one of InferenceGraph().
+bool IsInferenceGraph(const Graph& graph);
 
 }  // namespace emplace::datasets
 

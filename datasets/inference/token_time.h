@@ -27,8 +27,8 @@ struct InferenceRates {
   double layer_micros = 0;     // launches of a layer's kernels that nothing hides
 };
 
-// The rates of a kind of device: of the data sheet's bandwidth and f16 arithmetic the part that llama.cpp reaches on its
-// family (NVIDIA, Apple, AMD, Intel, CPU), as measured by others (docs/home.md). None where the kind has no rates.
+// The rates of a kind of device: of the data sheet's bandwidth and f16 arithmetic the part that llama.cpp reaches on
+// its family (NVIDIA, Apple, AMD, Intel, CPU), as measured by others (docs/home.md). None where the kind has no rates.
 std::optional<InferenceRates> RatesOf(const DeviceKind& kind);
 
 // A pass through some weights, in us: the larger of reading them, once for all tokens, and of computing; products take
@@ -60,8 +60,8 @@ struct DevicePart {
   // Every layer is on an accelerator, and there are several: llama.cpp then keeps four copies of what a device is sent.
   bool is_pipelined = false;
 };
-// Buffers of llama.cpp for a pass of `micro_batch` tokens with fused attention: what one layer holds at its peak, or the
-// logits, and the masks of `context` cells. As llama-fit-params has them, within 15 % (docs/home.md).
+// Buffers of llama.cpp for a pass of `micro_batch` tokens with fused attention: what one layer holds at its peak, or
+// the logits, and the masks of `context` cells. As llama-fit-params has them, within 15 % (docs/home.md).
 std::int64_t ComputeBytes(const InferenceModel& model, const DevicePart& part, std::int64_t context,
                           std::int64_t micro_batch);
 

@@ -103,8 +103,8 @@ constexpr OpKind kParallelKinds[] = {
      RoutingGrad},
     {"send", OpClass::kNone, "(tensors) -> to the group's recv: 0; its time is that of the links", Send},
     {"shard", OpClass::kNone, "(x) -> a part of x: 0; another view of its bytes", Shard},
-    {"stored_weights", OpClass::kMatrixProduct,
-     "(x) -> y: attr flop; attr read_bytes of its own weights, and x and y", StoredWeights},
+    {"stored_weights", OpClass::kMatrixProduct, "(x) -> y: attr flop; attr read_bytes of its own weights, and x and y",
+     StoredWeights},
 };
 
 }  // namespace

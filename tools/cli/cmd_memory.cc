@@ -495,15 +495,18 @@ int RunMemory(const MemoryOptions& options) {
   if (!options.placement.empty()) throw InputError("--placement", "is for a graph, whose devices it names");
   constexpr std::string_view kFrameworks[] = {"", "megatron", "deepspeed", "torchtitan", "llama.cpp"};
   if (std::ranges::find(kFrameworks, options.source) == std::end(kFrameworks)) {
-    throw InputError("--from", fmt::format("is {} (megatron, deepspeed, torchtitan, llama.cpp)", Quoted(options.source)));
+    throw InputError("--from",
+                     fmt::format("is {} (megatron, deepspeed, torchtitan, llama.cpp)", Quoted(options.source)));
   }
   if (!options.source.empty() && options.file.empty()) {
     throw InputError("--from", fmt::format("{} needs a file (--from {} FILE)", options.source, options.source));
   }
   RefuseWithoutMeaning(options);
   if (options.source == "llama.cpp") {
-    if (options.problem.cluster.name.empty()) throw InputError("--cluster", "is missing: it says which devices there are");
-    if (!options.timeline.empty()) throw InputError("--timeline", "is not for --from llama.cpp (its memory is constant)");
+    if (options.problem.cluster.name.empty())
+      throw InputError("--cluster", "is missing: it says which devices there are");
+    if (!options.timeline.empty())
+      throw InputError("--timeline", "is not for --from llama.cpp (its memory is constant)");
     return PrintInferenceMemory(options.problem, options.network, options.file, options.json);
   }
   CheckFiles({options.file, options.plan.find('=') == std::string::npos ? options.plan : ""}, {options.timeline});

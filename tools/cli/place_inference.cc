@@ -57,12 +57,17 @@ const datasets::GgmlType* CacheType(const std::string& name, const std::string& 
   return datasets::FindGgmlType(name);
 }
 
+// "" where none is named: what every graph has by default is no objective of a model that generates text.
+std::string ObjectiveName(const ProblemOptions& problem) {
+  return problem.settings.objective == agents::SearchSettings().objective ? "" : problem.settings.objective;
+}
+
 datasets::InferenceOptions ReadOptions(const ProblemOptions& problem, const InferencePlaceOptions& options) {
   datasets::InferenceOptions read;
-  const std::string& objective = problem.settings.objective;
+  const std::string objective = ObjectiveName(problem);
   if (!objective.empty()) {
-    read.objective = FindByName(datasets::AllInferenceObjectives(), objective, "objective of a GGUF model", "--objective")
-                         .objective;
+    read.objective =
+        FindByName(datasets::AllInferenceObjectives(), objective, "objective of a GGUF model", "--objective").objective;
   }
   read.context = options.context.value_or(kUsualContext);
   const bool shares_passes = read.objective == datasets::InferenceObjective::kDecodeThroughput;
@@ -88,17 +93,18 @@ void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::Inf
   out << fmt::format("{:.4g} tokens/s{}: {} a {}, run on {}\n", plan.tokens_per_s,
                      options.parallel > 1 ? fmt::format(" of {} texts", options.parallel) : "",
                      HumanReadableMicros(plan.pass_micros), is_prefill ? "pass" : "token", plan.client);
-  out << (plan.is_proved() ? std::string("proved: no split is faster by this model\n")
-                           : fmt::format("no split takes less than {} by this model\n",
-                                         HumanReadableMicros(plan.bound_micros)));
-  Table table({"device", "kind", "layers", "experts on the host", "time", "weights", "caches", "buffers", "memory", "of"});
+  out << (plan.is_proved()
+              ? std::string("proved: no split is faster by this model\n")
+              : fmt::format("no split takes less than {} by this model\n", HumanReadableMicros(plan.bound_micros)));
+  Table table(
+      {"device", "kind", "layers", "experts on the host", "time", "weights", "caches", "buffers", "memory", "of"});
   for (const InferenceStage& stage : plan.stages) {
     const Device& device = cluster.device(stage.device);
     table.Add({device.name, device.kind, LayersText(stage), stage.hosted > 0 ? std::to_string(stage.hosted) : "",
-                  HumanReadableMicros(stage.micros), HumanReadable(Bytes{stage.weight_bytes}),
-                  HumanReadable(Bytes{stage.cache_bytes}),
-                  HumanReadable(Bytes{stage.compute_bytes + stage.reserved_bytes}), HumanReadable(Bytes{stage.bytes()}),
-                  device.memory ? HumanReadable(*device.memory) : "no limit"});
+               HumanReadableMicros(stage.micros), HumanReadable(Bytes{stage.weight_bytes}),
+               HumanReadable(Bytes{stage.cache_bytes}),
+               HumanReadable(Bytes{stage.compute_bytes + stage.reserved_bytes}), HumanReadable(Bytes{stage.bytes()}),
+               device.memory ? HumanReadable(*device.memory) : "no limit"});
   }
   out << '\n';
   table.PrintText(out);
@@ -117,20 +123,13 @@ void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::Inf
 nlohmann::ordered_json PlanJson(const InferencePlan& plan, const datasets::InferenceModel& model,
                                 const Cluster& cluster, const datasets::InferenceOptions& options,
                                 const std::string& objective) {
-  nlohmann::ordered_json json = {{"schema", "emplace.inference"},
-                                 {"version", 1},
-                                 {"model", model.name},
-                                 {"cluster", cluster.name()},
-                                 {"objective", objective},
-                                 {"context", options.context},
-                                 {"parallel", options.parallel},
-                                 {"client", plan.client},
-                                 {"pass_us", plan.pass_micros},
-                                 {"bound_us", plan.bound_micros},
-                                 {"proved", plan.is_proved()},
-                                 {"tokens_per_s", plan.tokens_per_s},
-                                 {"host_bytes", plan.host_bytes},
-                                 {"stages", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json = {{"schema", "emplace.inference"}, {"version", 1},
+                                 {"model", model.name},           {"cluster", cluster.name()},
+                                 {"objective", objective},        {"context", options.context},
+                                 {"parallel", options.parallel},  {"client", plan.client},
+                                 {"pass_us", plan.pass_micros},   {"bound_us", plan.bound_micros},
+                                 {"proved", plan.is_proved()},    {"tokens_per_s", plan.tokens_per_s},
+                                 {"host_bytes", plan.host_bytes}, {"stages", nlohmann::ordered_json::array()}};
   for (const InferenceStage& stage : plan.stages) {
     json["stages"].push_back({{"device", cluster.device(stage.device).name},
                               {"first_layer", stage.first},
@@ -183,10 +182,10 @@ void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
 }
 
 bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& options) {
-  const std::string& objective = problem.settings.objective;
+  const std::string objective = ObjectiveName(problem);
   const auto objectives = datasets::AllInferenceObjectives();
-  const bool is_objective = std::any_of(objectives.begin(), objectives.end(),
-                                        [&](const auto& entry) { return entry.name == objective; });
+  const bool is_objective =
+      std::any_of(objectives.begin(), objectives.end(), [&](const auto& entry) { return entry.name == objective; });
   if (IsGguf(problem.graph.file)) {
     if (!is_objective && !objective.empty()) ReadOptions(problem, options);
     return true;
@@ -195,8 +194,10 @@ bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& opt
     OpenForReading(problem.graph.file, InputKind::kGguf);
     throw InputError("--objective", objective + " is for a GGUF model, and " + problem.graph.file + " is none");
   }
-  if (IsGiven(options)) throw InputError(problem.graph.file, "is no GGUF model, which --context, --parallel, --client, "
-                                                             "--cache-type-k, --cache-type-v and --to are for");
+  if (IsGiven(options))
+    throw InputError(problem.graph.file,
+                     "is no GGUF model, which --context, --parallel, --client, "
+                     "--cache-type-k, --cache-type-v and --to are for");
   return false;
 }
 
@@ -209,7 +210,8 @@ int PrintInferenceMemory(const ProblemOptions& problem, const std::string& model
   const datasets::InferenceModel model = datasets::ReadInferenceModel(datasets::ImportSource(model_file), &notes);
   for (const std::string& note : notes) PrintMessage(model_file + ": " + note);
   const Cluster cluster = LoadCluster(problem);
-  const datasets::LlamaCppSplit split = WithLocation(file, [&] { return datasets::SplitOf(arguments, model, cluster); });
+  const datasets::LlamaCppSplit split =
+      WithLocation(file, [&] { return datasets::SplitOf(arguments, model, cluster); });
   if (json) {
     nlohmann::ordered_json written = {{"schema", "emplace.inference_memory"}, {"version", 1}, {"model", model.name}};
     for (std::size_t d = 0; d < split.devices.size(); ++d) {
@@ -260,7 +262,7 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
   if (!plan) return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
   std::ostringstream text;
   if (json) {
-    const std::string objective = problem.settings.objective.empty() ? "decode" : problem.settings.objective;
+    const std::string objective = ObjectiveName(problem).empty() ? "decode" : ObjectiveName(problem);
     text << PlanJson(*plan, model, cluster, read, objective).dump(1) << '\n';
   } else {
     PrintPlan(text, *plan, model, cluster, read);

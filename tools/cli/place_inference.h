@@ -21,8 +21,8 @@ struct InferencePlaceOptions {
 };
 void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options);
 
-// Whether the graph is a GGUF file, or the objective one of generating text. Throws InputError where only one of the two
-// holds, or where options of inference come with another graph.
+// Whether the graph is a GGUF file, or the objective one of generating text. Throws InputError where only one of the
+// two holds, or where options of inference come with another graph.
 bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& options);
 // Writes the placement, or the script of --to, to `output`, and prints the plan. Returns the exit status.
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,

@@ -1,11 +1,15 @@
 #include "sim/placement.h"
 
 #include <algorithm>
+#include <charconv>
 #include <istream>
 #include <map>
 #include <optional>
 #include <ostream>
+#include <sstream>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -77,6 +81,48 @@ class DevicesReader {
   std::vector<std::optional<DeviceId>> devices_ = std::vector<std::optional<DeviceId>>(graph_.num_ops());
 };
 
+std::optional<std::size_t> WholeNumber(std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "0*3 1 0*2": the devices of the ops in the order of the graph's file, as numbers in a list of names, each with the
+// length of its run.
+Placement ReadPacked(const JsonNode& node, const Graph& graph, const Cluster& cluster) {
+  const JsonFields fields(node, {"devices", "ops"});
+  const JsonNode names = fields.Get("devices", "a list of devices' names");
+  std::vector<DeviceId> devices;
+  for (std::size_t i = 0; i < names.List().size(); ++i) {
+    const JsonNode name(names, i, names.List()[i]);
+    const auto device = cluster.FindDevice(name.Text());
+    if (!device) name.Refuse("a device of " + cluster.name());
+    devices.push_back(*device);
+  }
+  const JsonNode ops = fields.Get("ops", "numbers of devices, with the lengths of their runs");
+  std::istringstream tokens(ops.Text());
+  Placement placement(graph.num_ops());
+  std::size_t next = 0;
+  for (std::string token; tokens >> token;) {
+    const std::size_t star = token.find('*');
+    const auto device = WholeNumber(std::string_view(token).substr(0, star));
+    const auto count = star == std::string::npos ? std::optional<std::size_t>(1)
+                                                 : WholeNumber(std::string_view(token).substr(star + 1));
+    if (!device || *device >= devices.size() || !count || *count > graph.num_ops() - next) {
+      throw InputError(ops.Place(), Quoted(token) +
+                                        " is no number of a device, with the length of its run behind a *, of " +
+                                        std::to_string(graph.num_ops() - next) + " ops that are left");
+    }
+    for (std::size_t i = 0; i < *count; ++i) placement[graph.file_order()[next++]] = devices[*device];
+  }
+  if (next < graph.num_ops()) {
+    throw InputError(ops.Place(), "has devices for " + std::to_string(next) + " ops (graph " + Quoted(graph.name()) +
+                                      " has " + std::to_string(graph.num_ops()) + ")");
+  }
+  return placement;
+}
+
 Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster& cluster) {
   DevicesReader reader(graph, cluster);
   bool is_first = true;
@@ -88,10 +134,13 @@ Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster&
   const JsonValue root = ParseJson(in, {.key = "devices", .take_member = take}, JsonLimitsOf(InputKind::kPlacement));
   const JsonNode node(root);
   CheckSchema(node, kPlacementSchema);
-  const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices"});
+  const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices", "packed"});
   // The names of graph and cluster inform people: what matters is that the ops and the devices are there.
   for (const std::string_view key : {"graph", "cluster"}) {
     if (const auto field = fields.Find(key)) field->Text();
+  }
+  if (const auto packed = fields.Find("packed"); packed && !fields.Find("devices")) {
+    return ReadPacked(*packed, graph, cluster);
   }
   fields.Get("devices", kDevicesAllowed).Object(kDevicesAllowed);
   const std::vector<std::optional<DeviceId>>& devices = reader.devices();

@@ -69,9 +69,8 @@ TEST_F(InferenceCommandTest, NothingFits) {
 }
 
 TEST_F(InferenceCommandTest, BadInputIsOneLine) {
-  ExpectRefused(
-      Emplace("place m.gguf --cluster home.yaml --objective throughput -o p.json"),
-      "--objective: unknown objective of a GGUF model \"throughput\" (decode, prefill, decode-throughput)");
+  ExpectRefused(Emplace("place m.gguf --cluster home.yaml --objective throughput -o p.json"),
+                "--objective: unknown objective of a GGUF model \"throughput\" (decode, prefill, decode-throughput)");
   ExpectRefused(Emplace("place g.json --cluster home.yaml --objective decode -o p.json"),
                 "--objective: decode is for a GGUF model, and g.json is none");
   ExpectRefused(Emplace("place g.json --cluster c.yaml --context 5 -o p.json"),

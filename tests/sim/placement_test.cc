@@ -53,6 +53,26 @@ TEST(PlacementTest, TheOrderOfTheOpsAndWhomItWasMadeForDoNotMatter) {
   EXPECT_EQ(Read(Replaced(Replaced(kGood, R"("graph": "diamond", )", ""), R"("cluster": "test",)", "")), Read(kGood));
 }
 
+TEST(PlacementTest, PackedOpsAreInTheOrderOfTheGraph) {
+  const auto packed = [](const std::string& ops) {
+    return R"({"schema": "emplace.placement", "version": 1, "packed": {"devices": ["gpu:1", "gpu:0"], "ops": ")" + ops +
+           "\"}}";
+  };
+  EXPECT_EQ(Read(packed("1 0 1 0")), Read(kGood));
+  const Placement runs = Read(packed("1*3 0"));
+  EXPECT_EQ(runs[*Diamond().FindOp("c")], kFirst);
+  EXPECT_EQ(runs[*Diamond().FindOp("d")], kSecond);
+  const auto error = [&](const std::string& ops) { return ErrorOf([&] { Read(packed(ops)); }); };
+  EXPECT_EQ(error("1*3"), "p.json: packed.ops: has devices for 3 ops (graph \"diamond\" has 4)");
+  EXPECT_EQ(error("1*3 2"),
+            "p.json: packed.ops: \"2\" is no number of a device, with the length of its run behind a *, of 1 ops that "
+            "are left");
+  EXPECT_THAT(error("1*5"), HasSubstr("\"1*5\" is no number of a device"));
+  EXPECT_THAT(error("x"), HasSubstr("\"x\" is no number of a device"));
+  EXPECT_THAT(ErrorOf([&] { Read(Replaced(packed("1*4"), "gpu:0", "gpu:7")); }),
+              HasSubstr("packed.devices[1]: is the text \"gpu:7\" (a device of test)"));
+}
+
 TEST(PlacementTest, NamesThePlaceOfEveryFault) {
   const auto error_with = [](const std::string& from, const std::string& to) {
     return ErrorOf([&] { Read(Replaced(kGood, from, to)); });
@@ -63,7 +83,7 @@ TEST(PlacementTest, NamesThePlaceOfEveryFault) {
   EXPECT_EQ(error_with(R"("diamond")", "1"), "p.json: graph: is the number 1 (a string)");
   EXPECT_EQ(error_with(R"("test")", "[]"), "p.json: cluster: is a list of 0 elements (a string)");
   EXPECT_EQ(error_with(R"("cluster")", R"("clusters")"),
-            "p.json: clusters: unknown key (schema, version, graph, cluster, devices); did you mean cluster?");
+            "p.json: clusters: unknown key (schema, version, graph, cluster, devices, packed); did you mean cluster?");
   EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1})"); }),
             "p.json: devices: is missing (an object: the device of each op, by name)");
   EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1, "devices": ["gpu:0"]})"); }),

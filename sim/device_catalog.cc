@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/home_devices.h"
+
 namespace emplace {
 namespace {
 
@@ -336,8 +338,36 @@ std::vector<DeviceKind> MakeDeviceKinds() {
   };
 }
 
+constexpr double kHomeLaunchMicros = 3;
+
+// A row of home_devices.h. `has_tf32`: NVIDIA's from Ampere on compute TF32 at the rate of f32.
+DeviceKind HomeKind(const HomeDevice& row, std::string_view source) {
+  const bool has_tf32 = row.bf16 > 0 && row.name.starts_with("rtx");
+  return WithSmallNumbers(Rated(Kind(std::string(row.name), std::string(row.summary), row.f32, row.gb_per_s, row.memory_gib,
+                                     kHomeLaunchMicros, kAmpere, std::string(source)),
+                                has_tf32 ? row.f32 : 0, row.bf16, row.f16, kAmpereHalf),
+                          {.i8 = row.i8}, kAmpereHalf);
+}
+
 const std::vector<DeviceKind>& CatalogueKinds() {
-  static const std::vector<DeviceKind> kinds = MakeDeviceKinds();
+  static const std::vector<DeviceKind> kinds = [] {
+    std::vector<DeviceKind> all = MakeDeviceKinds();
+    for (const HomeDevice& row : kHomeNvidia) {
+      all.push_back(HomeKind(row, "NVIDIA's whitepaper of the architecture and specifications of the card; launch: our "
+                                  "estimate"));
+    }
+    for (const HomeDevice& row : kHomeAmdAndIntel) {
+      all.push_back(HomeKind(row, "specifications of AMD and Intel; launch: our estimate"));
+    }
+    for (const HomeDevice& row : kHomeApple) {
+      all.push_back(HomeKind(row, "Apple's specifications; FLOP: cores x 128 lanes x 2 x clock; launch: our estimate"));
+    }
+    for (const HomeDevice& row : kHomeCpus) {
+      all.push_back(CpuKind(std::string(row.name), std::string(row.summary), row.f32, row.gb_per_s, row.memory_gib,
+                            "channels x transfers a second x 8 bytes; cores x clock x FLOP a cycle"));
+    }
+    return all;
+  }();
   return kinds;
 }
 

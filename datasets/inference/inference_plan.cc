@@ -255,7 +255,7 @@ std::vector<std::string> DistinctMachines(const std::vector<std::string>& machin
 
 // llama.cpp's name of a device: of its backend, counted in the machine, or of a server, counted over all.
 std::string_view BackendOf(const std::string& kind) {
-  if (kind.starts_with("rx-") || kind.starts_with("mi") || kind.starts_with("ryzen")) return "ROCm";
+  if (kind.starts_with("rx-") || kind.starts_with("radeon") || kind.starts_with("mi") || kind.starts_with("ryzen")) return "ROCm";
   if (kind.starts_with("arc-")) return "SYCL";
   if (kind.size() >= 2 && kind[0] == 'm' && kind[1] >= '1' && kind[1] <= '9') return "MTL";
   return "CUDA";

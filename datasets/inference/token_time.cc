@@ -17,7 +17,7 @@ struct Family {
   double layer_micros;
 };
 constexpr Family kFamilies[] = {
-    {" m1 m2 m3 m4 ", 0.75, 0.65, 120}, {" gb10 ", 0.84, 0.30, 53}, {" rx mi ryzen ", 0.72, 0.30, 60},
+    {" m1 m2 m3 m4 ", 0.75, 0.65, 120}, {" gb10 ", 0.84, 0.30, 53}, {" rx radeon mi ryzen ", 0.72, 0.30, 60},
     {" arc ", 0.50, 0.25, 100},         {"", 0.82, 0.60, 36},
 };
 constexpr Family kCpuFamily = {"", 0.70, 0.60, 15};

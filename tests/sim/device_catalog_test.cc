@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,27 @@ using ::testing::ElementsAre;
 TEST(DeviceCatalogTest, HoldsTheKindsOfTheContract) {
   std::vector<std::string> names;
   for (const DeviceKind& kind : AllDeviceKinds()) names.push_back(kind.name);
-  EXPECT_THAT(names,
+  // What people have at home follows.
+  EXPECT_THAT(std::vector(names.begin(), names.begin() + 32),
               ElementsAre("k40", "k80", "p100", "p4", "v100", "v100-pcie", "t4", "rtx-2080-ti", "a100", "a100-40",
                           "a100-pcie", "a100-pcie-40", "a10", "l4", "l40s", "rtx-4090", "h100", "h100-pcie", "h200",
                           "b200", "gb200", "b300", "gb300", "rtx-pro-6000", "mi100", "mi210", "mi250", "mi300x",
                           "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+  for (const char* const name :
+       {"rtx-2060", "rtx-3060", "rtx-3090", "rtx-4070", "rtx-5090", "p40", "mi50", "rx-7900-xtx", "arc-b580", "m1", "m2-ultra",
+        "m4-max", "ryzen-ai-max-395", "gb10", "cpu-ddr4-2ch", "cpu-ddr5-12ch", "raspberry-pi-5"}) {
+    EXPECT_NE(FindDeviceKind(name), nullptr) << name;
+  }
+}
+
+TEST(DeviceCatalogTest, HomeDevicesHaveTheRatesOfTheirDataSheets) {
+  EXPECT_EQ(FindDeviceKind("rtx-3090")->memory_bandwidth.count, 936'000'000'000);
+  EXPECT_DOUBLE_EQ(RateOf(*FindDeviceKind("rtx-3090"), Precision::kF16).peak.count, 71.2e12);
+  EXPECT_DOUBLE_EQ(RateOf(*FindDeviceKind("m2-ultra"), Precision::kF16).peak.count, 27.2e12);  // as f32
+  EXPECT_EQ(FindDeviceKind("m2-ultra")->memory, BytesFromGib(192));
+  EXPECT_FALSE(FindDeviceKind("ryzen-ai-max-395")->is_cpu);
+  EXPECT_TRUE(FindDeviceKind("raspberry-pi-5")->is_cpu);
 }
 
 TEST(DeviceCatalogTest, EveryKindIsCompleteAndStatesItsSource) {
@@ -49,7 +66,7 @@ TEST(DeviceCatalogTest, HalfAK80IsHalfItsBoard) {
 TEST(DeviceCatalogTest, OnlyCpuKindsAreCpus) {
   for (const DeviceKind& kind : AllDeviceKinds()) {
     const bool cpu = kind.name == "haswell-2300" || kind.name == "xeon-e5-2686v4" || kind.name == "broadwell-8c" ||
-                     kind.name == "cpu-core";
+                     kind.name == "cpu-core" || kind.name.starts_with("cpu-ddr") || kind.name.starts_with("raspberry-pi");
     EXPECT_EQ(kind.is_cpu, cpu) << kind.name;
   }
 }

@@ -35,6 +35,7 @@ struct Device {
   bool is_cpu = false;
   bool copy_engine = true;  // false: it sends by itself, one tensor after the other, and starts no op meanwhile
   std::optional<IssueLane> issue = {};
+  std::string host = {};  // name of the machine that it is in; "": the file does not say
 };
 
 // How an ordered pair of devices is joined. Doubles as read; the simulator rounds them.

@@ -57,6 +57,7 @@ Copies CopyDevices(const std::vector<Device>& devices, std::size_t nodes) {
         Device copy = devices[i];
         copy.name = number == std::string::npos ? NameInNode(stem, node)
                                                 : fmt::format("{}{}", stem, number + node * numbers[stem]);
+        if (!copy.host.empty()) copy.host = NameInNode(copy.host, node);
         if (copy.issue && !copy.issue->lane.empty()) copy.issue->lane = NameInNode(copy.issue->lane, node);
         copies.id[node * devices.size() + i] = copies.devices.size();
         copies.devices.push_back(std::move(copy));

@@ -343,8 +343,8 @@ constexpr double kHomeLaunchMicros = 3;
 // A row of home_devices.h. `has_tf32`: NVIDIA's from Ampere on compute TF32 at the rate of f32.
 DeviceKind HomeKind(const HomeDevice& row, std::string_view source) {
   const bool has_tf32 = row.bf16 > 0 && row.name.starts_with("rtx");
-  return WithSmallNumbers(Rated(Kind(std::string(row.name), std::string(row.summary), row.f32, row.gb_per_s, row.memory_gib,
-                                     kHomeLaunchMicros, kAmpere, std::string(source)),
+  return WithSmallNumbers(Rated(Kind(std::string(row.name), std::string(row.summary), row.f32, row.gb_per_s,
+                                     row.memory_gib, kHomeLaunchMicros, kAmpere, std::string(source)),
                                 has_tf32 ? row.f32 : 0, row.bf16, row.f16, kAmpereHalf),
                           {.i8 = row.i8}, kAmpereHalf);
 }
@@ -353,8 +353,9 @@ const std::vector<DeviceKind>& CatalogueKinds() {
   static const std::vector<DeviceKind> kinds = [] {
     std::vector<DeviceKind> all = MakeDeviceKinds();
     for (const HomeDevice& row : kHomeNvidia) {
-      all.push_back(HomeKind(row, "NVIDIA's whitepaper of the architecture and specifications of the card; launch: our "
-                                  "estimate"));
+      all.push_back(HomeKind(row,
+                             "NVIDIA's whitepaper of the architecture and specifications of the card; launch: our "
+                             "estimate"));
     }
     for (const HomeDevice& row : kHomeAmdAndIntel) {
       all.push_back(HomeKind(row, "specifications of AMD and Intel; launch: our estimate"));

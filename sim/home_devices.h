@@ -56,8 +56,8 @@ inline constexpr HomeDevice kHomeNvidia[] = {
     {"rtx-a4000", "NVIDIA RTX A4000", 19.2, 76.7, 76.7, 153.4, 448, 16},
     {"rtx-a5000", "NVIDIA RTX A5000", 27.8, 111.1, 111.1, 222.2, 768, 24},
     {"rtx-a6000", "NVIDIA RTX A6000", 38.7, 154.8, 154.8, 309.7, 768, 48},
-    {"gb10", "NVIDIA GB10 of a DGX Spark: a quarter of its 1 PFLOP/s in f4 with sparsity, halved for dense", 31, 125, 125,
-     250, 273, 128},
+    {"gb10", "NVIDIA GB10 of a DGX Spark: a quarter of its 1 PFLOP/s in f4 with sparsity, halved for dense", 31, 125,
+     125, 250, 273, 128},
 };
 
 // AMD's product pages; of RDNA 3 and later the rate with its matrix instructions. Intel's Arc: specifications of the

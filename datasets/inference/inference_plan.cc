@@ -36,18 +36,28 @@ InferencePass PassOf(const InferenceOptions& options) {
   };
   pass.key_bytes = bytes(options.key_type);
   pass.value_bytes = bytes(options.value_type);
-  pass.depth = static_cast<double>(options.context);
+  pass.depth = static_cast<double>(options.depth.value_or(options.context));
   pass.sequences = static_cast<double>(options.parallel);
   pass.tokens = pass.sequences;
   if (options.objective == InferenceObjective::kDecode) {
     pass.tokens = 1;
     pass.sequences = 1;
   } else if (options.objective == InferenceObjective::kPrefill) {
-    pass.tokens = static_cast<double>(std::min(options.micro_batch, options.context));
+    const std::int64_t prompt = options.prompt.value_or(options.context);
+    pass.tokens = static_cast<double>(std::min(options.micro_batch, prompt));
     pass.sequences = 1;
-    pass.depth = (static_cast<double>(options.context) - pass.tokens) / 2;  // the mean over the prompt
+    // The mean over the passes of the prompt.
+    pass.depth = static_cast<double>(options.depth.value_or(0)) + (static_cast<double>(prompt) - pass.tokens) / 2;
   }
   return pass;
+}
+
+// That of the device, or else of its kind.
+std::optional<Bytes> MemoryOf(const Cluster& cluster, std::size_t device) {
+  const Device& of = cluster.devices()[device];
+  if (of.memory) return of.memory;
+  const DeviceKind* const kind = cluster.FindKind(of.kind);
+  return kind == nullptr ? std::nullopt : kind->memory;
 }
 
 double MicrosOfTransfer(const Link& link, double bytes) { return link.latency_micros + link.MicrosOf(bytes); }
@@ -70,7 +80,7 @@ class ClientProblem {
     }
     // What the embedding and the buffers of the CPU take of the client's memory.
     if (cpu_) {
-      const auto& memory = cluster.devices()[*cpu_].memory;
+      const std::optional<Bytes> memory = MemoryOf(cluster, *cpu_);
       host_capacity_ = memory ? memory->count - kSystemBytes - model.embedding.bytes() - Compute(false, true)
                               : std::numeric_limits<std::int64_t>::max() / 4;
     }
@@ -168,8 +178,8 @@ class ClientProblem {
     split.capacity = std::numeric_limits<std::int64_t>::max() / 4;
     if (cpu_ == d) {
       split.capacity = host_capacity_;
-    } else if (device.memory) {
-      split.capacity = device.memory->count - Compute(false, false) - (device.is_cpu ? kSystemBytes : kGpuContextBytes);
+    } else if (const std::optional<Bytes> memory = MemoryOf(cluster_, d)) {
+      split.capacity = memory->count - Compute(false, false) - (device.is_cpu ? kSystemBytes : kGpuContextBytes);
     }
     const bool may_host = cpu_ && IsLocal(d) && cpu_ != d;
     const std::optional<InferenceRates> host_rates = may_host ? std::optional(RatesOfDevice(*cpu_)) : std::nullopt;
@@ -255,7 +265,8 @@ std::vector<std::string> DistinctMachines(const std::vector<std::string>& machin
 
 // llama.cpp's name of a device: of its backend, counted in the machine, or of a server, counted over all.
 std::string_view BackendOf(const std::string& kind) {
-  if (kind.starts_with("rx-") || kind.starts_with("radeon") || kind.starts_with("mi") || kind.starts_with("ryzen")) return "ROCm";
+  if (kind.starts_with("rx-") || kind.starts_with("radeon") || kind.starts_with("mi") || kind.starts_with("ryzen"))
+    return "ROCm";
   if (kind.starts_with("arc-")) return "SYCL";
   if (kind.size() >= 2 && kind[0] == 'm' && kind[1] >= '1' && kind[1] <= '9') return "MTL";
   return "CUDA";
@@ -314,8 +325,8 @@ std::vector<std::string> MachinesOf(const Cluster& cluster) {
   std::vector<std::string> machines;
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
     const Device& device = cluster.devices()[d];
-    std::string machine = device.name;
-    for (std::size_t other = 0; other < d; ++other) {
+    std::string machine = device.host.empty() ? device.name : device.host;
+    for (std::size_t other = 0; other < d && device.host.empty(); ++other) {
       const Link& link = cluster.link(MakeId<DeviceId>(other), MakeId<DeviceId>(d));
       if (link.exists() && link.latency_micros < kNetworkMicros) {
         machine = machines[other];

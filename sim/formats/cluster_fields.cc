@@ -162,7 +162,7 @@ using DeviceIds = std::map<std::string, std::size_t, std::less<>>;
 // Adds the devices of one entry.
 void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_kinds, std::vector<Device>* devices,
                  DeviceIds* ids) {
-  const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us", "copy_engine", "issue"});
+  const JsonFields fields(node, {"name", "kind", "memory_gib", "count", "op_gap_us", "copy_engine", "issue", "host"});
   Device device;
   device.op_gap_micros = default_gap;
   const std::vector<std::string> names = ExpandNames(fields);
@@ -172,6 +172,7 @@ void ReadDevices(const JsonNode& node, double default_gap, const OwnKinds& own_k
   if (const auto field = fields.Find("op_gap_us")) device.op_gap_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("copy_engine")) device.copy_engine = field->Flag();
   if (const auto field = fields.Find("issue")) device.issue = ReadIssue(*field);
+  if (const auto field = fields.Find("host")) device.host = field->NonEmptyText();
   for (const std::string& name : names) {
     device.name = name;
     device.is_cpu = IsCpu(device.kind, name, own_kinds);

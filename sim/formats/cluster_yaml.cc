@@ -334,6 +334,7 @@ void WriteDevices(std::string* out, const Cluster& cluster) {
     if (!one_gap && device.op_gap_micros != 0) map.Number("op_gap_us", device.op_gap_micros);
     if (!device.copy_engine) map.Key("copy_engine")->append("false");
     if (device.issue) WriteIssue(map.Key("issue"), *device.issue);
+    if (!device.host.empty()) map.Text("host", device.host);
   }
   if (one_gap && gap != 0) {
     AppendNumber(&out->append("op_gap_us: "), gap);

@@ -23,9 +23,10 @@ using ::testing::UnorderedElementsAre;
 TEST(ShippedClustersTest, AreThoseOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ShippedCluster& shipped : datasets::AllShippedClusters()) names.emplace_back(shipped.name);
-  EXPECT_THAT(names, UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100",
-                                          "2x-dgx-h100", "dgx-a100", "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72",
-                                          "gb300-nvl72", "hgx-mi300x", "p5.48xlarge"));
+  EXPECT_THAT(names,
+              UnorderedElementsAre("p2.8xlarge", "hdp-8k40", "post-8k80", "sgdp-8p100", "dgx-h100", "2x-dgx-h100",
+                                   "dgx-a100", "dgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72",
+                                   "hgx-mi300x", "p5.48xlarge", "home-3090-3060", "home-lan", "home-macs"));
 }
 
 TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
@@ -39,8 +40,9 @@ TEST(ShippedClustersTest, EachLoadsAndIsComplete) {
       EXPECT_TRUE(device.memory.has_value()) << device.name;
       accelerators += device.is_cpu ? 0 : 1;
     }
-    const std::map<std::string_view, std::size_t> others = {
-        {"2x-dgx-h100", 16}, {"gb200-nvl72", 72}, {"gb300-nvl72", 72}};
+    const std::map<std::string_view, std::size_t> others = {{"2x-dgx-h100", 16}, {"gb200-nvl72", 72},
+                                                            {"gb300-nvl72", 72}, {"home-3090-3060", 2},
+                                                            {"home-lan", 4},     {"home-macs", 2}};
     EXPECT_EQ(accelerators, others.contains(shipped.name) ? others.at(shipped.name) : 8U) << shipped.name;
     for (std::size_t from = 0; from < cluster.num_devices(); ++from) {
       for (std::size_t to = 0; to < cluster.num_devices(); ++to) {

@@ -23,8 +23,8 @@ TEST(DeviceCatalogTest, HoldsTheKindsOfTheContract) {
                           "haswell-2300", "xeon-e5-2686v4", "broadwell-8c", "cpu-core"));
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
   for (const char* const name :
-       {"rtx-2060", "rtx-3060", "rtx-3090", "rtx-4070", "rtx-5090", "p40", "mi50", "rx-7900-xtx", "arc-b580", "m1", "m2-ultra",
-        "m4-max", "ryzen-ai-max-395", "gb10", "cpu-ddr4-2ch", "cpu-ddr5-12ch", "raspberry-pi-5"}) {
+       {"rtx-2060", "rtx-3060", "rtx-3090", "rtx-4070", "rtx-5090", "p40", "mi50", "rx-7900-xtx", "arc-b580", "m1",
+        "m2-ultra", "m4-max", "ryzen-ai-max-395", "gb10", "cpu-ddr4-2ch", "cpu-ddr5-12ch", "raspberry-pi-5"}) {
     EXPECT_NE(FindDeviceKind(name), nullptr) << name;
   }
 }
@@ -66,7 +66,8 @@ TEST(DeviceCatalogTest, HalfAK80IsHalfItsBoard) {
 TEST(DeviceCatalogTest, OnlyCpuKindsAreCpus) {
   for (const DeviceKind& kind : AllDeviceKinds()) {
     const bool cpu = kind.name == "haswell-2300" || kind.name == "xeon-e5-2686v4" || kind.name == "broadwell-8c" ||
-                     kind.name == "cpu-core" || kind.name.starts_with("cpu-ddr") || kind.name.starts_with("raspberry-pi");
+                     kind.name == "cpu-core" || kind.name.starts_with("cpu-ddr") ||
+                     kind.name.starts_with("raspberry-pi");
     EXPECT_EQ(kind.is_cpu, cpu) << kind.name;
   }
 }

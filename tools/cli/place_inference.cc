@@ -16,6 +16,8 @@
 #include "datasets/importers/registry.h"
 #include "datasets/inference/inference_plan.h"
 #include "datasets/inference/llama_cpp.h"
+#include "datasets/inference/quantised_model.h"
+#include "datasets/models/named_network.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
@@ -44,7 +46,7 @@ bool IsGguf(const std::string& path) {
 }
 
 bool IsGiven(const InferencePlaceOptions& options) {
-  return options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
+  return options.depth || options.prompt || options.micro_batch || options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
          !options.value_type.empty() || !options.target.empty();
 }
 
@@ -72,6 +74,9 @@ datasets::InferenceOptions ReadOptions(const ProblemOptions& problem, const Infe
   read.context = options.context.value_or(kUsualContext);
   const bool shares_passes = read.objective == datasets::InferenceObjective::kDecodeThroughput;
   read.parallel = options.parallel.value_or(shares_passes ? 4 : 1);
+  read.depth = options.depth;
+  read.prompt = options.prompt;
+  read.micro_batch = options.micro_batch.value_or(read.micro_batch);
   read.client = options.client;
   read.key_type = CacheType(options.key_type, "--cache-type-k");
   read.value_type = CacheType(options.value_type, "--cache-type-v");
@@ -159,12 +164,40 @@ int PrintThatNoSplitFits(const std::string& file, const datasets::InferenceModel
   return kNotFound;
 }
 
+datasets::InferenceModel LoadInferenceModel(const std::string& file, const std::string& quantisation) {
+  if (!quantisation.empty()) {
+    if (IsGguf(file)) {
+      throw InputError("--quantise", "is for a network's name or config.json, and " + file + " has its types");
+    }
+    return datasets::QuantisedModel(datasets::NamedNetwork(file, {}, "--set"), quantisation);
+  }
+  std::vector<std::string> notes;
+  datasets::InferenceModel model = datasets::ReadInferenceModel(datasets::ImportSource(file), &notes);
+  for (const std::string& note : notes) PrintMessage(file + ": " + note);
+  return model;
+}
+
 }  // namespace
 
 void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
   app.add_option("--context", options->context, "With a GGUF model: tokens of each text (default: 4096)")
       ->type_name("TOKENS")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  app.add_option("--depth", options->depth,
+                 "With a GGUF model: tokens in the caches when tokens are generated (default: the context), or in front of "
+                 "the prompt (default: 0)")
+      ->type_name("TOKENS")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+  app.add_option("--prompt", options->prompt, "With a GGUF model and prefill: tokens of the prompt (default: the context)")
+      ->type_name("TOKENS")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  app.add_option("--ubatch", options->micro_batch, "With a GGUF model: tokens of a pass over a prompt (default: 512)")
+      ->type_name("TOKENS")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  app.add_option("--quantise", options->quantisation,
+                 "The graph is a network's name or config.json: take its GGUF model, quantised as llama-quantize does to " +
+                     Listed(datasets::AllQuantisations()))
+      ->type_name("TYPE");
   app.add_option("--parallel", options->parallel,
                  "With a GGUF model: texts in flight (default: 1, with decode-throughput 4)")
       ->type_name("N")
@@ -186,18 +219,20 @@ bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& opt
   const auto objectives = datasets::AllInferenceObjectives();
   const bool is_objective =
       std::any_of(objectives.begin(), objectives.end(), [&](const auto& entry) { return entry.name == objective; });
-  if (IsGguf(problem.graph.file)) {
+  if (IsGguf(problem.graph.file) || !options.quantisation.empty()) {
     if (!is_objective && !objective.empty()) ReadOptions(problem, options);
     return true;
   }
   if (is_objective) {
     OpenForReading(problem.graph.file, InputKind::kGguf);
-    throw InputError("--objective", objective + " is for a GGUF model, and " + problem.graph.file + " is none");
+    throw InputError("--objective", objective + " is for a GGUF model, and " + problem.graph.file +
+                                        " is none (--quantise makes one of a network)");
   }
-  if (IsGiven(options))
+  if (IsGiven(options)) {
     throw InputError(problem.graph.file,
-                     "is no GGUF model, which --context, --parallel, --client, "
-                     "--cache-type-k, --cache-type-v and --to are for");
+                     "is no GGUF model, which --context, --depth, --prompt, --ubatch, --parallel, --client, --cache-type-k, "
+                     "--cache-type-v and --to are for");
+  }
   return false;
 }
 
@@ -206,9 +241,7 @@ int PrintInferenceMemory(const ProblemOptions& problem, const std::string& model
   if (model_file.empty()) throw InputError("NETWORK", "is missing (a GGUF file)");
   const datasets::LlamaCppArguments arguments =
       datasets::ReadLlamaCppArguments(ReadWholeFile(file, InputKind::kPlacement), file);
-  std::vector<std::string> notes;
-  const datasets::InferenceModel model = datasets::ReadInferenceModel(datasets::ImportSource(model_file), &notes);
-  for (const std::string& note : notes) PrintMessage(model_file + ": " + note);
+  const datasets::InferenceModel model = LoadInferenceModel(model_file, "");
   const Cluster cluster = LoadCluster(problem);
   const datasets::LlamaCppSplit split =
       WithLocation(file, [&] { return datasets::SplitOf(arguments, model, cluster); });
@@ -250,13 +283,10 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
   if (!options.target.empty() && options.target != kLlamaCpp) {
     throw InputError("--to", options.target + ": expected llama.cpp");
   }
-  CheckFiles({problem.graph.file}, {output});
+  CheckFiles({options.quantisation.empty() ? problem.graph.file : ""}, {output});
   if (json && output == "-") throw InputError("-", "is used for both a file and --json (one may be standard output)");
   const datasets::InferenceOptions read = ReadOptions(problem, options);
-  const datasets::ImportSource source(problem.graph.file);
-  std::vector<std::string> notes;
-  const datasets::InferenceModel model = datasets::ReadInferenceModel(source, &notes);
-  for (const std::string& note : notes) PrintMessage(problem.graph.file + ": " + note);
+  const datasets::InferenceModel model = LoadInferenceModel(problem.graph.file, options.quantisation);
   const Cluster cluster = LoadCluster(problem);
   const std::optional<InferencePlan> plan = datasets::PlanInference(model, cluster, read);
   if (!plan) return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
@@ -269,7 +299,9 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
   }
   const auto write = [&](std::ostream& out) {
     if (options.target == kLlamaCpp) {
-      out << datasets::LlamaCppScript(*plan, model, cluster, read, problem.graph.file);
+      out << datasets::LlamaCppScript(
+          *plan, model, cluster, read,
+          options.quantisation.empty() ? problem.graph.file : problem.graph.file + "-" + options.quantisation + ".gguf");
       return;
     }
     const Graph graph = datasets::InferenceGraph(model);

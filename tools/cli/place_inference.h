@@ -10,10 +10,15 @@
 
 namespace emplace::tools {
 
-// Options of `emplace place` with a model that generates text, a GGUF file.
+// Options of `emplace place` with a model that generates text: a GGUF file, or a network's name or config.json with
+// --quantise.
 struct InferencePlaceOptions {
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> parallel;
+  std::optional<std::int64_t> depth;
+  std::optional<std::int64_t> prompt;
+  std::optional<std::int64_t> micro_batch;
+  std::string quantisation;  // of a network without a file
   std::string client;
   std::string key_type;
   std::string value_type;
@@ -21,8 +26,8 @@ struct InferencePlaceOptions {
 };
 void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options);
 
-// Whether the graph is a GGUF file, or the objective one of generating text. Throws InputError where only one of the
-// two holds, or where options of inference come with another graph.
+// Whether the graph is a model that generates text, or the objective one of generating text. Throws InputError where
+// only one of the two holds, or where options of inference come with another graph.
 bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& options);
 // Writes the placement, or the script of --to, to `output`, and prints the plan. Returns the exit status.
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,

@@ -41,6 +41,9 @@ TEST(InferencePlanTest, MachinesAreJoinedByFastLinks) {
   EXPECT_THAT(datasets::MachinesOf(one), ElementsAre("cpu:0", "cpu:0", "cpu:0"));
   const Cluster three = Cluster::Uniform("three", {Cpu("cpu:0"), Gpu("a", "a100", 1), Gpu("b", "a100", 1)}, kLan);
   EXPECT_THAT(datasets::MachinesOf(three), ElementsAre("cpu:0", "a", "b"));
+  std::vector<Device> named = {Cpu("cpu:0"), Gpu("a", "a100", 1), Gpu("b", "a100", 1)};
+  named[1].host = named[2].host = "attic";
+  EXPECT_THAT(datasets::MachinesOf(Cluster::Uniform("named", named, kPcie)), ElementsAre("cpu:0", "attic", "attic"));
   EXPECT_THAT(datasets::LlamaCppNames(one), ElementsAre("CPU", "CUDA0", "CUDA1"));
   EXPECT_THAT(datasets::LlamaCppNames(three), ElementsAre("CPU", "CUDA0", "CUDA0"));
 }

@@ -168,6 +168,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
       if (rng.Below(2) == 0) devices.back().memory = BytesFromGib(rng.Uniform() * 100);
       if (rng.Below(2) == 0) devices.back().op_gap_micros = rng.Uniform();
       devices.back().copy_engine = rng.Below(2) == 0;
+      if (rng.Below(2) == 0) devices.back().host = "host: 1";
     }
     if (rng.Below(2) == 0) {
       for (Device& device : devices) {
@@ -214,6 +215,7 @@ TEST(ClusterYamlTest, WhatWasWrittenIsWrittenAgain) {
       EXPECT_EQ(again.devices()[i].op_gap_micros, devices[i].op_gap_micros);
       EXPECT_EQ(again.devices()[i].copy_engine, devices[i].copy_engine);
       EXPECT_EQ(again.devices()[i].issue, devices[i].issue);
+      EXPECT_EQ(again.devices()[i].host, devices[i].host);
       for (std::size_t k = 0; k < n; ++k) {
         if (i == k) continue;
         EXPECT_EQ(again.link(MakeId<DeviceId>(i), MakeId<DeviceId>(k)), links[i * n + k]);

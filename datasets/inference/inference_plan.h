@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +38,7 @@ struct InferenceOptions {
   std::optional<std::int64_t> prompt = {};  // tokens of a prompt; none: the context
   const GgmlType* key_type = nullptr;  // of the caches; null: f16
   const GgmlType* value_type = nullptr;
+  std::map<std::string, InferenceRates, std::less<>> rates = {};  // measured ones, by kind of device
   std::string client = {};  // machine that runs llama.cpp's program; "": the one with which the split is fastest
 };
 

@@ -9,18 +9,29 @@
 namespace emplace::datasets {
 namespace {
 
-// Parts of the data sheet's rates that llama.cpp reaches. Where the numbers come from: docs/home.md.
+// Parts of the data sheet's rates that llama.cpp reaches, fitted by hand to rows of others (docs/results/home.md), which
+// it compares with all: NVIDIA to RTX 4090, 3060 and 2080 Ti with two models each (geerlingguy/ai-benchmarks), GB10 and
+// Apple to DGX Spark and M2 Ultra (llama.cpp's benches), AMD's shared memory to Ryzen AI Max+ 395
+// (lhl/strix-halo-testing), other cards of AMD and Intel to those of geerlingguy/ai-benchmarks, most of which are beside
+// a slow CPU.
 struct Family {
   std::string_view prefixes;  // of kinds, each between blanks; "": any other
-  double read_share;
-  double flop_share;
+  double read_share;          // of the bandwidth, when weights are read
+  double cache_share;         // of the bandwidth, when caches are read
+  double flop_share;          // of the f16 rate, in products with weights
+  double attention_share;     // of the f16 rate, in attention
   double layer_micros;
 };
 constexpr Family kFamilies[] = {
-    {" m1 m2 m3 m4 ", 0.75, 0.65, 120}, {" gb10 ", 0.84, 0.30, 53}, {" rx radeon mi ryzen ", 0.72, 0.30, 60},
-    {" arc ", 0.50, 0.25, 100},         {"", 0.82, 0.60, 36},
+    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.65, 0.22, 120},
+    {" gb10 ", 0.84, 0.75, 0.30, 0.25, 53},
+    {" mi ryzen ", 0.72, 0.50, 0.15, 0.05, 60},
+    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130},
+    {" arc ", 0.35, 0.25, 0.15, 0.05, 200},
+    {"", 0.82, 0.70, 0.60, 0.40, 36},
 };
-constexpr Family kCpuFamily = {"", 0.70, 0.60, 15};
+// CPUs: Raspberry Pi 4 and 5 (b4rtaz/distributed-llama, one each): what a token computes takes longer than what it reads.
+constexpr Family kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15};
 
 const Family& FamilyOf(const DeviceKind& kind) {
   if (kind.is_cpu) return kCpuFamily;
@@ -51,8 +62,32 @@ std::optional<InferenceRates> RatesOf(const DeviceKind& kind) {
   if (bandwidth <= 0 || flop <= 0) return std::nullopt;
   const Family& family = FamilyOf(kind);
   return InferenceRates{.bytes_per_micro = family.read_share * bandwidth / 1e6,
+                        .cache_bytes_per_micro = family.cache_share * bandwidth / 1e6,
                         .flop_per_micro = family.flop_share * flop / 1e6,
+                        .attention_flop_per_micro = family.attention_share * flop / 1e6,
                         .layer_micros = family.layer_micros};
+}
+
+InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, double flop_per_micro, double token_micros,
+                             double model_bytes, double parameters) {
+  const Family& family = FamilyOf(kind);
+  // Llama's of 1, 8 and 70 billion parameters have 16, 32 and 80 layers.
+  const double layers = 32 * std::pow(parameters / 8e9, 0.42);
+  InferenceRates rates;
+  rates.layer_micros = token_micros > 0 ? token_micros / layers : family.layer_micros;
+  rates.bytes_per_micro = bytes_per_micro;
+  if (token_micros == 0) {
+    const double reading = model_bytes / bytes_per_micro - layers * rates.layer_micros;
+    if (reading > 0.2 * model_bytes / bytes_per_micro) {
+      rates.bytes_per_micro = model_bytes / reading;
+    } else {
+      rates.layer_micros = 0;
+    }
+  }
+  rates.cache_bytes_per_micro = rates.bytes_per_micro * family.cache_share / family.read_share;
+  rates.flop_per_micro = flop_per_micro;
+  rates.attention_flop_per_micro = flop_per_micro * family.attention_share / family.flop_share;
+  return rates;
 }
 
 double WeightMicros(const WeightPart& part, double share, const InferencePass& pass, const InferenceRates& rates) {
@@ -74,7 +109,7 @@ double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, con
   const double head_width = model.heads > 0 ? static_cast<double>(model.width) / static_cast<double>(model.heads) : 0;
   const double attention_flop = 4 * pass.tokens * (seen + own) * kv_heads_share * head_width;
   return WeightMicros(layer.attention, 1, pass, rates) + WeightMicros(layer.feed_forward, 1, pass, rates) +
-         std::max(cached / rates.bytes_per_micro, attention_flop / rates.flop_per_micro) + rates.layer_micros;
+         std::max(cached / rates.cache_bytes_per_micro, attention_flop / rates.attention_flop_per_micro) + rates.layer_micros;
 }
 
 double ExpertMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,

@@ -22,14 +22,23 @@ struct InferencePass {
 
 // What llama.cpp reaches on a device, beside the data-sheet rates of its kind.
 struct InferenceRates {
-  double bytes_per_micro = 0;  // reading weights and caches
-  double flop_per_micro = 0;   // products with weights of 4 to 16 bits
-  double layer_micros = 0;     // launches of a layer's kernels that nothing hides
+  double bytes_per_micro = 0;           // reading weights
+  double cache_bytes_per_micro = 0;     // reading caches
+  double flop_per_micro = 0;            // products with weights of 4 to 16 bits
+  double attention_flop_per_micro = 0;  // attention
+  double layer_micros = 0;              // launches of a layer's kernels that nothing hides
 };
 
 // The rates of a kind of device: of the data sheet's bandwidth and f16 arithmetic the part that llama.cpp reaches on
 // its family (NVIDIA, Apple, AMD, Intel, CPU), as measured by others (docs/home.md). None where the kind has no rates.
 std::optional<InferenceRates> RatesOf(const DeviceKind& kind);
+
+// The same with the read rate and FLOP rate that were measured: of the models of some runs of llama-bench the bytes a
+// microsecond that generating a token comes to, beside the launches of a layer that the family has, and the FLOP a
+// microsecond of prompts. `token_micros` is what a token takes beside its weights, if models of several sizes tell; else
+// 0, and the launches are those of the family for as many layers as models of `parameters` usually have.
+InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, double flop_per_micro, double token_micros,
+                             double model_bytes, double parameters);
 
 // A pass through some weights, in us: the larger of reading them, once for all tokens, and of computing; products take
 // 2 FLOP a weight and token.

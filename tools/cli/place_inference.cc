@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include "datasets/inference/llama_cpp.h"
 #include "datasets/inference/quantised_model.h"
 #include "datasets/models/named_network.h"
+#include "experiments/validation/llama_bench.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
 #include "sim/base/human_readable.h"
@@ -46,7 +48,7 @@ bool IsGguf(const std::string& path) {
 }
 
 bool IsGiven(const InferencePlaceOptions& options) {
-  return options.depth || options.prompt || options.micro_batch || options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
+  return options.depth || options.prompt || !options.benches.empty() || options.micro_batch || options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
          !options.value_type.empty() || !options.target.empty();
 }
 
@@ -177,6 +179,29 @@ datasets::InferenceModel LoadInferenceModel(const std::string& file, const std::
   return model;
 }
 
+// The rates of kinds of devices that runs of llama-bench say.
+std::map<std::string, datasets::InferenceRates, std::less<>> ReadBenches(const std::vector<std::string>& benches,
+                                                                         const Cluster& cluster) {
+  std::map<std::string, datasets::InferenceRates, std::less<>> rates;
+  for (const std::string& bench : benches) {
+    const std::size_t equals = bench.find('=');
+    if (equals == std::string::npos) throw InputError("--bench", bench + ": expected KIND=FILE");
+    const std::string kind_name = bench.substr(0, equals);
+    const std::string file = bench.substr(equals + 1);
+    const DeviceKind* const kind = cluster.FindKind(kind_name);
+    if (kind == nullptr) throw InputError("--bench", kind_name + " is no kind of device with rates");
+    const experiments::BenchRows read = experiments::ReadLlamaBench(*OpenForReading(file, InputKind::kProfile), file);
+    const experiments::SustainedRates found =
+        WithLocation(file, [&] { return experiments::FindSustainedRates(read.rows, *kind); });
+    const auto largest = std::max_element(read.rows.begin(), read.rows.end(), [](const auto& a, const auto& b) {
+      return a.model_bytes * a.active_share < b.model_bytes * b.active_share;
+    });
+    rates[kind_name] = datasets::MeasuredRates(*kind, found.gb_per_s * 1e3, found.tflop_per_s * 1e6, found.token_micros,
+                                               largest->model_bytes * largest->active_share, largest->parameters);
+  }
+  return rates;
+}
+
 }  // namespace
 
 void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
@@ -194,6 +219,10 @@ void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
   app.add_option("--ubatch", options->micro_batch, "With a GGUF model: tokens of a pass over a prompt (default: 512)")
       ->type_name("TOKENS")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  app.add_option("--bench", options->benches,
+                 "With a GGUF model: rates of a kind of device as llama-bench measured them (-o jsonl)")
+      ->type_name("KIND=FILE")
+      ->allow_extra_args(false);
   app.add_option("--quantise", options->quantisation,
                  "The graph is a network's name or config.json: take its GGUF model, quantised as llama-quantize does to " +
                      Listed(datasets::AllQuantisations()))
@@ -285,9 +314,10 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
   }
   CheckFiles({options.quantisation.empty() ? problem.graph.file : ""}, {output});
   if (json && output == "-") throw InputError("-", "is used for both a file and --json (one may be standard output)");
-  const datasets::InferenceOptions read = ReadOptions(problem, options);
+  datasets::InferenceOptions read = ReadOptions(problem, options);
   const datasets::InferenceModel model = LoadInferenceModel(problem.graph.file, options.quantisation);
   const Cluster cluster = LoadCluster(problem);
+  read.rates = ReadBenches(options.benches, cluster);
   const std::optional<InferencePlan> plan = datasets::PlanInference(model, cluster, read);
   if (!plan) return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
   std::ostringstream text;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/cli/problem.h"
 
@@ -18,6 +19,7 @@ struct InferencePlaceOptions {
   std::optional<std::int64_t> depth;
   std::optional<std::int64_t> prompt;
   std::optional<std::int64_t> micro_batch;
+  std::vector<std::string> benches;  // KIND=FILE of llama-bench
   std::string quantisation;  // of a network without a file
   std::string client;
   std::string key_type;

@@ -12,7 +12,11 @@ namespace token_time_test {
 using datasets::InferencePass;
 using datasets::InferenceRates;
 
-constexpr InferenceRates kRates = {.bytes_per_micro = 1000, .flop_per_micro = 1e6, .layer_micros = 5};
+constexpr InferenceRates kRates = {.bytes_per_micro = 1000,
+                                   .cache_bytes_per_micro = 1000,
+                                   .flop_per_micro = 1e6,
+                                   .attention_flop_per_micro = 1e6,
+                                   .layer_micros = 5};
 
 TEST(TokenTimeTest, ATokenReadsTheWeightsAndTheCaches) {
   const datasets::InferenceModel model = MakeInferenceModel({});
@@ -39,7 +43,11 @@ TEST(TokenTimeTest, ManyTokensAreComputed) {
 TEST(TokenTimeTest, MoreTokensReadMoreExperts) {
   const datasets::InferenceModel model = MakeInferenceModel({.experts = 8, .used_experts = 2, .expert_width = 512});
   const double all = static_cast<double>(model.layers[0].experts.bytes()) / 1000;
-  const InferenceRates fast = {.bytes_per_micro = 1000, .flop_per_micro = 1e12, .layer_micros = 0};
+  const InferenceRates fast = {.bytes_per_micro = 1000,
+                               .cache_bytes_per_micro = 1000,
+                               .flop_per_micro = 1e12,
+                               .attention_flop_per_micro = 1e12,
+                               .layer_micros = 0};
   EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 1}, fast), all / 4);
   EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 2}, fast), all * (1 - 0.75 * 0.75));
   EXPECT_NEAR(datasets::ExpertMicros(model, model.layers[0], {.tokens = 100}, fast), all, 1e-9 * all);

@@ -41,7 +41,7 @@ Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& 
 bool LooksLikeTorchExport(std::string_view head);
 Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOptions& options);
 
-// gguf: gguf.h, and inference/gguf.h for what it looks like.
+// gguf: gguf.h, and datasets/inference/gguf.h for what it looks like.
 Imported ImportGguf(std::span<const ImportSource> sources, const ImportOptions& options);
 
 // nccl: nccl.h.

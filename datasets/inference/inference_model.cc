@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostLayers = 10'000;
 
 // Architectures whose layers are attention and a feed-forward part. `window_every`: where a file says nothing else, a
-// layer whose number from 1 is a multiple of this sees all tokens, and others a window (src/llama-model.cpp of
+// layer whose number from 1 is a multiple of this sees all tokens, and others a window (as in
 // llama.cpp); 0: every layer has the file's window, 1: none has.
 struct Architecture {
   std::string_view name;

@@ -27,8 +27,8 @@ constexpr double kNetworkMicros = 30;
 // What the driver's context takes of a GPU, and what is left to the system of a machine's memory: our estimates.
 constexpr std::int64_t kGpuContextBytes = std::int64_t{400} << 20;
 constexpr std::int64_t kSystemBytes = std::int64_t{1} << 30;
-// What a server costs each pass beside the network: 0.36 ms, measured with ggml-rpc-server of llama-cpp-python 0.3.36 on the
-// loopback device (one and two servers, 16 layers of 1,024 on one thread of a Zen 5).
+// What a server costs each pass beside the network: 0.36 ms, measured with ggml-rpc-server of llama-cpp-python 0.3.36
+// on the loopback device (one and two servers, 16 layers of 1,024 on one thread of a Zen 5).
 constexpr double kServerMicros = 360;
 constexpr std::int64_t kContextStep = 256;
 
@@ -134,7 +134,8 @@ class ClientProblem {
 
   InferenceRates RatesOfDevice(std::size_t d) const {
     const Device& device = cluster_.devices()[d];
-    if (const auto measured = options_.rates.find(device.kind); measured != options_.rates.end()) return measured->second;
+    if (const auto measured = options_.rates.find(device.kind); measured != options_.rates.end())
+      return measured->second;
     const DeviceKind* const kind = cluster_.FindKind(device.kind);
     const std::optional<InferenceRates> rates = kind == nullptr ? std::nullopt : RatesOf(*kind);
     if (!rates) {

@@ -30,13 +30,13 @@ std::span<const InferenceObjectiveEntry> AllInferenceObjectives();
 
 struct InferenceOptions {
   InferenceObjective objective = InferenceObjective::kDecode;
-  std::int64_t context = 4096;         // tokens of each text
-  std::int64_t parallel = 1;           // texts in flight; with kDecodeThroughput they share each pass
-  std::int64_t micro_batch = 512;        // tokens of a pass over a prompt
+  std::int64_t context = 4096;     // tokens of each text
+  std::int64_t parallel = 1;       // texts in flight; with kDecodeThroughput they share each pass
+  std::int64_t micro_batch = 512;  // tokens of a pass over a prompt
   // Tokens in the caches of each text when tokens are generated, or before the prompt; none: the context, or 0.
   std::optional<std::int64_t> depth = {};
   std::optional<std::int64_t> prompt = {};  // tokens of a prompt; none: the context
-  const GgmlType* key_type = nullptr;  // of the caches; null: f16
+  const GgmlType* key_type = nullptr;       // of the caches; null: f16
   const GgmlType* value_type = nullptr;
   std::map<std::string, InferenceRates, std::less<>> rates = {};  // measured ones, by kind of device
   std::string client = {};  // machine that runs llama.cpp's program; "": the one with which the split is fastest

@@ -16,7 +16,7 @@ struct SplitDevice {
   std::int64_t capacity = 0;   // bytes for layers
   bool is_first_only = false;  // its layers come before those of all others
   int likeness = 0;            // devices of one number are interchangeable
-  // Of each layer: its time and bytes; and where its experts may be in the host's memory instead, the same without
+  // Time and bytes of each layer; and where its experts may be in the host's memory instead, the same without
   // them, or with an infinite time if they may not.
   std::vector<double> micros;
   std::vector<std::int64_t> bytes;

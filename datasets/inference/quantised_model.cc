@@ -21,9 +21,10 @@ struct Quantisation {
   std::string_view type;
 };
 constexpr Quantisation kQuantisations[] = {
-    {"f32", "f32"},    {"f16", "f16"},    {"bf16", "bf16"},  {"q8_0", "q8_0"},    {"q4_0", "q4_0"},   {"q4_1", "q4_1"},
-    {"q5_0", "q5_0"},  {"q5_1", "q5_1"},  {"q2_k", "q2_k"},  {"q3_k_s", "q3_k"},  {"q3_k_m", "q3_k"}, {"q3_k_l", "q3_k"},
-    {"q4_k_s", "q4_k"}, {"q4_k_m", "q4_k"}, {"q5_k_s", "q5_k"}, {"q5_k_m", "q5_k"}, {"q6_k", "q6_k"},   {"mxfp4", "q8_0"}};
+    {"f32", "f32"},     {"f16", "f16"},     {"bf16", "bf16"},   {"q8_0", "q8_0"},   {"q4_0", "q4_0"},
+    {"q4_1", "q4_1"},   {"q5_0", "q5_0"},   {"q5_1", "q5_1"},   {"q2_k", "q2_k"},   {"q3_k_s", "q3_k"},
+    {"q3_k_m", "q3_k"}, {"q3_k_l", "q3_k"}, {"q4_k_s", "q4_k"}, {"q4_k_m", "q4_k"}, {"q5_k_s", "q5_k"},
+    {"q5_k_m", "q5_k"}, {"q6_k", "q6_k"},   {"mxfp4", "q8_0"}};
 
 // What stands for a weight of TransformerWeight in a GGUF file, in a layer.
 constexpr std::pair<std::string_view, std::string_view> kNames[] = {
@@ -61,8 +62,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
 class TypeRule {
  public:
   TypeRule(const TransformerNetwork& network, std::string_view quantisation)
-      : network_(network),
-        quantisation_(FindByName(kQuantisations, quantisation, "quantisation", "--quantise")) {}
+      : network_(network), quantisation_(FindByName(kQuantisations, quantisation, "quantisation", "--quantise")) {}
 
   // `layer`: -1 of what is in no layer. `row`: elements of a row.
   const GgmlType* TypeOf(std::string_view name, std::int64_t layer, std::int64_t row) const {
@@ -74,27 +74,39 @@ class TypeRule {
     const bool has_eight_experts = network_.experts.count == 8;
     if (!is_exact) {
       if (name == "output" || (name == "token_embd" && network_.tied)) {
-        if (of == "mxfp4") type = "q8_0";
-        else if (type != "q8_0") type = "q6_k";
+        if (of == "mxfp4")
+          type = "q8_0";
+        else if (type != "q8_0")
+          type = "q6_k";
       } else if (of == "mxfp4") {
         type = name.ends_with("_exps") ? "mxfp4" : "q8_0";
       } else if (name == "attn_v") {
-        if (of == "q2_k") type = shared >= 4 ? "q4_k" : "q3_k";
-        else if (of == "q3_k_m") type = layer < 2 ? "q5_k" : "q4_k";
-        else if (of == "q3_k_l") type = "q5_k";
-        else if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer)) type = "q6_k";
-        else if (of == "q4_k_s" && layer < 4) type = "q5_k";
+        if (of == "q2_k")
+          type = shared >= 4 ? "q4_k" : "q3_k";
+        else if (of == "q3_k_m")
+          type = layer < 2 ? "q5_k" : "q4_k";
+        else if (of == "q3_k_l")
+          type = "q5_k";
+        else if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer))
+          type = "q6_k";
+        else if (of == "q4_k_s" && layer < 4)
+          type = "q5_k";
         // LLM_TYPE_70B: 80 layers with shared heads.
         if (network_.layers == 80 && shared > 1 && (type == "q3_k" || type == "q4_k")) type = "q5_k";
         if (has_eight_experts) type = "q8_0";
       } else if (name == "attn_k") {
         if (has_eight_experts) type = "q8_0";
       } else if (name.starts_with("ffn_down")) {
-        if (of == "q2_k") type = "q3_k";
-        else if (of == "q3_k_m") type = layer < network_.layers / 16 ? "q5_k" : "q4_k";
-        else if (of == "q3_k_l") type = "q5_k";
-        else if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer)) type = "q6_k";
-        else if (of == "q4_k_s" && layer < network_.layers / 8) type = "q5_k";
+        if (of == "q2_k")
+          type = "q3_k";
+        else if (of == "q3_k_m")
+          type = layer < network_.layers / 16 ? "q5_k" : "q4_k";
+        else if (of == "q3_k_l")
+          type = "q5_k";
+        else if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer))
+          type = "q6_k";
+        else if (of == "q4_k_s" && layer < network_.layers / 8)
+          type = "q5_k";
       } else if (name == "attn_output") {
         if (has_eight_experts) {
           if (of == "q2_k" || of == "q3_k_s" || of == "q3_k_m" || of == "q4_k_s" || of == "q4_k_m") type = "q5_k";
@@ -165,7 +177,8 @@ void AddLayer(const TransformerNetwork& network, const TypeRule& rule, std::int6
     if (name == "mlp.experts.gate_up_proj") {
       TransformerWeight half = weight;
       half.rows /= 2;
-      for (const std::string_view part : {"ffn_gate_exps", "ffn_up_exps"}) AddNamed(rule, part, end, layer, half, tensors);
+      for (const std::string_view part : {"ffn_gate_exps", "ffn_up_exps"})
+        AddNamed(rule, part, end, layer, half, tensors);
       continue;
     }
     const auto* const found =

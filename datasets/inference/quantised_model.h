@@ -15,9 +15,9 @@ namespace emplace::datasets {
 std::span<const std::string_view> AllQuantisations();
 
 // The GGUF header of a network as llama.cpp's converter and llama-quantize write it, without a file: names, shapes and
-// types of its tensors (llama_tensor_get_type of src/llama-quant.cpp, without an importance matrix). Vectors and routers
-// stay f32; rows that are no multiple of a type's block have the next type that fits. Throws InputError("--quantise") on
-// an unknown name, and on networks that llama.cpp would not run as a Transformer that generates text.
+// types of its tensors (its function llama_tensor_get_type, without an importance matrix). Vectors and routers
+// stay f32; rows that are no multiple of a type's block have the next type that fits. Throws InputError("--quantise")
+// on an unknown name, and on networks that llama.cpp would not run as a Transformer that generates text.
 GgufHeader QuantisedHeader(const TransformerNetwork& network, std::string_view quantisation);
 // The same as a model.
 InferenceModel QuantisedModel(const TransformerNetwork& network, std::string_view quantisation);

@@ -9,11 +9,11 @@
 namespace emplace::datasets {
 namespace {
 
-// Parts of the data sheet's rates that llama.cpp reaches, fitted by hand to rows of others (docs/results/home.md), which
-// it compares with all: NVIDIA to RTX 4090, 3060 and 2080 Ti with two models each (geerlingguy/ai-benchmarks), GB10 and
-// Apple to DGX Spark and M2 Ultra (llama.cpp's benches), AMD's shared memory to Ryzen AI Max+ 395
-// (lhl/strix-halo-testing), other cards of AMD and Intel to those of geerlingguy/ai-benchmarks, most of which are beside
-// a slow CPU.
+// Parts of the data sheet's rates that llama.cpp reaches, fitted by hand to rows of others (docs/results/home.md),
+// which it compares with all: NVIDIA to RTX 4090, 3060 and 2080 Ti with two models each (geerlingguy/ai-benchmarks),
+// GB10 and Apple to DGX Spark and M2 Ultra (llama.cpp's benches), AMD's shared memory to Ryzen AI Max+ 395
+// (lhl/strix-halo-testing), other cards of AMD and Intel to those of geerlingguy/ai-benchmarks, most of which are
+// beside a slow CPU.
 struct Family {
   std::string_view prefixes;  // of kinds, each between blanks; "": any other
   double read_share;          // of the bandwidth, when weights are read
@@ -23,14 +23,12 @@ struct Family {
   double layer_micros;
 };
 constexpr Family kFamilies[] = {
-    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.65, 0.22, 120},
-    {" gb10 ", 0.84, 0.75, 0.30, 0.25, 53},
-    {" mi ryzen ", 0.72, 0.50, 0.15, 0.05, 60},
-    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130},
-    {" arc ", 0.35, 0.25, 0.15, 0.05, 200},
-    {"", 0.82, 0.70, 0.60, 0.40, 36},
+    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.65, 0.22, 120}, {" gb10 ", 0.84, 0.75, 0.30, 0.25, 53},
+    {" mi ryzen ", 0.72, 0.50, 0.15, 0.05, 60},     {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130},
+    {" arc ", 0.35, 0.25, 0.15, 0.05, 200},         {"", 0.82, 0.70, 0.60, 0.40, 36},
 };
-// CPUs: Raspberry Pi 4 and 5 (b4rtaz/distributed-llama, one each): what a token computes takes longer than what it reads.
+// CPUs: Raspberry Pi 4 and 5 (b4rtaz/distributed-llama, one each): what a token computes takes longer than what it
+// reads.
 constexpr Family kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15};
 
 const Family& FamilyOf(const DeviceKind& kind) {
@@ -109,7 +107,8 @@ double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, con
   const double head_width = model.heads > 0 ? static_cast<double>(model.width) / static_cast<double>(model.heads) : 0;
   const double attention_flop = 4 * pass.tokens * (seen + own) * kv_heads_share * head_width;
   return WeightMicros(layer.attention, 1, pass, rates) + WeightMicros(layer.feed_forward, 1, pass, rates) +
-         std::max(cached / rates.cache_bytes_per_micro, attention_flop / rates.attention_flop_per_micro) + rates.layer_micros;
+         std::max(cached / rates.cache_bytes_per_micro, attention_flop / rates.attention_flop_per_micro) +
+         rates.layer_micros;
 }
 
 double ExpertMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,

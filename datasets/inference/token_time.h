@@ -35,8 +35,8 @@ std::optional<InferenceRates> RatesOf(const DeviceKind& kind);
 
 // The same with the read rate and FLOP rate that were measured: of the models of some runs of llama-bench the bytes a
 // microsecond that generating a token comes to, beside the launches of a layer that the family has, and the FLOP a
-// microsecond of prompts. `token_micros` is what a token takes beside its weights, if models of several sizes tell; else
-// 0, and the launches are those of the family for as many layers as models of `parameters` usually have.
+// microsecond of prompts. `token_micros` is what a token takes beside its weights, if models of several sizes tell;
+// else 0, and the launches are those of the family for as many layers as models of `parameters` usually have.
 InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, double flop_per_micro, double token_micros,
                              double model_bytes, double parameters);
 

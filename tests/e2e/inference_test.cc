@@ -59,8 +59,8 @@ TEST_F(InferenceCommandTest, TheAnswerAsJson) {
 }
 
 TEST_F(InferenceCommandTest, ANetworkByNameIsQuantised) {
-  const Ran ran =
-      Emplace("place llama-3.2-1b --quantise q4_k_m --cluster home-3090-3060 --objective decode --to llama.cpp -o r.sh");
+  const Ran ran = Emplace(
+      "place llama-3.2-1b --quantise q4_k_m --cluster home-3090-3060 --objective decode --to llama.cpp -o r.sh");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("llama-3.2-1b q4_k_m (llama, 16 layers, "));
   EXPECT_THAT(Read("r.sh"), HasSubstr("# on desktop:\nexec llama-server -m llama-3.2-1b-q4_k_m.gguf "));
@@ -84,7 +84,8 @@ TEST_F(InferenceCommandTest, BadInputIsOneLine) {
   ExpectRefused(Emplace("place g.json --cluster home.yaml --objective decode -o p.json"),
                 "--objective: decode is for a GGUF model, and g.json is none (--quantise makes one of a network)");
   ExpectRefused(Emplace("place g.json --cluster c.yaml --context 5 -o p.json"),
-                "g.json: is no GGUF model, which --context, --depth, --prompt, --ubatch, --parallel, --client, --cache-type-k, --cache-type-v and "
+                "g.json: is no GGUF model, which --context, --depth, --prompt, --ubatch, --parallel, --client, "
+                "--cache-type-k, --cache-type-v and "
                 "--to are for");
   ExpectRefused(Emplace("place m.gguf --cluster home.yaml --cache-type-k q9 -o p.json"),
                 "--cache-type-k: q9: expected one of f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1");

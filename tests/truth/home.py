@@ -303,7 +303,8 @@ The worst rows of generation:
        [[row.device, row.model, row.setting, f"{row.measured:.1f}", f"{row.predicted:.1f}", signed(row.error)] for row in worst])}
 
 Most of the worst rows are cards of AMD on a Raspberry Pi or another small board, whose drivers are not those of a PC. Prompts of
-strix-halo-testing spread by more than a factor of three over the builds and drivers of one machine, which the data sheet does not tell apart.
+strix-halo-testing spread by a factor of three over builds and drivers of one machine, and over runs of one build with hipBLASLt and without, which
+its columns do not tell apart: that is most of the error of prompts, here and below.
 
 What was fitted: the parts of the data sheet's rates that each family of devices reaches, by hand, on the rows that the table of
 datasets/inference/token_time.cc names; they are the same for all models and devices of a family.

@@ -48,7 +48,8 @@ bool IsGguf(const std::string& path) {
 }
 
 bool IsGiven(const InferencePlaceOptions& options) {
-  return options.depth || options.prompt || !options.benches.empty() || options.micro_batch || options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
+  return options.all || options.depth || options.prompt || !options.benches.empty() || options.micro_batch ||
+         options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
          !options.value_type.empty() || !options.target.empty();
 }
 
@@ -120,11 +121,41 @@ void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::Inf
   }
   std::string unused;
   for (std::size_t d = 0; d < cluster.num_devices(); ++d) {
-    const bool is_used = std::any_of(plan.stages.begin(), plan.stages.end(),
-                                     [&](const InferenceStage& stage) { return Index(stage.device) == d; });
+    const bool is_used = std::any_of(plan.stages.begin(), plan.stages.end(), [&](const InferenceStage& stage) {
+      return Index(stage.device) == d || (stage.hosted > 0 && plan.client_cpu == MakeId<DeviceId>(d));
+    });
     if (!is_used) unused += (unused.empty() ? "" : ", ") + cluster.devices()[d].name;
   }
   if (!unused.empty()) out << fmt::format("faster without {}\n", unused);
+}
+
+// The split over all machines beside those over each machine alone: speed, and the longest context that fits.
+void PrintAlternatives(std::ostream& out, const datasets::InferenceModel& model, const Cluster& cluster,
+                       const datasets::InferenceOptions& options) {
+  const std::vector<std::string> machines = datasets::MachinesOf(cluster);
+  Table table({"machines", "tokens/s", "longest context"});
+  const auto add = [&](const std::string& name, const Cluster& part) {
+    datasets::InferenceOptions own = options;
+    own.client = name == "all" ? options.client : "";
+    const std::optional<InferencePlan> plan = datasets::PlanInference(model, part, own);
+    const std::int64_t longest = datasets::LongestContext(model, part, own);
+    table.Add(
+        {name, plan ? fmt::format("{:.4g}", plan->tokens_per_s) : "-", longest > 0 ? std::to_string(longest) : "-"});
+  };
+  add("all", cluster);
+  for (std::size_t d = 0; d < machines.size(); ++d) {
+    if (std::find(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(d), machines[d]) !=
+        machines.begin() + static_cast<std::ptrdiff_t>(d)) {
+      continue;
+    }
+    std::vector<std::string> names;
+    for (std::size_t other = d; other < machines.size(); ++other) {
+      if (machines[other] == machines[d]) names.push_back(cluster.devices()[other].name);
+    }
+    if (names.size() < machines.size()) add(machines[d], cluster.Keep(names));
+  }
+  out << '\n';
+  table.PrintText(out);
 }
 
 nlohmann::ordered_json PlanJson(const InferencePlan& plan, const datasets::InferenceModel& model,
@@ -208,24 +239,29 @@ void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
   app.add_option("--context", options->context, "With a GGUF model: tokens of each text (default: 4096)")
       ->type_name("TOKENS")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
-  app.add_option("--depth", options->depth,
-                 "With a GGUF model: tokens in the caches when tokens are generated (default: the context), or in front of "
-                 "the prompt (default: 0)")
+  app.add_option(
+         "--depth", options->depth,
+         "With a GGUF model: tokens in the caches when tokens are generated (default: the context), or in front of "
+         "the prompt (default: 0)")
       ->type_name("TOKENS")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
-  app.add_option("--prompt", options->prompt, "With a GGUF model and prefill: tokens of the prompt (default: the context)")
+  app.add_option("--prompt", options->prompt,
+                 "With a GGUF model and prefill: tokens of the prompt (default: the context)")
       ->type_name("TOKENS")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
   app.add_option("--ubatch", options->micro_batch, "With a GGUF model: tokens of a pass over a prompt (default: 512)")
       ->type_name("TOKENS")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  app.add_flag("--all", options->all,
+               "With a GGUF model: print what each machine does alone too, and the longest context that fits");
   app.add_option("--bench", options->benches,
                  "With a GGUF model: rates of a kind of device as llama-bench measured them (-o jsonl)")
       ->type_name("KIND=FILE")
       ->allow_extra_args(false);
-  app.add_option("--quantise", options->quantisation,
-                 "The graph is a network's name or config.json: take its GGUF model, quantised as llama-quantize does to " +
-                     Listed(datasets::AllQuantisations()))
+  app.add_option(
+         "--quantise", options->quantisation,
+         "The graph is a network's name or config.json: take its GGUF model, quantised as llama-quantize does to " +
+             Listed(datasets::AllQuantisations()))
       ->type_name("TYPE");
   app.add_option("--parallel", options->parallel,
                  "With a GGUF model: texts in flight (default: 1, with decode-throughput 4)")
@@ -258,9 +294,10 @@ bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& opt
                                         " is none (--quantise makes one of a network)");
   }
   if (IsGiven(options)) {
-    throw InputError(problem.graph.file,
-                     "is no GGUF model, which --context, --depth, --prompt, --ubatch, --parallel, --client, --cache-type-k, "
-                     "--cache-type-v and --to are for");
+    throw InputError(
+        problem.graph.file,
+        "is no GGUF model, which --context, --depth, --prompt, --ubatch, --parallel, --client, --cache-type-k, "
+        "--cache-type-v and --to are for");
   }
   return false;
 }
@@ -326,12 +363,14 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
     text << PlanJson(*plan, model, cluster, read, objective).dump(1) << '\n';
   } else {
     PrintPlan(text, *plan, model, cluster, read);
+    if (options.all) PrintAlternatives(text, model, cluster, read);
   }
   const auto write = [&](std::ostream& out) {
     if (options.target == kLlamaCpp) {
-      out << datasets::LlamaCppScript(
-          *plan, model, cluster, read,
-          options.quantisation.empty() ? problem.graph.file : problem.graph.file + "-" + options.quantisation + ".gguf");
+      out << datasets::LlamaCppScript(*plan, model, cluster, read,
+                                      options.quantisation.empty()
+                                          ? problem.graph.file
+                                          : problem.graph.file + "-" + options.quantisation + ".gguf");
       return;
     }
     const Graph graph = datasets::InferenceGraph(model);

@@ -20,11 +20,12 @@ struct InferencePlaceOptions {
   std::optional<std::int64_t> prompt;
   std::optional<std::int64_t> micro_batch;
   std::vector<std::string> benches;  // KIND=FILE of llama-bench
-  std::string quantisation;  // of a network without a file
+  std::string quantisation;          // of a network without a file
   std::string client;
   std::string key_type;
   std::string value_type;
   std::string target;  // --to
+  bool all = false;
 };
 void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options);
 

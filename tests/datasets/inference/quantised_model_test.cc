@@ -48,7 +48,8 @@ TEST(QuantisedModelTest, WindowsAndExpertsAreThoseOfTheNetwork) {
 }
 
 TEST(QuantisedModelTest, WhatCannotBeIsRefused) {
-  EXPECT_THAT(Refusal([] { BytesOf("llama-3.2-1b", "q9"); }), ::testing::HasSubstr("--quantise: unknown quantisation \"q9\""));
+  EXPECT_THAT(Refusal([] { BytesOf("llama-3.2-1b", "q9"); }),
+              ::testing::HasSubstr("--quantise: unknown quantisation \"q9\""));
   EXPECT_EQ(Refusal([] { BytesOf("t5-small", "q8_0"); }),
             "--quantise: t5-small is no stack of attention and feed-forward layers");
 }

@@ -186,7 +186,8 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultInTheDevices) {
       {R"("devices": [{"name": "a"}])", "devices[0].kind: is missing (a device kind)"},
       {R"("devices": [{"name": "a", "kind": null}])", "devices[0].kind: is null (a string that is not empty)"},
       {R"("devices": [{"name": "a", "kind": "k", "memory": 1}])",
-       "devices[0].memory: unknown key (name, kind, memory_gib, count, op_gap_us, copy_engine, issue, host); did you mean "
+       "devices[0].memory: unknown key (name, kind, memory_gib, count, op_gap_us, copy_engine, issue, host); did you "
+       "mean "
        "memory_gib?"},
       {R"("devices": [{"name": "a", "kind": "k", "copy_engine": 1}])",
        "devices[0].copy_engine: is the number 1 (true or false)"},

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <utility>
 
+#include "agents/bounds/branch_and_bound.h"
+#include "agents/bounds/lower_bound.h"
 #include "agents/candidates.h"
 #include "agents/environment.h"
 #include "agents/objective.h"
@@ -32,6 +34,9 @@ namespace {
 // is slow to sync, saving would otherwise take longer than the search.
 constexpr std::size_t kCheckpointEvery = 500;
 constexpr double kCheckpointTimeRatio = 20;
+// The default searcher proves its answers for graphs of so many ops, if that takes at most so many partial placements.
+constexpr std::size_t kMostProvedOps = 40;
+constexpr std::size_t kMostProofNodes = 20'000;
 
 void AddOps(const Graph& graph, const CostTable& costs, std::size_t num_devices, const Grouping& grouping,
             Fingerprint* problem) {
@@ -165,7 +170,9 @@ class GraphSearch {
                                   .evaluator = given.evaluator})),
         environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), objective_->evaluator(),
                      RewardOfSpec(spec, entry), NumThreads(spec.threads), index),
-        reward_floor_(FindReward(environment_.reward().name).floor) {
+        reward_floor_(FindReward(environment_.reward().name).floor),
+        engine_(spec.engine),
+        may_prove_(MayProve(spec, problem, environment_.grouping())) {
     if (objective_->loads() != nullptr) {
       environment_.SetStageCosts(*objective_->loads(), StageCostOptionsOf(spec.objective));
     }
@@ -227,11 +234,42 @@ class GraphSearch {
       result.trace.emplace_back(state_.evaluations, *state_.best_micros);
     }
     result.best = environment_.grouping().Expand(*state_.best);
+    if (may_prove_) Prove(&result);
     result.best_result = objective_->RunWithPeakMemory(*result.best);
     return result;
   }
 
  private:
+  // Whether the default searcher answers a question to which branch and bound has an exact answer: which placement of
+  // single ops has the shortest step.
+  static bool MayProve(const SearchSpec& spec, const SearchProblem& problem, const Grouping& grouping) {
+    const bool is_step_time = spec.objective.empty() || spec.objective == "step_time";
+    return spec.agent == "multilevel_search" && is_step_time && !spec.pipeline && spec.evaluator == nullptr &&
+           spec.collectives == "model" && !HasOnlySimpleBounds(spec.engine) &&
+           problem.graph.num_ops() <= kMostProvedOps && CanBeExact(problem.graph, problem.cluster) &&
+           grouping.num_groups() == NumClasses(problem.graph);
+  }
+
+  static std::size_t NumClasses(const Graph& graph) {
+    std::size_t classes = 0;
+    for (std::size_t i = 0; i < graph.num_ops(); ++i) {
+      classes = std::max(classes, Index(graph.colocation_class(MakeId<OpId>(i))) + 1);
+    }
+    return classes;
+  }
+
+  // Replaces the best by the optimum, if branch and bound finds it soon.
+  void Prove(GraphResult* result) const {
+    const ExactResult exact = BranchAndBound(
+        problem_.graph, problem_.cluster, problem_.costs,
+        {.simulation = {.engine = engine_, .peak_memory = true}, .start = result->best, .max_nodes = kMostProofNodes});
+    if (!exact.is_complete || !exact.best) return;
+    result->is_proved = true;
+    result->best = exact.best;
+    const double micros = MicrosFromDuration(Duration(exact.best_nanos));
+    if (micros < result->trace.back().second) result->trace.back().second = micros;
+  }
+
   // With every group on one accelerator, or elsewhere if not allowed there: on the first, and where that is best.
   void SetSingleDevice(GraphResult* result) const {
     const Observation& seen = environment_.observation();
@@ -295,6 +333,8 @@ class GraphSearch {
   Outcome incumbent_outcome_;
   GraphState state_;
   bool in_episode_ = false;
+  std::string engine_;
+  bool may_prove_ = false;
 };
 
 // The groups, split where the start has their ops on several devices.

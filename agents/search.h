@@ -106,6 +106,8 @@ struct GraphResult {
   std::optional<double> invalid_micros;  // InvalidMicros of the reward
   std::optional<Placement> best;         // op-level, the fastest that fits; ties go to the first found
   StepResult best_result;
+  // Branch and bound found that no placement that fits is faster than `best`: multilevel_search on small graphs.
+  bool is_proved = false;
   std::optional<double> smallest_overflow_bytes;  // if nothing fits: the smallest overflow, summed over devices
   double single_device_micros = 0;                // simulated, of everything on the first accelerator, fitting or not
   // The least step time of everything on one accelerator, among those where it fits; none: it fits on none.

@@ -48,6 +48,15 @@ Imported ImportGguf(std::span<const ImportSource> sources, const ImportOptions& 
 bool LooksLikeNccl(std::string_view head);
 Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& options);
 
+// stg, wfcommons: task_graphs.cc. An .stg file of the Standard Task Graph Set (Kasahara laboratory, Waseda University):
+// a unit of processing time is 1 us, tensors have no bytes, and dummy tasks take no time. A workflow of WfCommons,
+// schema 1.5: tasks with their runtimes; files are outputs of the tasks that write them. Both throw InputError with the
+// line or the path of a fault.
+bool LooksLikeStg(std::string_view content);
+Imported ImportStg(const std::string& content, const std::string& file);
+bool LooksLikeWfCommons(std::string_view head);
+Imported ImportWfCommons(const std::string& content, const std::string& file);
+
 // Whether the content starts like a JSON object.
 bool StartsAnObject(std::string_view content);
 

@@ -58,7 +58,8 @@ bool LooksLikeGguf(std::string_view head);
 // The header of a GGUF file, version 2 or 3, little-endian. `open_part` opens part N (from 1) of a model that is split
 // over several files, whose metadata count them (`split.count`); it is called for parts beyond the first, and the
 // parts' tensors are joined in order. Throws InputError where the file ends early, says what cannot be, or has a type
-// that is not known. Reads no tensor's data, which need not be there. Source: the description in github.com/ggml-org/ggml.
+// that is not known. Reads no tensor's data, which need not be there. Source: the description in
+// github.com/ggml-org/ggml.
 GgufHeader ReadGguf(
     std::istream& in,
     const std::function<std::unique_ptr<std::istream>(std::int64_t part, std::int64_t parts)>& open_part);

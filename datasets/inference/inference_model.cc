@@ -83,14 +83,14 @@ bool IsOneOf(std::string_view name, const std::string_view (&names)[kCount]) {
 }
 
 // A tensor's name in parts: "blk.3.ffn_gate.7.weight" is layer 3, "ffn_gate", and of an expert.
-struct TensorName {
+struct GgufName {
   std::optional<std::int64_t> layer;
   std::string_view part;
   bool is_of_one_expert = false;  // older files have a tensor for each expert
 };
 
-TensorName Parsed(std::string_view name) {
-  TensorName parsed;
+GgufName ParseGgufName(std::string_view name) {
+  GgufName parsed;
   constexpr std::string_view kBlock = "blk.";
   if (name.starts_with(kBlock)) {
     std::int64_t layer = 0;
@@ -143,7 +143,7 @@ std::int64_t VocabularyOf(const GgufHeader& header, const Parameters& parameters
   if (const auto size = parameters.Find("vocab_size")) return *size;
   if (const GgufList* const tokens = header.List("tokenizer.ggml.tokens")) return tokens->length;
   for (const GgufTensor& tensor : header.tensors) {
-    if (Parsed(tensor.name).part == "token_embd" && tensor.shape.size() == 2) return tensor.shape[1];
+    if (ParseGgufName(tensor.name).part == "token_embd" && tensor.shape.size() == 2) return tensor.shape[1];
   }
   throw InputError(parameters.Key("vocab_size"), "is missing, and there is no tensor token_embd.weight");
 }
@@ -183,7 +183,7 @@ void SetCache(const GgufHeader& header, const Parameters& parameters, const Arch
 }
 
 void AddTensor(const GgufTensor& tensor, InferenceModel* model, std::vector<std::string>* notes) {
-  const TensorName name = Parsed(tensor.name);
+  const GgufName name = ParseGgufName(tensor.name);
   if (!name.layer) {
     if (IsOneOf(name.part, kOutputTensors)) {
       model->output.Add(tensor);
@@ -271,12 +271,12 @@ class ChainBuilder {
 
 }  // namespace
 
-std::optional<std::int64_t> LayerOf(std::string_view tensor) { return Parsed(tensor).layer; }
+std::optional<std::int64_t> LayerOf(std::string_view tensor) { return ParseGgufName(tensor).layer; }
 bool IsOfExperts(std::string_view tensor) {
-  const TensorName name = Parsed(tensor);
+  const GgufName name = ParseGgufName(tensor);
   return IsOneOf(name.part, kExpertTensors) || (name.is_of_one_expert && name.part.starts_with("ffn_"));
 }
-bool IsOfOutput(std::string_view tensor) { return !LayerOf(tensor) && IsOneOf(Parsed(tensor).part, kOutputTensors); }
+bool IsOfOutput(std::string_view tensor) { return !LayerOf(tensor) && IsOneOf(ParseGgufName(tensor).part, kOutputTensors); }
 
 void WeightPart::Add(const GgufTensor& tensor) {
   for (StoredWeights& stored : weights) {

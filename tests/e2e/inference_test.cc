@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/datasets/inference/gguf_file.h"
 #include "tests/e2e/samples.h"
+#include "tests/testing/gguf_file.h"
 
 namespace emplace::testing {
 namespace {

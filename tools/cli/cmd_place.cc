@@ -104,6 +104,7 @@ std::string Summary(const PlaceOptions& options, const agents::SearchResult& res
                         one_device.fits_memory ? "" : ", where it does not fit",
                         report.step_time_micros > 0 ? one_device.step_time_micros / report.step_time_micros : 1);
   }
+  if (result.is_proved) text << "\nproved: no placement that fits is faster\n";
   if (result.single_ops_micros) {
     text << SingleOpsText("whole modules", report.step_time_micros, *result.single_ops_micros) << '\n';
   }
@@ -202,6 +203,10 @@ int Run(const PlaceOptions& options) {
   StepReport report = objective->Report(best, result.best_result);
   loaded.SetIn(&report);
   SetLowerBound(context, &report);
+  if (result.is_proved && report.lower_bound_micros < report.step_time_micros) {
+    report.lower_bound_micros = report.step_time_micros;
+    report.lower_bound_method = "branch and bound";
+  }
   report.one_device_micros = result.one_device_micros;
   const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
   const bool output_is_taken = options.output == "-" || options.show.timeline == "-";

@@ -16,6 +16,7 @@
 #include "sim/formats/graph_json.h"
 #include "tests/datasets/importers/onnx_bytes.h"
 #include "tests/datasets/importers/samples.h"
+#include "tests/testing/gguf_file.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {
@@ -34,6 +35,9 @@ const ImporterSample kSamples[] = {
     {"chakra", kChakraSample},
     {"onnx", kOnnxSample},
     {"torch-export", kTorchExportSample},
+    {"stg", kStgSample},
+    {"wfcommons", kWfCommonsSample},
+    {"gguf", MakeGguf({.layers = 1}).Bytes()},
     {"nccl", kNcclSample},
 };
 
@@ -49,7 +53,7 @@ TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
   EXPECT_THAT(names, ::testing::IsSupersetOf({"emplace", "pipedream", "dnn-partitioning", "kineto", "onnx", "chakra",
-                                              "pytorch-et", "torch-export", "nccl"}));
+                                              "pytorch-et", "torch-export", "stg", "wfcommons", "gguf", "nccl"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {

@@ -147,6 +147,22 @@ inline datasets::Imported ImportText(const datasets::ImporterEntry& importer, co
   return datasets::Import(importer, {&source, 1}, options);
 }
 
+// Two tasks beside one another, and one behind both; the first and the last are dummies.
+inline const std::string kStgSample =
+    "        3\n 0 0 0\n 1 7 1 0\n 2 10 1 0\n 3 9 2 1 2\n 4 0 1 3\n# CP Length : 19\n";
+
+inline const std::string kWfCommonsSample = R"json({"name": "fork", "schemaVersion": "1.5", "workflow": {
+ "specification": {
+  "tasks": [
+   {"name": "split", "id": "split:1", "parents": [], "children": ["a", "b"], "inputFiles": ["in"], "outputFiles": ["x", "y"]},
+   {"name": "a", "id": "a", "parents": ["split:1"], "children": ["end"], "inputFiles": ["x"], "outputFiles": ["ax"]},
+   {"name": "b", "id": "b", "parents": ["split:1"], "children": ["end"], "inputFiles": ["y"], "outputFiles": []},
+   {"name": "end", "id": "end", "parents": ["a", "b"], "children": [], "inputFiles": ["ax"], "outputFiles": []}],
+  "files": [{"id": "in", "sizeInBytes": 5}, {"id": "x", "sizeInBytes": 100}, {"id": "y", "sizeInBytes": 200},
+            {"id": "ax", "sizeInBytes": 3}]},
+ "execution": {"makespanInSeconds": 4, "tasks": [{"id": "split:1", "runtimeInSeconds": 1.5},
+  {"id": "a", "runtimeInSeconds": 2}, {"id": "b", "runtimeInSeconds": 0.25}]}}})json";
+
 // `text` with its first `from` replaced. Fails if `text` does not contain `from`.
 inline std::string Edited(std::string text, std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tests/datasets/importers/samples.h"
-#include "tests/datasets/inference/gguf_file.h"
+#include "tests/testing/gguf_file.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {

@@ -10,7 +10,7 @@
 #include "datasets/importers/importers.h"
 #include "sim/cost_model.h"
 #include "tests/datasets/importers/samples.h"
-#include "tests/datasets/inference/gguf_file.h"
+#include "tests/testing/gguf_file.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {

@@ -14,7 +14,7 @@
 #include "datasets/importers/importers.h"
 #include "datasets/inference/inference_plan.h"
 #include "tests/datasets/importers/samples.h"
-#include "tests/datasets/inference/gguf_file.h"
+#include "tests/testing/gguf_file.h"
 #include "tests/testing/graphs.h"
 
 namespace emplace::testing {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "datasets/models/named_network.h"
@@ -45,6 +46,22 @@ TEST(QuantisedModelTest, WindowsAndExpertsAreThoseOfTheNetwork) {
   EXPECT_EQ(deepseek.layers[3].key_width, 576);
   EXPECT_EQ(deepseek.layers[3].value_width, 0);
   EXPECT_EQ(deepseek.layers[0].experts.bytes(), 0);
+}
+
+TEST(QuantisedModelTest, TensorsHaveTheNamesAndTypesOfAFile) {
+  const auto header = datasets::QuantisedHeader(datasets::NamedNetwork("mixtral-8x7b", {}, "--set"), "q4_k_m");
+  std::map<std::string, std::string> types;
+  for (const datasets::GgufTensor& tensor : header.tensors) types[tensor.name] = tensor.type->name;
+  EXPECT_EQ(types.at("token_embd.weight"), "q4_k");
+  EXPECT_EQ(types.at("output.weight"), "q6_k");
+  EXPECT_EQ(types.at("blk.0.attn_norm.weight"), "f32");
+  EXPECT_EQ(types.at("blk.5.attn_v.weight"), "q8_0");  // with eight experts
+  EXPECT_EQ(types.at("blk.5.attn_output.weight"), "q5_k");
+  EXPECT_EQ(types.at("blk.5.ffn_gate_inp.weight"), "f32");
+  EXPECT_EQ(types.at("blk.5.ffn_up_exps.weight"), "q4_k");
+  EXPECT_EQ(types.at("blk.0.ffn_down_exps.weight"), "q6_k");  // more bits in the first eighth of the layers
+  EXPECT_EQ(types.at("blk.4.ffn_down_exps.weight"), "q4_k");
+  EXPECT_EQ(header.Text("general.architecture"), "llama");
 }
 
 TEST(QuantisedModelTest, WhatCannotBeIsRefused) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/datasets/inference/gguf_file.h"
+#include "tests/testing/gguf_file.h"
 
 namespace emplace::testing {
 namespace token_time_test {

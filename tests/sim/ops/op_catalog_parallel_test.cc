@@ -29,6 +29,8 @@ TEST(OpCatalogParallelTest, CollectivesTakeTheTimeOfLinksOnly) {
           {"route_tokens_grad", {F32({10, 2}), I32({10, 2})}, {F32({10, 4})}, "", 0, 320},
           {"send", {whole}, {}, "", 0, 0},
           {"shard", {whole}, {part}, "", 0, 0},
+          // What it reads of its own weights, and both tensors of 96 bytes.
+          {"stored_weights", {whole}, {whole}, R"({"flop":1000,"read_bytes":500})", 1000, 692},
       });
 }
 

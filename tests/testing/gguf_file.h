@@ -1,5 +1,5 @@
-#ifndef EMPLACE_TESTS_DATASETS_INFERENCE_GGUF_FILE_H_
-#define EMPLACE_TESTS_DATASETS_INFERENCE_GGUF_FILE_H_
+#ifndef EMPLACE_TESTS_TESTING_GGUF_FILE_H_
+#define EMPLACE_TESTS_TESTING_GGUF_FILE_H_
 
 #include <cstdint>
 #include <sstream>
@@ -158,4 +158,4 @@ inline datasets::InferenceModel MakeInferenceModel(const GgufShape& shape) {
 
 }  // namespace emplace::testing
 
-#endif  // EMPLACE_TESTS_DATASETS_INFERENCE_GGUF_FILE_H_
+#endif  // EMPLACE_TESTS_TESTING_GGUF_FILE_H_

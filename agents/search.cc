@@ -76,6 +76,8 @@ void AddDevices(const Cluster& cluster, Fingerprint* problem) {
     for (std::size_t to = 0; to < cluster.num_devices(); ++to) {
       const Link& link = cluster.link(MakeId<DeviceId>(d), MakeId<DeviceId>(to));
       problem->Add(fmt::format("{} {} {}", link.bandwidth_gb_per_s, link.latency_micros, link.gap_micros));
+      if (!link.contention) problem->Add("without contention");
+      if (link.receive) problem->Add("receives");
       if (link.knee.count > 0) problem->Add(fmt::format("knee {} {}", link.knee.count, link.beyond_gb_per_s));
     }
   }

@@ -116,6 +116,14 @@ std::optional<DeviceId> Cluster::FindDevice(std::string_view name) const {
   return std::nullopt;
 }
 
+bool Cluster::has_free_links() const {
+  return std::any_of(links_.begin(), links_.end(), [](const Link& link) { return link.exists() && !link.contention; });
+}
+bool Cluster::has_plain_links() const {
+  return !has_free_links() &&
+         std::none_of(links_.begin(), links_.end(), [](const Link& link) { return link.exists() && link.receive; });
+}
+
 bool Cluster::has_issue_lanes() const {
   return std::any_of(devices_.begin(), devices_.end(), [](const Device& device) { return device.issue.has_value(); });
 }

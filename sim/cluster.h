@@ -46,6 +46,8 @@ struct Link {
   // Where copies of large tensors run at another speed: the bytes beyond the knee. Both 0: there is no knee.
   Bytes knee = {};
   double beyond_gb_per_s = 0;
+  bool contention = true;  // false: transfers over it never wait for others, and others do not wait for them
+  bool receive = false;    // a transfer occupies a channel of the receiver too
 
   bool exists() const { return bandwidth_gb_per_s > 0; }
   TransferRate rate() const { return {RateFromGbPerS(bandwidth_gb_per_s), knee, RateFromGbPerS(beyond_gb_per_s)}; }
@@ -122,6 +124,10 @@ class Cluster {
   std::optional<DeviceId> FindDevice(std::string_view name) const;
   // Whether any device has an issue lane.
   bool has_issue_lanes() const;
+  // Whether every link is one over which transfers wait for others, and which occupies the sender's channel alone.
+  bool has_plain_links() const;
+  // Whether some link is without contention.
+  bool has_free_links() const;
   // The first pair of devices (from, to) without a link; none if all are linked.
   std::optional<std::pair<DeviceId, DeviceId>> FindMissingLink() const;
 

@@ -327,6 +327,11 @@ StepExplanation ExplainStep(const Graph& graph, const Cluster& cluster, const Co
     throw InputError(
         "", "graph " + graph.name() + " has collectives, whose waits are not explained (simulate tells the step)");
   }
+  if (!cluster.has_plain_links()) {
+    throw InputError("", "cluster " + cluster.name() +
+                             " has links without contention or with receive, whose waits are not explained (simulate "
+                             "tells the step)");
+  }
   const StepPrecedence step = FindPrecedence(graph, cluster, costs, placement, options, timeline);
   StepExplanation result;
   result.has_issue_lanes = cluster.has_issue_lanes();

@@ -82,7 +82,7 @@ std::vector<Bound> Simple(const Graph& graph, const Cluster& cluster, const Cost
 bool HasOnlySimpleBounds(std::string_view engine) { return engine == "placeto-reference"; }
 
 LowerBound FindLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& costs, std::string_view engine) {
-  if (HasOnlySimpleBounds(engine)) {
+  if (HasOnlySimpleBounds(engine) || cluster.has_free_links()) {
     const Bounds simple = ComputeBounds(graph, cluster, costs);
     return {simple.lower_bound_micros, simple.lower_bound_method};
   }
@@ -98,7 +98,8 @@ void AddLowerBound(const Graph& graph, const Cluster& cluster, const CostTable& 
 }
 
 bool CanBeExact(const Graph& graph, const Cluster& cluster) {
-  return ColocationClasses(graph).num_groups() <= kMostClasses && cluster.num_devices() <= kMostDevices;
+  return ColocationClasses(graph).num_groups() <= kMostClasses && cluster.num_devices() <= kMostDevices &&
+         !cluster.has_free_links();
 }
 
 const Bound& Best(const std::vector<Bound>& bounds) {
@@ -126,7 +127,7 @@ BoundReport ProveBound(const Graph& graph, const Cluster& cluster, const CostTab
     }
   }
   const auto done = [&] { return report.best && Best(report.bounds).nanos >= report.best_nanos; };
-  if (HasOnlySimpleBounds(options.simulation.engine)) {
+  if (HasOnlySimpleBounds(options.simulation.engine) || cluster.has_free_links()) {
     report.bounds = Simple(graph, cluster, costs, report);
     report.optimal = done();
     return report;

@@ -276,7 +276,9 @@ bool IsOfExperts(std::string_view tensor) {
   const GgufName name = ParseGgufName(tensor);
   return IsOneOf(name.part, kExpertTensors) || (name.is_of_one_expert && name.part.starts_with("ffn_"));
 }
-bool IsOfOutput(std::string_view tensor) { return !LayerOf(tensor) && IsOneOf(ParseGgufName(tensor).part, kOutputTensors); }
+bool IsOfOutput(std::string_view tensor) {
+  return !LayerOf(tensor) && IsOneOf(ParseGgufName(tensor).part, kOutputTensors);
+}
 
 void WeightPart::Add(const GgufTensor& tensor) {
   for (StoredWeights& stored : weights) {

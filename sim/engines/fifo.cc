@@ -105,6 +105,7 @@ class Run {
     std::fill(w_.channel_free.begin(), w_.channel_free.end(), 0);
     std::fill(w_.busy_until.begin(), w_.busy_until.end(), 0);
     if constexpr (kLanes == 0) {
+      std::fill(w_.receive_free.begin(), w_.receive_free.end(), 0);
       std::fill(w_.stream_free.begin(), w_.stream_free.end(), 0);
       std::fill(w_.queued.begin(), w_.queued.end(), 0);
       std::fill(w_.next_queued.begin(), w_.next_queued.end(), 0);
@@ -506,9 +507,11 @@ class Run {
       const Model::Pair& pair = model_.pairs[from * d_ + to];
       EMPLACE_DCHECK(pair.exists);
       std::int64_t& channel = channel_free_[Channel(from, to)];
-      const std::int64_t start = std::max(end, channel);
+      std::int64_t start = pair.is_free ? end : std::max(end, channel);
+      if (pair.receives) start = std::max(start, w_.receive_free[to]);
       const std::int64_t arrival = start + pair.latency + TransferTime(pair.rate_class, tensor, transfer_times);
-      channel = arrival + pair.gap;
+      if (!pair.is_free) channel = arrival + pair.gap;
+      if (pair.receives) w_.receive_free[to] = arrival + pair.gap;
       arrival_[to] = arrival;
       last_arrival_ = std::max(last_arrival_, arrival);
       if constexpr (kMemory) Log(key_.Make(start, to), model_.read_tensors[tensor].bytes);

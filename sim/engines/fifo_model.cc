@@ -205,6 +205,7 @@ void FillIssue(const Graph& graph, const Cluster& cluster, const CostTable& cost
 
 void FillPairs(const Cluster& cluster, Model* model) {
   const std::size_t n = cluster.num_devices();
+  model->has_plain_links = cluster.has_plain_links();
   model->pairs.resize(n * n);
   for (std::size_t from = 0; from < n; ++from) {
     for (std::size_t to = 0; to < n; ++to) {
@@ -214,6 +215,8 @@ void FillPairs(const Cluster& cluster, Model* model) {
       pair.latency = DurationFromMicros(link.latency_micros).count();
       pair.gap = DurationFromMicros(link.gap_micros).count();
       pair.exists = true;
+      pair.is_free = !link.contention;
+      pair.receives = link.receive;
       const TransferRate rate = link.rate();
       const auto found = std::find(model->rates.begin(), model->rates.end(), rate);
       pair.rate_class = static_cast<std::uint32_t>(found - model->rates.begin());
@@ -314,6 +317,7 @@ RunWorkspace::RunWorkspace(const Model& model)
       destinations((model.num_devices + 63) / 64),
       now_ready(model.num_ops + 1),
       busy_until(model.contention.empty() ? 0 : model.num_devices),
+      receive_free(model.has_plain_links ? 0 : model.num_devices),
       stream_free(model.issue.empty() ? 0 : model.num_devices),
       queued(model.max_queued),
       next_queued(model.issue.empty() ? 0 : model.num_devices) {

@@ -88,7 +88,10 @@ struct Model {
   std::vector<Issue> issue;             // [num_devices]; empty where no device has a lane
   std::vector<std::int64_t> host_time;  // [num_kinds][num_ops]; -1: the device's; empty like issue
   std::size_t max_queued = 0;           // sum over all devices
-  bool is_extended() const { return !contention.empty() || !sends_itself.empty() || !issue.empty(); }
+  bool has_plain_links = true;          // docs/model.md, F19 and F20
+  bool is_extended() const {
+    return !contention.empty() || !sends_itself.empty() || !issue.empty() || !has_plain_links;
+  }
 
   // An ordered pair of devices.
   struct Pair {
@@ -96,6 +99,8 @@ struct Model {
     std::int64_t gap = 0;
     std::uint32_t rate_class = 0;  // index into `rates`
     bool exists = false;
+    bool is_free = false;   // Link::contention is false
+    bool receives = false;  // Link::receive
   };
   std::vector<Pair> pairs;             // [num_devices][num_devices]
   std::vector<TransferRate> rates;     // indexed by rate class
@@ -236,10 +241,11 @@ struct RunWorkspace : Simulator::Workspace {
   std::vector<std::int64_t> busy_until;     // [num_devices], without gaps; empty where nothing contends
   // State of devices with an issue lane, whose DeviceState::free is when the next op may be issued. Empty without
   // lanes.
-  std::vector<std::int64_t> stream_free;  // [num_devices]
-  std::vector<std::int64_t> queued;       // the ends of the last max_queued launched ops of each device, a ring
-  std::vector<std::size_t> next_queued;   // [num_devices]: the oldest in the ring
-  bool has_memory = false;                // room for a record of memory
+  std::vector<std::int64_t> receive_free;  // [num_devices]; empty where all links are plain
+  std::vector<std::int64_t> stream_free;   // [num_devices]
+  std::vector<std::int64_t> queued;        // the ends of the last max_queued launched ops of each device, a ring
+  std::vector<std::size_t> next_queued;    // [num_devices]: the oldest in the ring
+  bool has_memory = false;                 // room for a record of memory
 };
 
 // Room for the memory of a run.

@@ -1,4 +1,5 @@
 #include "sim/engines/flow.h"
+#include "sim/base/check.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -223,6 +224,11 @@ class FlowEngine : public Simulator::Engine {
   FlowEngine(const Graph& graph, const Cluster& cluster, const CostTable& costs, const SimOptions& options,
              bool shares_links)
       : problem_(graph, cluster, costs), options_(options), shares_links_(shares_links) {
+    if (!cluster.has_plain_links()) {
+      throw InputError("", "cluster " + cluster.name() +
+                               " has links without contention or with receive, which engine fifo supports for graphs "
+                               "without collectives");
+    }
     if (options.collectives == "model") return;
     expand_ = options.collectives == "tree" ? CollectiveAlgorithm::kTree : CollectiveAlgorithm::kRing;
   }

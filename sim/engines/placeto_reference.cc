@@ -190,6 +190,7 @@ void PlacetoReferenceEngine::ReadConstants(const Cluster& cluster) {
         "", "cluster " + cluster.name() + ": engine placeto-reference supports " + what + " (use engine fifo)");
   };
   if (cluster.channels() != Channels::kPerDevice) refuse("one outgoing channel per device only");
+  if (!cluster.has_plain_links()) refuse("links with contention and without receive only");
   delta1_ = cluster.device(MakeId<DeviceId>(0)).op_gap_micros;
   for (const Device& device : cluster.devices()) {
     if (device.issue) refuse("no issue lanes");

@@ -203,6 +203,8 @@ Link ReadLink(const JsonFields& fields, Link link) {
   if (const auto field = fields.Find("gap_us")) link.gap_micros = field->Number(0, kMaxJsonMicros);
   if (const auto field = fields.Find("knee_bytes")) link.knee = {field->Integer(0, kMaxJsonInteger)};
   if (const auto field = fields.Find("beyond_gb_per_s")) link.beyond_gb_per_s = ReadBeyond(*field);
+  if (const auto field = fields.Find("contention")) link.contention = field->Flag();
+  if (const auto field = fields.Find("receive")) link.receive = field->Flag();
   return link;
 }
 
@@ -219,8 +221,8 @@ class LinkTable {
       : n_(num_devices), fallback_(fallback), links_(n_ * n_, Normal(fallback)) {}
 
   void ReadException(const JsonNode& node, const DeviceIds& ids) {
-    const JsonFields fields(
-        node, {"between", "from", "to", "bandwidth_gb_per_s", "latency_us", "gap_us", "knee_bytes", "beyond_gb_per_s"});
+    const JsonFields fields(node, {"between", "from", "to", "bandwidth_gb_per_s", "latency_us", "gap_us", "knee_bytes",
+                                   "beyond_gb_per_s", "contention", "receive"});
     const Link link = Normal(ReadLink(fields, fallback_));
     const auto between = fields.Find("between");
     if (between && (fields.Find("from") || fields.Find("to"))) {
@@ -260,8 +262,9 @@ class LinkTable {
 std::vector<Link> ReadLinks(const JsonFields& fields, const DeviceIds& ids) {
   Link fallback;
   if (const auto field = fields.Find("link")) {
-    fallback = ReadLink(
-        JsonFields(*field, {"bandwidth_gb_per_s", "latency_us", "gap_us", "knee_bytes", "beyond_gb_per_s"}), fallback);
+    fallback = ReadLink(JsonFields(*field, {"bandwidth_gb_per_s", "latency_us", "gap_us", "knee_bytes",
+                                            "beyond_gb_per_s", "contention", "receive"}),
+                        fallback);
   }
   LinkTable table(ids.size(), fallback);
   if (const auto field = fields.Find("links")) {

@@ -192,6 +192,10 @@ void WriteLink(FlowMap* map, const Link& link, const std::optional<Link>& fallba
     map->Number("knee_bytes", link.knee.count);
     map->Number("beyond_gb_per_s", link.beyond_gb_per_s);
   }
+  if (!link.contention || (fallback && !fallback->contention)) {
+    map->Key("contention")->append(link.contention ? "true" : "false");
+  }
+  if (link.receive || (fallback && fallback->receive)) map->Key("receive")->append(link.receive ? "true" : "false");
 }
 
 // The commonest link of all pairs; none if a pair has no link, since no exception can say that.

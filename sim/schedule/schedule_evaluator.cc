@@ -33,6 +33,10 @@ ScheduleEvaluator::ScheduleEvaluator(const Graph& graph, const Cluster& cluster,
                                      ScheduleChoice choice)
     : graph_(graph), cluster_(cluster), costs_(costs), choice_(std::move(choice)) {
   if (!choice_.given) ParseScheduleName(choice_.name, "");
+  if (!cluster.has_plain_links()) {
+    throw InputError("", "cluster " + cluster.name() +
+                             " has links without contention or with receive, which schedules do not support");
+  }
   double slowest = 0;
   for (std::size_t op = 0; op < graph.num_ops(); ++op) {
     double most = 0;

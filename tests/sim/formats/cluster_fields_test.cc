@@ -247,7 +247,7 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultBesideTheDevices) {
       {R"("link": {"latency_us": -1})", "link.latency_us: is the number -1 (a number from 0 to 1e+12)"},
       {R"("link": {"gap_us": true})", "link.gap_us: is true (a number from 0 to 1e+12)"},
       {R"("link": {"between": ["a", "b"]})",
-       "link.between: unknown key (bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, beyond_gb_per_s)"},
+       "link.between: unknown key (bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, beyond_gb_per_s, contention, receive)"},
       {R"("link": {"bandwidth_gb_per_s": 1, "knee_bytes": 8})",
        "link from a to a: has only one of knee_bytes and beyond_gb_per_s (both, or none)"},
       {R"("link": {"bandwidth_gb_per_s": 1, "beyond_gb_per_s": 8})",

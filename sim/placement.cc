@@ -123,7 +123,31 @@ Placement ReadPacked(const JsonNode& node, const Graph& graph, const Cluster& cl
   return placement;
 }
 
-Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster& cluster) {
+// Each op at most once, on the device where it is placed.
+PlacementOrder ReadOrder(const JsonNode& node, const Placement& placement, const Graph& graph, const Cluster& cluster) {
+  PlacementOrder order;
+  order.ops.resize(cluster.num_devices());
+  std::vector<bool> is_listed(graph.num_ops(), false);
+  for (const JsonMember& member : node.Object("an object: a list of ops for each device")) {
+    const JsonNode list(node, member.key, member.value);
+    const auto device = cluster.FindDevice(member.key);
+    if (!device) throw InputError(list.Place(), "is no device of cluster " + Quoted(cluster.name()));
+    for (std::size_t i = 0; i < list.List("a list of ops").size(); ++i) {
+      const JsonNode entry(list, i, list.List()[i]);
+      const auto op = graph.FindOp(entry.Text("the name of an op"));
+      if (!op) throw InputError(entry.Place(), Quoted(entry.Text()) + " is not an op of graph " + Quoted(graph.name()));
+      if (placement[*op] != *device) {
+        throw InputError(entry.Place(), Quoted(entry.Text()) + " is placed on " + cluster.device(placement[*op]).name);
+      }
+      if (is_listed[Index(*op)]) throw InputError(entry.Place(), Quoted(entry.Text()) + " is there twice");
+      is_listed[Index(*op)] = true;
+      order.ops[Index(*device)].push_back(*op);
+    }
+  }
+  return order;
+}
+
+Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster& cluster, PlacementOrder* order) {
   DevicesReader reader(graph, cluster);
   bool is_first = true;
   const auto take = [&](const JsonObject& so_far, const std::string& name, const JsonValue& value) {
@@ -134,10 +158,14 @@ Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster&
   const JsonValue root = ParseJson(in, {.key = "devices", .take_member = take}, JsonLimitsOf(InputKind::kPlacement));
   const JsonNode node(root);
   CheckSchema(node, kPlacementSchema);
-  const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices", "packed"});
+  const JsonFields fields(node, {"schema", "version", "graph", "cluster", "devices", "packed", "order"});
   // The names of graph and cluster inform people: what matters is that the ops and the devices are there.
   for (const std::string_view key : {"graph", "cluster"}) {
     if (const auto field = fields.Find(key)) field->Text();
+  }
+  const auto order_node = fields.Find("order");
+  if (order_node && order == nullptr) {
+    throw InputError("order", "the ops have an order, which is not taken here (simulate takes it)");
   }
   if (const auto packed = fields.Find("packed"); packed && !fields.Find("devices")) {
     return ReadPacked(*packed, graph, cluster);
@@ -160,6 +188,7 @@ Placement ReadPlacementFrom(std::istream& in, const Graph& graph, const Cluster&
                      "is missing (every op of graph " + Quoted(graph.name()) + " once; " + std::to_string(missing) +
                          " of " + std::to_string(graph.num_ops()) + " have no device)");
   }
+  if (order_node) *order = ReadOrder(*order_node, placement, graph, cluster);
   return placement;
 }
 
@@ -251,15 +280,69 @@ void CheckPlacement(const Placement& placement, const Graph& graph, const Cluste
   for (const Collective& collective : graph.collectives()) checker.HasLinks(collective);
 }
 
-Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster) {
+Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster,
+                        PlacementOrder* order) {
   try {
-    return ReadPlacementFrom(in, graph, cluster);
+    return ReadPlacementFrom(in, graph, cluster, order);
   } catch (const InputError& error) {
     throw error.In(file);
   }
 }
 
-void WritePlacement(std::ostream& out, const Placement& placement, const Graph& graph, const Cluster& cluster) {
+Graph WithOrder(const Graph& graph, const PlacementOrder& order) {
+  std::vector<std::vector<OpId>> before(graph.num_ops());
+  for (const std::vector<OpId>& ops : order.ops) {
+    for (std::size_t i = 1; i < ops.size(); ++i) before[Index(ops[i])].push_back(ops[i - 1]);
+  }
+  std::vector<std::uint32_t> position(graph.num_ops());
+  for (std::size_t i = 0; i < graph.num_ops(); ++i)
+    position[Index(graph.file_order()[i])] = static_cast<std::uint32_t>(i);
+  GraphBuilder builder(graph.name());
+  builder.SetMetadata(graph.metadata());
+  builder.Reserve(graph.num_ops());
+  for (const OpId id : graph.file_order()) {
+    const Op& op = graph.op(id);
+    OpSpec spec;
+    spec.name = op.name;
+    spec.kind = op.kind;
+    spec.layer = op.layer;
+    spec.attrs = op.attrs;
+    spec.pass = op.pass;
+    spec.flop = op.flop;
+    spec.temp = op.temp;
+    spec.persistent = op.persistent;
+    spec.time_micros = op.time_micros;
+    for (const KindTime& time : op.kind_times) spec.kind_times.emplace_back(time.kind, time.micros);
+    if (op.queue_times != nullptr) {
+      spec.host_micros = op.queue_times->host_micros;
+      spec.device_micros = op.queue_times->device_micros;
+      for (const KindTime& time : op.queue_times->device_kind_times) {
+        spec.device_kind_times.emplace_back(time.kind, time.micros);
+      }
+    }
+    if (op.colocate_with) spec.colocate_with = graph.op(*op.colocate_with).name;
+    for (const TensorId input : graph.inputs(id)) {
+      const Tensor& tensor = graph.tensor(input);
+      spec.input_positions.push_back({position[Index(tensor.producer)], tensor.output_index});
+    }
+    for (const OpId control : graph.control_inputs(id)) spec.control_positions.push_back(position[Index(control)]);
+    for (const OpId control : before[Index(id)]) {
+      const auto controls = graph.control_inputs(id);
+      if (std::find(controls.begin(), controls.end(), control) == controls.end()) {
+        spec.control_positions.push_back(position[Index(control)]);
+      }
+    }
+    for (std::size_t k = 0; k < graph.num_outputs(id); ++k) {
+      const Tensor& tensor = graph.tensor(MakeId<TensorId>(Index(graph.first_output(id)) + k));
+      spec.outputs.push_back({tensor.size, tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}});
+    }
+    builder.Add(spec);
+  }
+  return WithLocation("order", [&] { return builder.Build(); });
+}
+
+void WritePlacement(std::ostream& out, const Placement& placement, const Graph& graph, const Cluster& cluster,
+                    const PlacementOrder& order) {
   EMPLACE_CHECK_EQ(placement.num_ops(), graph.num_ops());
   std::string text = "{\"schema\": \"emplace.placement\", \"version\": 1, \"graph\": ";
   AppendQuoted(&text, graph.name());
@@ -271,7 +354,25 @@ void WritePlacement(std::ostream& out, const Placement& placement, const Graph& 
     AppendQuoted(&text.append(": "), cluster.device(placement[id]).name);
     separator = ",\n  ";
   }
-  text.append("}}\n");
+  text.append("}");
+  if (!order.empty()) {
+    text.append(",\n \"order\": {");
+    separator = "\n  ";
+    for (std::size_t d = 0; d < order.ops.size(); ++d) {
+      if (order.ops[d].empty()) continue;
+      AppendQuoted(&text.append(separator), cluster.devices()[d].name);
+      text.append(": [");
+      std::string_view comma;
+      for (const OpId id : order.ops[d]) {
+        AppendQuoted(&text.append(comma), graph.op(id).name);
+        comma = ", ";
+      }
+      text.append("]");
+      separator = ",\n  ";
+    }
+    text.append("}");
+  }
+  text.append("}\n");
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 

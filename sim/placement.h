@@ -37,11 +37,24 @@ class Placement {
 // of devices without a link. Throws InputError, its place `devices["OP"]`.
 void CheckPlacement(const Placement& placement, const Graph& graph, const Cluster& cluster, const CostTable& costs);
 
+// An order of ops on devices: each device starts those of its list in that order, and each op still waits for its
+// inputs.
+struct PlacementOrder {
+  std::vector<std::vector<OpId>> ops;  // [num_devices]
+  bool empty() const { return ops.empty(); }
+};
+// The graph with a control edge from each op of a list to the next one, by which the engines start them in that order.
+// Throws InputError("order") where the order contradicts the graph, with the ops on the cycle.
+Graph WithOrder(const Graph& graph, const PlacementOrder& order);
+
 // placement.json, `emplace.placement` version 1. ReadPlacement throws InputError (its place starts with `file`) on
 // anything that is not a placement of every op of `graph` on devices of `cluster`. Whether it can run is
 // CheckPlacement's question.
-Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster);
-void WritePlacement(std::ostream& out, const Placement& placement, const Graph& graph, const Cluster& cluster);
+// Without `order`, a file that has one is refused.
+Placement ReadPlacement(std::istream& in, const std::string& file, const Graph& graph, const Cluster& cluster,
+                        PlacementOrder* order = nullptr);
+void WritePlacement(std::ostream& out, const Placement& placement, const Graph& graph, const Cluster& cluster,
+                    const PlacementOrder& order = {});
 
 }  // namespace emplace
 

@@ -73,6 +73,43 @@ TEST(PlacementTest, PackedOpsAreInTheOrderOfTheGraph) {
               HasSubstr("packed.devices[1]: is the text \"gpu:7\" (a device of test)"));
 }
 
+TEST(PlacementTest, AnOrderIsReadWrittenAndMadeOfControlEdges) {
+  const Graph graph = Diamond();
+  const Cluster cluster = testing::TwoDevices();
+  const std::string ordered = Replaced(kGood, "}}", R"(},
+ "order": {
+  "gpu:0": ["a", "c"],
+  "gpu:1": ["b", "d"]}})");
+  PlacementOrder order;
+  std::istringstream in(ordered);
+  const Placement placement = ReadPlacement(in, "p.json", graph, cluster, &order);
+  ASSERT_EQ(order.ops.size(), 2U);
+  EXPECT_EQ(order.ops[1], (std::vector<OpId>{*graph.FindOp("b"), *graph.FindOp("d")}));
+  std::ostringstream out;
+  WritePlacement(out, placement, graph, cluster, order);
+  EXPECT_EQ(out.str(), ordered);
+  const Graph with = WithOrder(graph, order);
+  ASSERT_EQ(with.control_inputs(*with.FindOp("d")).size(), 1U);
+  EXPECT_EQ(with.op(with.control_inputs(*with.FindOp("d"))[0]).name, "b");
+  EXPECT_EQ(with.num_tensors(), graph.num_tensors());
+  order.ops[0] = {*graph.FindOp("c"), *graph.FindOp("a")};
+  EXPECT_THAT(ErrorOf([&] { WithOrder(graph, order); }), HasSubstr("order: "));
+  EXPECT_EQ(ErrorOf([&] { Read(ordered); }),
+            "p.json: order: the ops have an order, which is not taken here (simulate takes it)");
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return ErrorOf([&] {
+      std::istringstream broken(Replaced(ordered, from, to));
+      PlacementOrder read;
+      ReadPlacement(broken, "p.json", graph, cluster, &read);
+    });
+  };
+  EXPECT_EQ(error(R"(["a", "c"])", R"(["a", "d"])"), "p.json: order[\"gpu:0\"][1]: \"d\" is placed on gpu:1");
+  EXPECT_EQ(error(R"(["a", "c"])", R"(["a", "a"])"), "p.json: order[\"gpu:0\"][1]: \"a\" is there twice");
+  EXPECT_EQ(error(R"(["a", "c"])", R"(["a", "x"])"),
+            "p.json: order[\"gpu:0\"][1]: \"x\" is not an op of graph \"diamond\"");
+  EXPECT_EQ(error(R"("gpu:0": [)", R"("gpu:9": [)"), "p.json: order[\"gpu:9\"]: is no device of cluster \"test\"");
+}
+
 TEST(PlacementTest, NamesThePlaceOfEveryFault) {
   const auto error_with = [](const std::string& from, const std::string& to) {
     return ErrorOf([&] { Read(Replaced(kGood, from, to)); });
@@ -82,8 +119,9 @@ TEST(PlacementTest, NamesThePlaceOfEveryFault) {
   EXPECT_EQ(error_with(R"("version": 1, )", ""), "p.json: version: is missing (1)");
   EXPECT_EQ(error_with(R"("diamond")", "1"), "p.json: graph: is the number 1 (a string)");
   EXPECT_EQ(error_with(R"("test")", "[]"), "p.json: cluster: is a list of 0 elements (a string)");
-  EXPECT_EQ(error_with(R"("cluster")", R"("clusters")"),
-            "p.json: clusters: unknown key (schema, version, graph, cluster, devices, packed); did you mean cluster?");
+  EXPECT_EQ(
+      error_with(R"("cluster")", R"("clusters")"),
+      "p.json: clusters: unknown key (schema, version, graph, cluster, devices, packed, order); did you mean cluster?");
   EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1})"); }),
             "p.json: devices: is missing (an object: the device of each op, by name)");
   EXPECT_EQ(ErrorOf([] { Read(R"({"schema": "emplace.placement", "version": 1, "devices": ["gpu:0"]})"); }),

@@ -10,6 +10,7 @@
 
 #include "agents/agent.h"
 #include "agents/bounds/lower_bound.h"
+#include "agents/heuristics/order_search.h"
 #include "agents/named_placement.h"
 #include "agents/search.h"
 #include "sim/base/check.h"
@@ -19,6 +20,7 @@
 #include "sim/base/printable.h"
 #include "sim/base/progress.h"
 #include "sim/base/terminal.h"
+#include "sim/bounds.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "sim/schedule/schedule_evaluator.h"
@@ -51,6 +53,7 @@ struct PlaceOptions {
   std::string output;
   ShowOptions show;
   InferencePlaceOptions inference;
+  bool order = false;
 };
 
 int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult& result) {
@@ -123,6 +126,103 @@ std::vector<FileToWrite> TimelineOf(const PlaceOptions& options, const agents::O
                               problem.cluster);
 }
 
+// `place --order`: the placement and the order that were found together, or those of the search before it, whichever
+// the engine says is faster.
+struct Ordered {
+  Graph graph;  // with the order's edges
+  Placement placement;
+  PlacementOrder order;  // in ids of the graph without them
+  Placement of_file;
+  StepResult result;
+  bool is_proved = false;
+};
+
+// The order in which the ops of a placement start.
+PlacementOrder OrderOf(const Timeline& timeline, std::size_t num_devices) {
+  PlacementOrder order;
+  order.ops.resize(num_devices);
+  for (const Timeline::OpRun& run : timeline.ops) order.ops[Index(run.device)].push_back(run.op);
+  return order;
+}
+
+Placement Renamed(const Placement& placement, const Graph& from, const Graph& to) {
+  Placement renamed(to.num_ops());
+  for (std::size_t i = 0; i < from.num_ops(); ++i) {
+    const OpId id = MakeId<OpId>(i);
+    renamed[*to.FindOp(from.op(id).name)] = placement[id];
+  }
+  return renamed;
+}
+
+Ordered SearchOrder(const PlaceOptions& options, const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                    const Simulator& simulator, const std::optional<Placement>& searched,
+                    const std::function<bool()>& stop) {
+  const agents::SearchSettings& settings = options.problem.settings;
+  agents::OrderSearchOptions search;
+  search.seed = settings.seed;
+  search.stop = stop;
+  if (settings.evaluations > 0) search.schedules = settings.evaluations;
+  agents::OrderedPlacement found = agents::FindOrder(graph, cluster, costs, search);
+  std::vector<std::pair<Placement, PlacementOrder>> candidates;
+  candidates.emplace_back(std::move(found.placement), std::move(found.order));
+  if (searched) candidates.emplace_back(*searched, OrderOf(simulator.Record(*searched), cluster.num_devices()));
+  std::optional<Ordered> best;
+  for (const auto& [placement, order] : candidates) {
+    Graph ordered = WithOrder(graph, order);
+    const LoadedCosts own = LoadCosts(options.problem, ordered, cluster);
+    const Placement renamed = Renamed(placement, graph, ordered);
+    const StepResult result = MakeSimulator(options.problem, ordered, cluster, own.table).Run(renamed);
+    const bool is_better =
+        !best || (result.fits_memory && !best->result.fits_memory) ||
+        (result.fits_memory == best->result.fits_memory && result.step_time_micros < best->result.step_time_micros);
+    if (!is_better) continue;
+    best = Ordered{.graph = std::move(ordered),
+                   .placement = renamed,
+                   .order = order,
+                   .of_file = placement,
+                   .result = result,
+                   .is_proved = result.step_time_micros <= found.bound_micros * (1 + 1e-9)};
+  }
+  return *std::move(best);
+}
+
+int PlaceWithOrder(const PlaceOptions& options, const Graph& graph, const Cluster& cluster, const CostTable& costs,
+                   const Simulator& simulator, const std::optional<Placement>& searched,
+                   const std::function<bool()>& stop) {
+  const Ordered best = SearchOrder(options, graph, cluster, costs, simulator, searched, stop);
+  if (!best.result.fits_memory) {
+    PrintMessage(options.problem.graph.file + ": no placement with an order that fits was found");
+    return kNotFound;
+  }
+  const LoadedCosts loaded = LoadCosts(options.problem, best.graph, cluster);
+  StepReport report =
+      MakeStepReport(best.graph, cluster, loaded.table, best.placement, options.problem.settings.engine, best.result);
+  loaded.SetIn(&report);
+  // The bounds of placements are those of first-come-first-served orders: here only the chain and the work hold.
+  const Bounds simple = ComputeBounds(graph, cluster, costs);
+  report.lower_bound_micros = simple.lower_bound_micros;
+  report.lower_bound_method = simple.lower_bound_method;
+  std::ostringstream text;
+  if (options.show.json) {
+    WriteResult(text, report);
+  } else {
+    PrintStepReport(text, report);
+    if (best.is_proved) text << "\nproved: no placement with any order is faster\n";
+  }
+  std::vector<FileToWrite> files = {
+      {options.output, [&](std::ostream& out) { WritePlacement(out, best.of_file, graph, cluster, best.order); }}};
+  if (!options.show.timeline.empty()) {
+    const Simulator ordered = MakeSimulator(options.problem, best.graph, cluster, loaded.table);
+    const auto timeline = TimelineFile(options.show.timeline, ordered, best.graph, cluster, best.placement);
+    files.insert(files.end(), timeline.begin(), timeline.end());
+  }
+  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
+  if (!output_is_taken) files.push_back({"-", [&](std::ostream& out) { out << text.str(); }});
+  WriteFiles(files);
+  if (output_is_taken) PrintMessages(text.str());
+  return kSuccess;
+}
+
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
   if (IsInference(problem, options.inference)) {
@@ -143,6 +243,14 @@ int Run(const PlaceOptions& options) {
   const CostTable& costs = loaded.table;
   const Simulator simulator = MakeSimulator(problem, graph, cluster, costs);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(problem.settings, agents::Door::kCommandLine);
+  if (options.order) {
+    const std::string& objective = problem.settings.objective;
+    if (schedule || (!objective.empty() && objective != "step_time")) {
+      throw InputError("--order", "is for the step time of one batch (no --schedule, --objective step_time)");
+    }
+    if (!graph.collectives().empty())
+      throw InputError("--order", problem.graph.file + " has collectives, which order themselves");
+  }
   agents::SearchSpec spec = MakeSearchSpec(problem, schedule, graph, cluster, costs);
   if (!options.policy.empty() || !options.policy_output.empty()) {
     if (!agents::MakeAgent(spec.agent, spec.agent_options, {})->HasPolicy()) {
@@ -186,6 +294,9 @@ int Run(const PlaceOptions& options) {
   if (!stop.Interrupted() && !options.show.json) {
     stop.Start();
     result.single_ops_micros = SingleOpsMicros(spec, result);
+  }
+  if (options.order) {
+    return PlaceWithOrder(options, graph, cluster, costs, simulator, result.best, [&stop] { return stop(); });
   }
   std::vector<FileToWrite> files;
   if (!options.policy_output.empty()) {
@@ -236,6 +347,8 @@ Command AddPlace(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--policy-out", options->policy_output, "Write the final policy of a learning agent")
       ->type_name("FILE");
+  command->add_flag("--order", options->order,
+                    "Also search the order in which each device starts its ops, and write it into the placement");
   AddCostOptions(*command, &options->problem);
   command->add_option("-o,--output", options->output, "placement.json to write, if a placement that fits was found")
       ->required()

@@ -182,6 +182,25 @@ Placement LoadPlacement(const std::string& file, const Graph& graph, const Clust
   return placement;
 }
 
+Graph WithOrderOf(const std::string& file, Graph graph, const Cluster& cluster) {
+  if (file == "-") return graph;
+  PlacementOrder order;
+  ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster, &order);
+  if (order.empty()) return graph;
+  return WithLocation(file, [&] { return WithOrder(graph, order); });
+}
+
+Placement LoadOrderedPlacement(const std::string& file, const Graph& graph, const Cluster& cluster,
+                               const CostTable& costs) {
+  PlacementOrder order;
+  Placement placement = ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster, &order);
+  WithLocation(file, [&] {
+    CheckPlacement(placement, graph, cluster, costs);
+    if (file == "-" && !order.empty()) throw InputError("order", "is not taken from standard input: give a file");
+  });
+  return placement;
+}
+
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,
                         const CostTable& costs) {
   const SearchSettings& settings = options.settings;

@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 // 1,000 bytes take 1 us.
 Cluster Devices(std::size_t count, bool contention, bool receive, Channels channels = Channels::kPerDevice) {
   std::vector<Device> devices;
-  for (std::size_t d = 0; d < count; ++d) devices.push_back({.name = "d" + std::to_string(d), .kind = "k", .memory = {}});
+  for (std::size_t d = 0; d < count; ++d)
+    devices.push_back({.name = "d" + std::to_string(d), .kind = "k", .memory = {}});
   Link link{.bandwidth_gb_per_s = 1};
   link.contention = contention;
   link.receive = receive;

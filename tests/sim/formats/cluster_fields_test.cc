@@ -247,7 +247,8 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultBesideTheDevices) {
       {R"("link": {"latency_us": -1})", "link.latency_us: is the number -1 (a number from 0 to 1e+12)"},
       {R"("link": {"gap_us": true})", "link.gap_us: is true (a number from 0 to 1e+12)"},
       {R"("link": {"between": ["a", "b"]})",
-       "link.between: unknown key (bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, beyond_gb_per_s, contention, receive)"},
+       "link.between: unknown key (bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, beyond_gb_per_s, contention, "
+       "receive)"},
       {R"("link": {"bandwidth_gb_per_s": 1, "knee_bytes": 8})",
        "link from a to a: has only one of knee_bytes and beyond_gb_per_s (both, or none)"},
       {R"("link": {"bandwidth_gb_per_s": 1, "beyond_gb_per_s": 8})",
@@ -277,7 +278,7 @@ TEST(ClusterFieldsTest, NamesThePlaceOfAFaultBesideTheDevices) {
        "links[0].bandwidth_gb_per_s: is the number 0 (a number above 0, at most 1e+09)"},
       {R"("links": [{"between": ["a", "b"], "speed": 1}])",
        "links[0].speed: unknown key (between, from, to, bandwidth_gb_per_s, latency_us, gap_us, knee_bytes, "
-       "beyond_gb_per_s)"},
+       "beyond_gb_per_s, contention, receive)"},
   };
   for (const BrokenCluster& broken : cases) {
     EXPECT_EQ(ErrorWith(kTwo + (", " + broken.fields)), broken.error) << broken.fields;

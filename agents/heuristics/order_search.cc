@@ -139,7 +139,7 @@ class ListScheduler {
       if (!MayBeOn(op, d)) continue;
       const double start = StartOn(op, d);
       const double end = start + problem_.micros[op * problem_.num_devices + d];
-      // Of devices on which it ends as soon, the one that would else be idle for the shortest time.
+      // Among devices on which it ends as soon, the one that would else be idle for the shortest time.
       if (end < best_end || (end == best_end && free_[d] > free_[best])) {
         best_end = end;
         best_start = start;

@@ -79,13 +79,12 @@ int Run(const SimulateOptions& options) {
   if (options.show.timeline == "-" && options.show.json) {
     throw InputError("-", "is used for both --timeline and --json (one may be standard output)");
   }
-  Graph read = experiments::LoadGraph(problem.graph);
-  RepeatUnexplained(read, problem.graph.file);
+  Graph graph = experiments::LoadGraph(problem.graph);
+  RepeatUnexplained(graph, problem.graph.file);
   const Cluster cluster = LoadCluster(problem);
-  const Graph graph = WithOrderOf(options.placement, std::move(read), cluster);
-  const LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  LoadedCosts loaded = LoadCosts(problem, graph, cluster);
+  const Placement placement = LoadOrderedPlacement(problem, options.placement, cluster, &graph, &loaded);
   const CostTable& costs = loaded.table;
-  const Placement placement = LoadOrderedPlacement(options.placement, graph, cluster, costs);
   const std::optional<ScheduleChoice> schedule = LoadSchedule(settings, agents::Door::kCommandLine);
   std::vector<FileToWrite> files;
   StepReport report = schedule ? SimulateWithSchedule(options, *schedule, graph, cluster, costs, placement, &files)

@@ -182,23 +182,20 @@ Placement LoadPlacement(const std::string& file, const Graph& graph, const Clust
   return placement;
 }
 
-Graph WithOrderOf(const std::string& file, Graph graph, const Cluster& cluster) {
-  if (file == "-") return graph;
+Placement LoadOrderedPlacement(const ProblemOptions& options, const std::string& file, const Cluster& cluster,
+                               Graph* graph, LoadedCosts* costs) {
+  const auto read = [&](PlacementOrder* order) {
+    Placement placement = ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, *graph, cluster, order);
+    WithLocation(file, [&] { CheckPlacement(placement, *graph, cluster, costs->table); });
+    return placement;
+  };
   PlacementOrder order;
-  ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster, &order);
-  if (order.empty()) return graph;
-  return WithLocation(file, [&] { return WithOrder(graph, order); });
-}
-
-Placement LoadOrderedPlacement(const std::string& file, const Graph& graph, const Cluster& cluster,
-                               const CostTable& costs) {
-  PlacementOrder order;
-  Placement placement = ReadPlacement(*OpenForReading(file, InputKind::kPlacement), file, graph, cluster, &order);
-  WithLocation(file, [&] {
-    CheckPlacement(placement, graph, cluster, costs);
-    if (file == "-" && !order.empty()) throw InputError("order", "is not taken from standard input: give a file");
-  });
-  return placement;
+  Placement placement = read(&order);
+  if (order.empty()) return placement;
+  if (file == "-") throw InputError("-", "has an order, for which the placement is read twice: give a file");
+  *graph = WithLocation(file, [&] { return WithOrder(*graph, order); });
+  *costs = LoadCosts(options, *graph, cluster);
+  return read(&order);
 }
 
 Simulator MakeSimulator(const ProblemOptions& options, const Graph& graph, const Cluster& cluster,

@@ -69,11 +69,9 @@ experiments::CostsChoice ChosenCosts(const ProblemOptions& options, const Graph&
 LoadedCosts LoadCosts(const ProblemOptions& options, const Graph& graph, const Cluster& cluster);
 // Throws InputError on a placement that cannot run (sim/placement.h), and on one with an order.
 Placement LoadPlacement(const std::string& file, const Graph& graph, const Cluster& cluster, const CostTable& costs);
-// The graph with the control edges of the placement's order, if it has one.
-Graph WithOrderOf(const std::string& file, Graph graph, const Cluster& cluster);
-// A placement whose order the graph has already.
-Placement LoadOrderedPlacement(const std::string& file, const Graph& graph, const Cluster& cluster,
-                               const CostTable& costs);
+// The same of one that may have an order: then the graph gets its control edges, and the costs are those of that graph.
+Placement LoadOrderedPlacement(const ProblemOptions& options, const std::string& file, const Cluster& cluster,
+                               Graph* graph, LoadedCosts* costs);
 
 // --seed: an integer from 0 to 2^64 - 1.
 void AddSeedOption(CLI::App& app, std::uint64_t* seed, const std::string& help);

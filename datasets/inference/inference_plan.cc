@@ -195,9 +195,10 @@ class ClientProblem {
       split.micros.push_back(without + ExpertMicros(model_, Layer(i), pass_, rates));
       split.bytes.push_back(LayerBytes(i) + Caches(i));
       const bool hosts = may_host && experts > 0;
-      split.hosted_micros.push_back(hosts      ? without + hop + ExpertMicros(model_, Layer(i), pass_, *host_rates)
-                                    : may_host ? split.micros.back()
-                                               : kNoSplit);
+      double hosted = kNoSplit;
+      if (may_host) hosted = split.micros.back();
+      if (hosts) hosted = without + hop + ExpertMicros(model_, Layer(i), pass_, *host_rates);
+      split.hosted_micros.push_back(hosted);
       split.hosted_bytes.push_back(split.bytes.back() - (hosts ? experts : 0));
     }
     split.micros.push_back(OutputMicros(model_, pass_, rates) + LogitsMicros(d));

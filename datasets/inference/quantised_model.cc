@@ -66,72 +66,69 @@ class TypeRule {
 
   // `layer`: -1 of what is in no layer. `row`: elements of a row.
   const GgmlType* TypeOf(std::string_view name, std::int64_t layer, std::int64_t row) const {
-    std::string_view type = quantisation_.type;
-    const std::string_view of = quantisation_.name;
-    const bool is_exact = type == "f32" || type == "f16" || type == "bf16";
-    const bool is_k = type.ends_with("_k");
-    const std::int64_t shared = network_.heads / std::max<std::int64_t>(1, network_.kv_heads);
-    const bool has_eight_experts = network_.experts.count == 8;
-    if (!is_exact) {
-      if (name == "output" || (name == "token_embd" && network_.tied)) {
-        if (of == "mxfp4")
-          type = "q8_0";
-        else if (type != "q8_0")
-          type = "q6_k";
-      } else if (of == "mxfp4") {
-        type = name.ends_with("_exps") ? "mxfp4" : "q8_0";
-      } else if (name == "attn_v") {
-        if (of == "q2_k")
-          type = shared >= 4 ? "q4_k" : "q3_k";
-        else if (of == "q3_k_m")
-          type = layer < 2 ? "q5_k" : "q4_k";
-        else if (of == "q3_k_l")
-          type = "q5_k";
-        else if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer))
-          type = "q6_k";
-        else if (of == "q4_k_s" && layer < 4)
-          type = "q5_k";
-        // LLM_TYPE_70B: 80 layers with shared heads.
-        if (network_.layers == 80 && shared > 1 && (type == "q3_k" || type == "q4_k")) type = "q5_k";
-        if (has_eight_experts) type = "q8_0";
-      } else if (name == "attn_k") {
-        if (has_eight_experts) type = "q8_0";
-      } else if (name.starts_with("ffn_down")) {
-        if (of == "q2_k")
-          type = "q3_k";
-        else if (of == "q3_k_m")
-          type = layer < network_.layers / 16 ? "q5_k" : "q4_k";
-        else if (of == "q3_k_l")
-          type = "q5_k";
-        else if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer))
-          type = "q6_k";
-        else if (of == "q4_k_s" && layer < network_.layers / 8)
-          type = "q5_k";
-      } else if (name == "attn_output") {
-        if (has_eight_experts) {
-          if (of == "q2_k" || of == "q3_k_s" || of == "q3_k_m" || of == "q4_k_s" || of == "q4_k_m") type = "q5_k";
-        } else if (of == "q2_k") {
-          type = "q3_k";
-        } else if (of == "q3_k_m") {
-          type = "q4_k";
-        } else if (of == "q3_k_l") {
-          type = "q5_k";
-        }
-      }
-    }
-    const GgmlType* found = FindGgmlType(type);
-    if (row % found->block != 0) {
-      constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
-          {"q2_k", "q4_0"}, {"q3_k", "q4_0"}, {"q4_k", "q5_0"}, {"q5_k", "q5_1"}, {"q6_k", "q8_0"}};
-      const auto* const other =
-          std::find_if(std::begin(kInstead), std::end(kInstead), [&](const auto& each) { return each.first == type; });
-      found = FindGgmlType(is_k || type == "q6_k" ? other->second : "f16");
-      if (row % found->block != 0) found = FindGgmlType("f16");
-    }
-    return found;
+    const GgmlType* const wanted = FindGgmlType(NameOfType(name, layer));
+    return row % wanted->block == 0 ? wanted : Instead(wanted->name, row);
   }
 
  private:
+  // Of a type whose blocks do not divide a row.
+  static const GgmlType* Instead(std::string_view type, std::int64_t row) {
+    constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
+        {"q2_k", "q4_0"}, {"q3_k", "q4_0"}, {"q4_k", "q5_0"}, {"q5_k", "q5_1"}, {"q6_k", "q8_0"}};
+    for (const auto& [other, instead] : kInstead) {
+      if (other == type && row % FindGgmlType(instead)->block == 0) return FindGgmlType(instead);
+    }
+    return FindGgmlType("f16");
+  }
+
+  std::string_view NameOfType(std::string_view name, std::int64_t layer) const {
+    const std::string_view type = quantisation_.type;
+    const bool is_mxfp4 = quantisation_.name == "mxfp4";
+    if (type == "f32" || type == "f16" || type == "bf16") return type;
+    if (name == "output" || (name == "token_embd" && network_.tied)) return type == "q8_0" ? type : "q6_k";
+    if (is_mxfp4) return name.ends_with("_exps") ? "mxfp4" : "q8_0";
+    if (name == "attn_v") return OfValues(layer);
+    if (name == "attn_k" && HasEightExperts()) return "q8_0";
+    if (name.starts_with("ffn_down")) return OfDown(layer);
+    if (name == "attn_output") return OfAttentionOutput();
+    return type;
+  }
+
+  std::string_view OfValues(std::int64_t layer) const {
+    const std::string_view of = quantisation_.name;
+    const std::int64_t shared = network_.heads / std::max<std::int64_t>(1, network_.kv_heads);
+    if (HasEightExperts()) return "q8_0";
+    std::string_view type = quantisation_.type;
+    if (of == "q2_k") type = shared >= 4 ? "q4_k" : "q3_k";
+    if (of == "q3_k_m") type = layer < 2 ? "q5_k" : "q4_k";
+    if (of == "q3_k_l" || (of == "q4_k_s" && layer < 4)) type = "q5_k";
+    if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer)) type = "q6_k";
+    // LLM_TYPE_70B: 80 layers with shared heads.
+    const bool is_70b = network_.layers == 80 && shared > 1;
+    return is_70b && (type == "q3_k" || type == "q4_k") ? "q5_k" : type;
+  }
+
+  std::string_view OfDown(std::int64_t layer) const {
+    const std::string_view of = quantisation_.name;
+    if (of == "q2_k") return "q3_k";
+    if (of == "q3_k_m") return layer < network_.layers / 16 ? "q5_k" : "q4_k";
+    if (of == "q3_k_l" || (of == "q4_k_s" && layer < network_.layers / 8)) return "q5_k";
+    if ((of == "q4_k_m" || of == "q5_k_m") && UsesMoreBits(layer)) return "q6_k";
+    return quantisation_.type;
+  }
+
+  std::string_view OfAttentionOutput() const {
+    const std::string_view of = quantisation_.name;
+    if (HasEightExperts()) {
+      const bool has_more = of == "q2_k" || of == "q3_k_s" || of == "q3_k_m" || of == "q4_k_s" || of == "q4_k_m";
+      return has_more ? "q5_k" : quantisation_.type;
+    }
+    if (of == "q2_k") return "q3_k";
+    if (of == "q3_k_m") return "q4_k";
+    return of == "q3_k_l" ? "q5_k" : quantisation_.type;
+  }
+
+  bool HasEightExperts() const { return network_.experts.count == 8; }
   bool UsesMoreBits(std::int64_t layer) const {
     const std::int64_t layers = network_.layers;
     return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
@@ -181,8 +178,9 @@ void AddLayer(const TransformerNetwork& network, const TypeRule& rule, std::int6
         AddNamed(rule, part, end, layer, half, tensors);
       continue;
     }
+    const std::string_view wanted = name;
     const auto* const found =
-        std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& each) { return each.first == name; });
+        std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& each) { return each.first == wanted; });
     if (found == std::end(kNames)) {
       RefuseQuantised(fmt::format("{}: llama.cpp's tensor for {} is not known", network.name, weight.name));
     }

@@ -34,7 +34,7 @@ constexpr Family kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15};
 const Family& FamilyOf(const DeviceKind& kind) {
   if (kind.is_cpu) return kCpuFamily;
   std::string_view name = kind.name;
-  const std::size_t letters = name.find_first_of("-");
+  const std::size_t letters = name.find('-');
   if (letters != std::string_view::npos) name = name.substr(0, letters);
   if (name.starts_with("mi")) name = "mi";
   for (const Family& family : kFamilies) {

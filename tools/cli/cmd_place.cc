@@ -21,6 +21,7 @@
 #include "sim/base/progress.h"
 #include "sim/base/terminal.h"
 #include "sim/bounds.h"
+#include "sim/formats/report_text.h"
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "sim/schedule/schedule_evaluator.h"

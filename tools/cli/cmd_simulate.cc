@@ -22,6 +22,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/importing.h"
 #include "tools/cli/problem.h"
+#include "tools/cli/search.h"
 
 namespace emplace::tools {
 namespace {

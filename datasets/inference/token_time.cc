@@ -11,7 +11,8 @@ namespace {
 
 // Parts of the data sheet's rates that llama.cpp reaches, fitted by hand to rows of others (docs/results/home.md),
 // which it compares with all: NVIDIA to RTX 4090, 3060 and 2080 Ti with two models each (geerlingguy/ai-benchmarks),
-// GB10 and Apple to DGX Spark and M2 Ultra (llama.cpp's benches), AMD's shared memory to Ryzen AI Max+ 395
+// GB10 and Apple to DGX Spark and M2 Ultra (llama.cpp's benches, prompts too), AMD's shared memory to llama 7B and 8B
+// on Ryzen AI Max+ 395, prompts from 128 tokens on
 // (lhl/strix-halo-testing), other cards of AMD and Intel to those of geerlingguy/ai-benchmarks, most of which are
 // beside a slow CPU.
 struct Family {
@@ -23,8 +24,8 @@ struct Family {
   double layer_micros;
 };
 constexpr Family kFamilies[] = {
-    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.65, 0.22, 120}, {" gb10 ", 0.84, 0.75, 0.30, 0.25, 53},
-    {" mi ryzen ", 0.72, 0.50, 0.15, 0.05, 60},     {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130},
+    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.75, 0.25, 120}, {" gb10 ", 0.84, 0.75, 0.38, 0.25, 53},
+    {" mi ryzen ", 0.72, 0.50, 0.13, 0.025, 60},    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130},
     {" arc ", 0.35, 0.25, 0.15, 0.05, 200},         {"", 0.82, 0.70, 0.60, 0.40, 36},
 };
 // CPUs: Raspberry Pi 4 and 5 (b4rtaz/distributed-llama, one each): what a token computes takes longer than what it
@@ -88,10 +89,11 @@ InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, dou
   return rates;
 }
 
-double WeightMicros(const WeightPart& part, double share, const InferencePass& pass, const InferenceRates& rates) {
-  const double read = share * static_cast<double>(part.bytes()) / rates.bytes_per_micro;
-  const double computed = 2 * static_cast<double>(part.elements()) * pass.tokens / rates.flop_per_micro;
-  return std::max(read, computed);
+double WeightMicros(const WeightPart& part, double read_share, const InferencePass& pass, const InferenceRates& rates,
+                    double used_share) {
+  const double read = read_share * static_cast<double>(part.bytes()) / rates.bytes_per_micro;
+  const double token = 2 * used_share * static_cast<double>(part.elements()) / rates.flop_per_micro;
+  return std::max(read, token) + (pass.tokens - 1) * token;
 }
 
 double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,
@@ -116,9 +118,7 @@ double ExpertMicros(const InferenceModel& model, const InferenceLayer& layer, co
   if (layer.experts.weights.empty() || layer.is_idle) return 0;
   const double share = model.expert_share();
   const double read = 1 - std::pow(1 - share, pass.tokens);
-  InferencePass chosen = pass;
-  chosen.tokens *= share;  // of all experts' weights, as many products
-  return WeightMicros(layer.experts, read, chosen, rates);
+  return WeightMicros(layer.experts, read, pass, rates, share);
 }
 
 double OutputMicros(const InferenceModel& model, const InferencePass& pass, const InferenceRates& rates) {

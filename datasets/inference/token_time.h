@@ -40,9 +40,11 @@ std::optional<InferenceRates> RatesOf(const DeviceKind& kind);
 InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, double flop_per_micro, double token_micros,
                              double model_bytes, double parameters);
 
-// A pass through some weights, in us: the larger of reading them, once for all tokens, and of computing; products take
-// 2 FLOP a weight and token.
-double WeightMicros(const WeightPart& part, double share, const InferencePass& pass, const InferenceRates& rates);
+// A pass through some weights, in us: they are read once for all tokens while the first is computed, and the others
+// are computed after it. Products take 2 FLOP a weight and token. Of the weights all tokens together read one share,
+// and each of them uses another.
+double WeightMicros(const WeightPart& part, double read_share, const InferencePass& pass, const InferenceRates& rates,
+                    double used_share = 1);
 
 // A pass through a layer without its experts: weights, caches, launches.
 double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, const InferencePass& pass,

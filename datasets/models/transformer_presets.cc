@@ -155,6 +155,45 @@ void AddGptOss(Networks* all) {
   }
 }
 
+// Networks of experts that other people's runs of llama.cpp are of.
+void AddOpenExperts(Networks* all) {
+  const auto add = [all](const PresetSize& size, std::string_view source, std::int64_t max_positions,
+                         const TransformerExperts& experts) -> TransformerNetwork& {
+    all->push_back(WithSize(size, source, max_positions));
+    all->back().experts = experts;
+    return all->back();
+  };
+  TransformerNetwork& glm = add({"glm-4.5-air", 46, 4096, 96, 8, 128, 10944, 151552},
+                                "GLM-4.5 Team 2025, GLM-4.5, table 1; model card", 131072,
+                                {.count = 128,
+                                 .top_k = 8,
+                                 .d_expert = 1408,
+                                 .shared = 1,
+                                 .d_shared = 1408,
+                                 .dense_first_layers = 1,
+                                 .balance_bias = true});
+  glm.qkv_bias = true;
+  glm.mtp_layers = 1;
+  add({"dots.llm1", 62, 4096, 32, 32, 128, 10944, 152064}, "rednote-hilab 2025, dots.llm1, section 2; model card",
+      32768,
+      {.count = 128,
+       .top_k = 6,
+       .d_expert = 1408,
+       .shared = 2,
+       .d_shared = 2816,
+       .dense_first_layers = 1,
+       .balance_bias = true})
+      .qk_norm = true;
+  add({"hunyuan-a13b", 32, 4096, 32, 8, 128, 3072, 128167, true}, "Tencent 2025, Hunyuan-A13B, table 1; model card",
+      262144, {.count = 64, .top_k = 8, .d_expert = 3072, .shared = 1, .d_shared = 3072})
+      .qk_norm = true;
+  TransformerNetwork& scout =
+      add({"llama-4-scout", 48, 5120, 40, 8, 128, 16384, 202048}, "Meta 2025, Llama 4 model card", 10485760,
+          {.count = 16, .top_k = 1, .d_expert = 8192, .shared = 1, .d_shared = 8192});
+  scout.window = 8192;  // attention is within pieces of as many tokens
+  scout.full_every = 4;
+}
+
 void AddGemma(Networks* all) {
   const auto add = [all](const PresetSize& size, std::string_view source, std::int64_t max_positions,
                          std::int64_t window) -> TransformerNetwork& {
@@ -327,8 +366,8 @@ void AddNemotron(Networks* all) {
 std::span<const TransformerNetwork> TransformerPresets() {
   static const Networks networks = [] {
     Networks all;
-    for (const auto add :
-         {AddLlama, AddMistral, AddQwen, AddDeepSeek, AddGptOss, AddNemotron, AddGemma, AddGpt, AddMpt, AddT5}) {
+    for (const auto add : {AddLlama, AddMistral, AddQwen, AddDeepSeek, AddGptOss, AddOpenExperts, AddNemotron, AddGemma,
+                           AddGpt, AddMpt, AddT5}) {
       add(&all);
     }
     return all;

@@ -32,7 +32,9 @@ BENCH_MODELS = {
     "llama 7B Q4_K - Medium": ("llama-2-7b", "q4_k_m"), "llama 8B Q4_K - Medium": ("llama-3.1-8b", "q4_k_m"),
     "llama 70B Q4_K - Medium": ("llama-3.1-70b", "q4_k_m"), "gemma3 27B Q4_K - Medium": ("gemma-3-27b", "q4_k_m"),
     "qwen3moe 235B.A22B Q3_K - Medium": ("qwen3-235b-a22b", "q3_k_m"), "gpt-oss 20B MXFP4 MoE": ("gpt-oss-20b", "mxfp4"),
-    "qwen3moe 30B.A3B Q8_0": ("qwen3-30b-a3b", "q8_0"), "gemma3 4B Q4_0": ("gemma-3-4b", "q4_0")}
+    "dots1 142B Q4_K - Medium": ("dots.llm1", "q4_k_m"), "glm4moe 106B.A12B Q4_K - Medium": ("glm-4.5-air", "q4_k_m"),
+    "hunyuan-moe A13B Q6_K": ("hunyuan-a13b", "q6_k"),
+    "llama4 17Bx16E (Scout) Q4_K - Medium": ("llama-4-scout", "q4_k_m"), "qwen3moe 30B.A3B Q8_0": ("qwen3-30b-a3b", "q8_0"), "gemma3 4B Q4_0": ("gemma-3-4b", "q4_0")}
 OLLAMA_MODELS = {
     "DeepSeek R1 14b": ("qwen2.5-14b", "q4_k_m"), "Llama 3.2:3b": ("llama-3.2-3b", "q4_k_m"),
     "Llama 3.1:70b": ("llama-3.1-70b", "q4_k_m"), "Llama 3.1:405b": ("llama-3.1-405b", "q4_k_m"),
@@ -150,8 +152,10 @@ def raspberry(program, folder, left_out):
 
 
 def strix_tests(folder, left_out):
-    """Measurements by test, the build, and whether attention was fused."""
+    """Measurements by test, the build, whether attention was fused, and the run: of those of one build, every second has the
+    faster products of hipBLASLt, as rates of prompts show."""
     tests = []
+    runs = collections.Counter()
     for name in STRIX:
         for row in read(folder, name):
             prompt, generated, depth = int(row["n_prompt"]), int(row["n_gen"]), int(row["n_depth"])
@@ -162,6 +166,8 @@ def strix_tests(folder, left_out):
                 left_out["prompt and generation in one, another micro-batch, or no rate"] += 1
             else:
                 setting = (row.get("build") or row["backends"], row["flash_attn"])
+                runs[(name, row["file"], row["model_type"], setting, prompt, generated, depth)] += 1
+                setting = (*setting, f"run {2 - runs[(name, row['file'], row['model_type'], setting, prompt, generated, depth)] % 2}")
                 tests.append((row["model_type"], prompt, generated, depth, rate, setting, row))
     return tests
 
@@ -215,9 +221,20 @@ def memory(program, tests):
         cluster = f"devices: [{{name: 'd:0', kind: ryzen-ai-max-395, memory_gib: {MEMORY_GIB}}}]"
         context = max(1, prompt + generated + depth)
         plan = program.place(cluster, BENCH_MODELS[model], "--context", str(context))
-        rows.append(Row("strix-halo-testing", "ryzen-ai-max-395", model, f"{context} tokens", peak,
-                        sum(stage["bytes"] for stage in plan["stages"]) / (1 << 20), " ".join(setting)))
+        # The weights are those of the file, which its header says.
+        file_share = int(row["model_size"]) / plan["model_bytes"]
+        predicted = sum(stage["bytes"] + (file_share - 1) * stage["weight_bytes"] for stage in plan["stages"])
+        rows.append(Row("strix-halo-testing", "ryzen-ai-max-395", model, f"{context} tokens", peak, predicted / (1 << 20),
+                        " ".join(setting)))
     return rows
+
+
+def sizes(program, tests):
+    """Bytes of the files' tensors, and those of the network with this quantisation."""
+    cluster = f"devices: [{{name: 'd:0', kind: ryzen-ai-max-395, memory_gib: {MEMORY_GIB}}}]"
+    files = sorted({(model, int(row["model_size"])) for model, *_, row in tests})
+    return [[model, " ".join(BENCH_MODELS[model]), str(size), str(predicted), signed(predicted / size - 1)]
+            for model, size in files for predicted in [program.place(cluster, BENCH_MODELS[model], "--context", "1")["model_bytes"]]]
 
 
 def several(program, folder):
@@ -303,15 +320,17 @@ The worst rows of generation:
        [[row.device, row.model, row.setting, f"{row.measured:.1f}", f"{row.predicted:.1f}", signed(row.error)] for row in worst])}
 
 Most of the worst rows are cards of AMD on a Raspberry Pi or another small board, whose drivers are not those of a PC. Prompts of
-strix-halo-testing spread by a factor of three over builds and drivers of one machine, and over runs of one build with hipBLASLt and without, which
-its columns do not tell apart: that is most of the error of prompts, here and below.
+strix-halo-testing spread by a factor of three over builds and drivers of one machine, and over runs of one build with hipBLASLt and without. No
+data sheet says which is used: that is most of the error of prompts. Two to 64 tokens at once are the other part: kernels for one token
+serve up to eight, and those for many leave most of the device idle.
 
 What was fitted: the parts of the data sheet's rates that each family of devices reaches, by hand, on the rows that the table of
 datasets/inference/token_time.cc names; they are the same for all models and devices of a family.
 
 ## With one model measured
 
-`--bench KIND=FILE` takes the rates of {CALIBRATED_ON} of llama-bench, by build and by whether attention is fused, for all other models:
+`--bench KIND=FILE` takes the rates of {CALIBRATED_ON} of llama-bench, by build, by whether attention is fused, and by run (the source has two of each build: with ROCm the
+second is the one with hipBLASLt, which no column says, but the rates of prompts do), for all other models:
 
 {table(HEAD, summary(known_decode, lambda row: "generation, " + row.model) + summary(known_prefill, lambda row: "prompts, " + row.model))}
 
@@ -334,6 +353,12 @@ Peaks of GPU memory, measured by strix-halo-testing while llama-bench ran, other
 
 `emplace memory --from llama.cpp` is compared with llama.cpp's own `llama-fit-params` in the tests: weights and caches within 1 MiB in 60
 settings of eight models, buffers within 15 % in all, and 0.3 % in the median.
+
+Bytes of the tensors by `--quantise`, and of the files. Those of dots1, gemma3, glm4moe, hunyuan-moe, llama4 and qwen3moe are
+Unsloth's (UD), who choose types of their own for each tensor. Peaks above are predicted with the weights of the file, as its
+header says them; speeds everywhere with those of `--quantise`.
+
+{table(["model", "network", "file", "predicted", "error"], sizes(program, tests))}
 
 ## What is not predicted
 

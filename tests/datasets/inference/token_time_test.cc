@@ -37,7 +37,10 @@ TEST(TokenTimeTest, ManyTokensAreComputed) {
   // The logits of one token a text, however many the pass has.
   EXPECT_DOUBLE_EQ(datasets::OutputMicros(model, {.tokens = 512}, kRates),
                    static_cast<double>(model.output.bytes()) / 1000);
-  EXPECT_DOUBLE_EQ(datasets::WeightMicros(model.output, 1, {.tokens = 4096}, kRates), 2 * elements * 4096 / 1e6);
+  const double read = static_cast<double>(model.output.bytes()) / 1000;
+  EXPECT_DOUBLE_EQ(datasets::WeightMicros(model.output, 1, {.tokens = 4096}, kRates), read + 2 * elements * 4095 / 1e6);
+  EXPECT_DOUBLE_EQ(datasets::WeightMicros(model.output, 0.5, {.tokens = 3}, kRates, 0.25),
+                   read / 2 + 2 * elements * 0.25 * 2 / 1e6);
 }
 
 TEST(TokenTimeTest, MoreTokensReadMoreExperts) {
@@ -45,8 +48,8 @@ TEST(TokenTimeTest, MoreTokensReadMoreExperts) {
   const double all = static_cast<double>(model.layers[0].experts.bytes()) / 1000;
   const InferenceRates fast = {.bytes_per_micro = 1000,
                                .cache_bytes_per_micro = 1000,
-                               .flop_per_micro = 1e12,
-                               .attention_flop_per_micro = 1e12,
+                               .flop_per_micro = 1e21,
+                               .attention_flop_per_micro = 1e21,
                                .layer_micros = 0};
   EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 1}, fast), all / 4);
   EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 2}, fast), all * (1 - 0.75 * 0.75));

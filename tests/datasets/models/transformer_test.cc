@@ -55,6 +55,12 @@ const std::map<std::string, std::int64_t, std::less<>> kPublished = {
     {"deepseek-v3", 671026404352},
     {"gpt-oss-20b", 20914757184},
     {"gpt-oss-120b", 116829156672},
+    // n_params of GGUF files without what balances the experts, 128 numbers in each of their layers, without the module
+    // of 3616573440 that predicts further, and without 64 frequencies of the rotary embedding.
+    {"glm-4.5-air", 110468824832 - 46 * 128 - 3616573440},
+    {"dots.llm1", 142774381696 - 61 * 128},
+    {"hunyuan-a13b", 80393183232},
+    {"llama-4-scout", 107769861184 - 64},
     {"nemotron-h-8b", 8100852736},
     {"nemotron-h-47b", 46791554816},
     {"nemotron-h-56b", 56324350464},

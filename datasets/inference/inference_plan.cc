@@ -203,7 +203,8 @@ class ClientProblem {
     }
     split.micros.push_back(OutputMicros(model_, pass_, rates) + LogitsMicros(d));
     split.bytes.push_back(OutputBytes(d));
-    split.hosted_micros.push_back(may_host ? split.micros.back() : kNoSplit);
+    split.hosted_micros.push_back(kNoSplit);
+    if (may_host) split.hosted_micros.back() = split.micros.back();
     split.hosted_bytes.push_back(split.bytes.back());
     return split;
   }

@@ -71,7 +71,7 @@ class TypeRule {
   }
 
  private:
-  // Of a type whose blocks do not divide a row.
+  // The type that stands in for one whose blocks do not divide a row.
   static const GgmlType* Instead(std::string_view type, std::int64_t row) {
     constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
         {"q2_k", "q4_0"}, {"q3_k", "q4_0"}, {"q4_k", "q5_0"}, {"q5_k", "q5_1"}, {"q6_k", "q8_0"}};

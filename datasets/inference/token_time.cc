@@ -105,9 +105,8 @@ double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, con
                          static_cast<double>(layer.value_width) * pass.value_bytes);
   // Each head's query meets each key, and its weight each value.
   const double own = pass.tokens / pass.sequences / 2;  // earlier tokens of the pass that a token sees, on average
-  const double kv_heads_share = layer.key_width > 0 ? static_cast<double>(model.heads) : 0;
-  const double head_width = model.heads > 0 ? static_cast<double>(model.width) / static_cast<double>(model.heads) : 0;
-  const double attention_flop = 4 * pass.tokens * (seen + own) * kv_heads_share * head_width;
+  const double queries = layer.key_width > 0 ? static_cast<double>(model.query_width) : 0;
+  const double attention_flop = 4 * pass.tokens * (seen + own) * queries;
   return WeightMicros(layer.attention, 1, pass, rates) + WeightMicros(layer.feed_forward, 1, pass, rates) +
          std::max(cached / rates.cache_bytes_per_micro, attention_flop / rates.attention_flop_per_micro) +
          rates.layer_micros;

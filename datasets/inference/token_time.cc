@@ -25,7 +25,7 @@ struct Family {
   double expert_micros;  // of a layer with experts, beside these
 };
 constexpr Family kFamilies[] = {
-    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.75, 0.25, 120, 30}, {" gb10 ", 0.84, 0.75, 0.38, 0.25, 53, 0},
+    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.75, 0.45, 120, 30}, {" gb10 ", 0.84, 0.75, 0.38, 0.45, 53, 0},
     {" mi ryzen ", 0.72, 0.50, 0.13, 0.025, 60, 60},    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130, 60},
     {" arc ", 0.35, 0.25, 0.15, 0.05, 200, 60},         {"", 0.82, 0.70, 0.60, 0.40, 36, 18},
 };
@@ -108,9 +108,8 @@ double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, con
                          static_cast<double>(layer.value_width) * pass.value_bytes);
   // Each head's query meets each key, and its weight each value.
   const double own = pass.tokens / pass.sequences / 2;  // earlier tokens of the pass that a token sees, on average
-  const double kv_heads_share = layer.key_width > 0 ? static_cast<double>(model.heads) : 0;
-  const double head_width = model.heads > 0 ? static_cast<double>(model.width) / static_cast<double>(model.heads) : 0;
-  const double attention_flop = 4 * pass.tokens * (seen + own) * kv_heads_share * head_width;
+  const double query_width = layer.key_width > 0 ? static_cast<double>(model.query_width) : 0;
+  const double attention_flop = 4 * pass.tokens * (seen + own) * query_width;
   return WeightMicros(layer.attention, 1, pass, rates) + WeightMicros(layer.feed_forward, 1, pass, rates) +
          std::max(cached / rates.cache_bytes_per_micro, attention_flop / rates.attention_flop_per_micro) +
          rates.layer_micros;

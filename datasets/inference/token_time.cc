@@ -12,7 +12,7 @@ namespace {
 // Parts of the data sheet's rates that llama.cpp reaches, fitted by hand to rows of others (docs/results/home.md),
 // which it compares with all: NVIDIA to RTX 4090, 3060 and 2080 Ti with two models each (geerlingguy/ai-benchmarks),
 // GB10 and Apple to DGX Spark and M2 Ultra (llama.cpp's benches, prompts too), AMD's shared memory to llama 7B and 8B
-// on Ryzen AI Max+ 395, prompts from 128 tokens on
+// on Ryzen AI Max+ 395, prompts from 128 tokens on, and for experts to Qwen3 235B there
 // (lhl/strix-halo-testing), other cards of AMD and Intel to those of geerlingguy/ai-benchmarks, most of which are
 // beside a slow CPU.
 struct Family {
@@ -22,20 +22,21 @@ struct Family {
   double flop_share;          // of the f16 rate, in products with weights
   double attention_share;     // of the f16 rate, in attention
   double layer_micros;
+  double expert_micros;  // of a layer with experts, beside these
 };
 constexpr Family kFamilies[] = {
-    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.75, 0.25, 120}, {" gb10 ", 0.84, 0.75, 0.38, 0.25, 53},
-    {" mi ryzen ", 0.72, 0.50, 0.13, 0.025, 60},    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130},
-    {" arc ", 0.35, 0.25, 0.15, 0.05, 200},         {"", 0.82, 0.70, 0.60, 0.40, 36},
+    {" m1 m2 m3 m4 ", 0.75, 0.36, 0.75, 0.45, 120, 30}, {" gb10 ", 0.84, 0.75, 0.38, 0.45, 53, 0},
+    {" mi ryzen ", 0.72, 0.50, 0.13, 0.025, 60, 60},    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130, 60},
+    {" arc ", 0.35, 0.25, 0.15, 0.05, 200, 60},         {"", 0.82, 0.70, 0.60, 0.40, 36, 18},
 };
 // CPUs: Raspberry Pi 4 and 5 (b4rtaz/distributed-llama, one each): what a token computes takes longer than what it
 // reads.
-constexpr Family kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15};
+constexpr Family kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15, 0};
 
 const Family& FamilyOf(const DeviceKind& kind) {
   if (kind.is_cpu) return kCpuFamily;
   std::string_view name = kind.name;
-  const std::size_t letters = name.find('-');
+  const std::size_t letters = name.find_first_of("-");
   if (letters != std::string_view::npos) name = name.substr(0, letters);
   if (name.starts_with("mi")) name = "mi";
   for (const Family& family : kFamilies) {
@@ -64,7 +65,8 @@ std::optional<InferenceRates> RatesOf(const DeviceKind& kind) {
                         .cache_bytes_per_micro = family.cache_share * bandwidth / 1e6,
                         .flop_per_micro = family.flop_share * flop / 1e6,
                         .attention_flop_per_micro = family.attention_share * flop / 1e6,
-                        .layer_micros = family.layer_micros};
+                        .layer_micros = family.layer_micros,
+                        .expert_micros = family.expert_micros};
 }
 
 InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, double flop_per_micro, double token_micros,
@@ -74,6 +76,7 @@ InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, dou
   const double layers = 32 * std::pow(parameters / 8e9, 0.42);
   InferenceRates rates;
   rates.layer_micros = token_micros > 0 ? token_micros / layers : family.layer_micros;
+  rates.expert_micros = family.expert_micros;
   rates.bytes_per_micro = bytes_per_micro;
   if (token_micros == 0) {
     const double reading = model_bytes / bytes_per_micro - layers * rates.layer_micros;
@@ -105,8 +108,8 @@ double LayerMicros(const InferenceModel& model, const InferenceLayer& layer, con
                          static_cast<double>(layer.value_width) * pass.value_bytes);
   // Each head's query meets each key, and its weight each value.
   const double own = pass.tokens / pass.sequences / 2;  // earlier tokens of the pass that a token sees, on average
-  const double queries = layer.key_width > 0 ? static_cast<double>(model.query_width) : 0;
-  const double attention_flop = 4 * pass.tokens * (seen + own) * queries;
+  const double query_width = layer.key_width > 0 ? static_cast<double>(model.query_width) : 0;
+  const double attention_flop = 4 * pass.tokens * (seen + own) * query_width;
   return WeightMicros(layer.attention, 1, pass, rates) + WeightMicros(layer.feed_forward, 1, pass, rates) +
          std::max(cached / rates.cache_bytes_per_micro, attention_flop / rates.attention_flop_per_micro) +
          rates.layer_micros;
@@ -117,7 +120,7 @@ double ExpertMicros(const InferenceModel& model, const InferenceLayer& layer, co
   if (layer.experts.weights.empty() || layer.is_idle) return 0;
   const double share = model.expert_share();
   const double read = 1 - std::pow(1 - share, pass.tokens);
-  return WeightMicros(layer.experts, read, pass, rates, share);
+  return WeightMicros(layer.experts, read, pass, rates, share) + rates.expert_micros;
 }
 
 double OutputMicros(const InferenceModel& model, const InferencePass& pass, const InferenceRates& rates) {

@@ -27,6 +27,7 @@ struct InferenceRates {
   double flop_per_micro = 0;            // products with weights of 4 to 16 bits
   double attention_flop_per_micro = 0;  // attention
   double layer_micros = 0;              // launches of a layer's kernels that nothing hides
+  double expert_micros = 0;             // as much again for choosing experts and gathering what they give
 };
 
 // The rates of a kind of device: of the data sheet's bandwidth and f16 arithmetic the part that llama.cpp reaches on

@@ -54,6 +54,9 @@ TEST(TokenTimeTest, MoreTokensReadMoreExperts) {
   EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 1}, fast), all / 4);
   EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 2}, fast), all * (1 - 0.75 * 0.75));
   EXPECT_NEAR(datasets::ExpertMicros(model, model.layers[0], {.tokens = 100}, fast), all, 1e-9 * all);
+  InferenceRates choosing = fast;
+  choosing.expert_micros = 7;
+  EXPECT_DOUBLE_EQ(datasets::ExpertMicros(model, model.layers[0], {.tokens = 1}, choosing), all / 4 + 7);
 }
 
 TEST(TokenTimeTest, CachesAreRoundedAndWindowsShortenThem) {

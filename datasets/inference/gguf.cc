@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are read as they lie in the file");
 
-constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kGgufMagic = "GGUF";
 // What a header may say: more is an error in the file, not a model.
 constexpr std::uint64_t kMostTensors = 1'000'000;
 constexpr std::uint64_t kMostKeys = 100'000;
@@ -29,7 +29,7 @@ constexpr std::uint32_t kMostDimensions = 4;
 constexpr std::int64_t kMostParts = 1000;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 
-constexpr GgmlType kTypes[] = {
+constexpr GgmlType kGgmlTypes[] = {
     {0, "f32", 1, 4},         {1, "f16", 1, 2},         {2, "q4_0", 32, 18},      {3, "q4_1", 32, 20},
     {6, "q5_0", 32, 22},      {7, "q5_1", 32, 24},      {8, "q8_0", 32, 34},      {9, "q8_1", 32, 36},
     {10, "q2_k", 256, 84},    {11, "q3_k", 256, 110},   {12, "q4_k", 256, 144},   {13, "q5_k", 256, 176},
@@ -42,8 +42,22 @@ constexpr GgmlType kTypes[] = {
 };
 
 // The types of metadata.
-enum class ValueType : std::uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kText, kList, kU64, kI64, kF64 };
-constexpr std::uint32_t kNumValueTypes = 13;
+enum class GgufValueType : std::uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kText,
+  kList,
+  kU64,
+  kI64,
+  kF64
+};
+constexpr std::uint32_t kNumGgufValueTypes = 13;
 
 // Reads numbers and texts, one after the other.
 class Reader {
@@ -94,69 +108,69 @@ class Reader {
   std::uint64_t position_ = 0;
 };
 
-std::size_t SizeOf(ValueType type) {
+std::size_t SizeOf(GgufValueType type) {
   switch (type) {
-    case ValueType::kU8:
-    case ValueType::kI8:
-    case ValueType::kBool:
+    case GgufValueType::kU8:
+    case GgufValueType::kI8:
+    case GgufValueType::kBool:
       return 1;
-    case ValueType::kU16:
-    case ValueType::kI16:
+    case GgufValueType::kU16:
+    case GgufValueType::kI16:
       return 2;
-    case ValueType::kU32:
-    case ValueType::kI32:
-    case ValueType::kF32:
+    case GgufValueType::kU32:
+    case GgufValueType::kI32:
+    case GgufValueType::kF32:
       return 4;
-    case ValueType::kU64:
-    case ValueType::kI64:
-    case ValueType::kF64:
+    case GgufValueType::kU64:
+    case GgufValueType::kI64:
+    case GgufValueType::kF64:
       return 8;
-    case ValueType::kText:
-    case ValueType::kList:
+    case GgufValueType::kText:
+    case GgufValueType::kList:
       break;
   }
   return 0;
 }
 
-bool IsReal(ValueType type) { return type == ValueType::kF32 || type == ValueType::kF64; }
+bool IsReal(GgufValueType type) { return type == GgufValueType::kF32 || type == GgufValueType::kF64; }
 
-double ReadReal(Reader* reader, ValueType type, const std::string& key) {
-  return type == ValueType::kF32 ? static_cast<double>(reader->Read<float>(key)) : reader->Read<double>(key);
+double ReadReal(Reader* reader, GgufValueType type, const std::string& key) {
+  return type == GgufValueType::kF32 ? static_cast<double>(reader->Read<float>(key)) : reader->Read<double>(key);
 }
 
-std::int64_t ReadInteger(Reader* reader, ValueType type, const std::string& key) {
+std::int64_t ReadInteger(Reader* reader, GgufValueType type, const std::string& key) {
   switch (type) {
-    case ValueType::kU8:
-    case ValueType::kBool:
+    case GgufValueType::kU8:
+    case GgufValueType::kBool:
       return reader->Read<std::uint8_t>(key);
-    case ValueType::kI8:
+    case GgufValueType::kI8:
       return reader->Read<std::int8_t>(key);
-    case ValueType::kU16:
+    case GgufValueType::kU16:
       return reader->Read<std::uint16_t>(key);
-    case ValueType::kI16:
+    case GgufValueType::kI16:
       return reader->Read<std::int16_t>(key);
-    case ValueType::kU32:
+    case GgufValueType::kU32:
       return reader->Read<std::uint32_t>(key);
-    case ValueType::kI32:
+    case GgufValueType::kI32:
       return reader->Read<std::int32_t>(key);
     default:
       return reader->Read<std::int64_t>(key);
   }
 }
 
-ValueType ReadType(Reader* reader, const std::string& key) {
+GgufValueType ReadType(Reader* reader, const std::string& key) {
   const auto type = reader->Read<std::uint32_t>("the type of " + key);
-  if (type >= kNumValueTypes) reader->Refuse(fmt::format("{} has type {}: expected 0 to 12", key, type));
-  return static_cast<ValueType>(type);
+  if (type >= kNumGgufValueTypes) reader->Refuse(fmt::format("{} has type {}: expected 0 to 12", key, type));
+  return static_cast<GgufValueType>(type);
 }
 
 GgufList ReadList(Reader* reader, const std::string& key) {
-  const ValueType type = ReadType(reader, key);
+  const GgufValueType type = ReadType(reader, key);
   GgufList list;
   list.length = static_cast<std::int64_t>(reader->Count("elements of " + key, kMostListLength));
-  if (type == ValueType::kList) reader->Refuse(key + " is a list of lists: expected values");
+  if (type == GgufValueType::kList) reader->Refuse(key + " is a list of lists: expected values");
   const auto length = static_cast<std::uint64_t>(list.length);
-  if (type == ValueType::kText) {
+  if (type == GgufValueType::kText) {
     for (std::uint64_t i = 0; i < length; ++i) {
       reader->Skip(reader->Count("bytes of a text of " + key, kMostTextBytes), key);
     }
@@ -174,15 +188,15 @@ GgufList ReadList(Reader* reader, const std::string& key) {
 void ReadMetadata(Reader* reader, std::uint64_t count, GgufHeader* header) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string key = reader->Text("a key", kMostNameBytes);
-    const ValueType type = ReadType(reader, key);
+    const GgufValueType type = ReadType(reader, key);
     auto& value = header->metadata[key];
-    if (type == ValueType::kText) {
+    if (type == GgufValueType::kText) {
       value = reader->Text(key, kMostTextBytes);
-    } else if (type == ValueType::kList) {
+    } else if (type == GgufValueType::kList) {
       value = ReadList(reader, key);
     } else if (IsReal(type)) {
       value = ReadReal(reader, type, key);
-    } else if (type == ValueType::kBool) {
+    } else if (type == GgufValueType::kBool) {
       value = ReadInteger(reader, type, key) != 0;
     } else {
       value = ReadInteger(reader, type, key);
@@ -211,7 +225,7 @@ GgufTensor ReadTensor(Reader* reader) {
   tensor.type = FindGgmlType(number);
   if (tensor.type == nullptr) {
     reader->Refuse(fmt::format("{} has type {}, which is not known: expected one of f32 to {}", tensor.name, number,
-                               std::prev(std::end(kTypes))->name));
+                               std::prev(std::end(kGgmlTypes))->name));
   }
   const std::int64_t row = tensor.shape.empty() ? 1 : tensor.shape.front();
   if (row % tensor.type->block != 0) {
@@ -250,15 +264,15 @@ bool Has(const GgufHeader& header, std::string_view key) { return header.metadat
 }  // namespace
 
 const GgmlType* FindGgmlType(std::uint32_t number) {
-  const auto* const found =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const GgmlType& type) { return type.number == number; });
-  return found == std::end(kTypes) ? nullptr : found;
+  const auto* const found = std::find_if(std::begin(kGgmlTypes), std::end(kGgmlTypes),
+                                         [&](const GgmlType& type) { return type.number == number; });
+  return found == std::end(kGgmlTypes) ? nullptr : found;
 }
 
 const GgmlType* FindGgmlType(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const GgmlType& type) { return type.name == name; });
-  return found == std::end(kTypes) ? nullptr : found;
+  const auto* const found = std::find_if(std::begin(kGgmlTypes), std::end(kGgmlTypes),
+                                         [&](const GgmlType& type) { return type.name == name; });
+  return found == std::end(kGgmlTypes) ? nullptr : found;
 }
 
 std::optional<std::int64_t> GgufHeader::Integer(std::string_view key) const {
@@ -283,7 +297,7 @@ std::optional<std::string> GgufHeader::Text(std::string_view key) const {
 
 const GgufList* GgufHeader::List(std::string_view key) const { return Find<GgufList>(*this, key); }
 
-bool LooksLikeGguf(std::string_view head) { return head.starts_with(kMagic); }
+bool LooksLikeGguf(std::string_view head) { return head.starts_with(kGgufMagic); }
 
 GgufHeader ReadGguf(
     std::istream& in,

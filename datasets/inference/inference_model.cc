@@ -22,11 +22,11 @@ constexpr std::int64_t kMostLayers = 10'000;
 // Architectures whose layers are attention and a feed-forward part. `window_every`: where a file says nothing else, a
 // layer whose number from 1 is a multiple of this sees all tokens, and others a window (as in
 // llama.cpp); 0: every layer has the file's window, 1: none has.
-struct Architecture {
+struct GgufArchitecture {
   std::string_view name;
   std::int64_t window_every = 1;
 };
-constexpr Architecture kArchitectures[] = {
+constexpr GgufArchitecture kGgufArchitectures[] = {
     {"llama"},      {"llama4", 4},  {"qwen2"},        {"qwen2moe"},    {"qwen3"},         {"qwen3moe"},
     {"gpt-oss", 2}, {"gemma"},      {"gemma2", 2},    {"gemma3", 6},   {"deepseek"},      {"deepseek2"},
     {"phi2"},       {"phi3", 0},    {"phimoe"},       {"glm4"},        {"glm4moe"},       {"dots1"},
@@ -108,9 +108,9 @@ GgufName ParseGgufName(std::string_view name) {
 }
 
 // Values of metadata under the architecture's prefix: one for all layers, or one for each.
-class Parameters {
+class GgufParameters {
  public:
-  Parameters(const GgufHeader& header, std::string architecture)
+  GgufParameters(const GgufHeader& header, std::string architecture)
       : header_(header), architecture_(std::move(architecture)) {}
 
   std::optional<std::int64_t> Find(std::string_view key, std::size_t layer = 0) const {
@@ -139,7 +139,7 @@ class Parameters {
   std::string architecture_;
 };
 
-std::int64_t VocabularyOf(const GgufHeader& header, const Parameters& parameters) {
+std::int64_t VocabularyOf(const GgufHeader& header, const GgufParameters& parameters) {
   if (const auto size = parameters.Find("vocab_size")) return *size;
   if (const GgufList* const tokens = header.List("tokenizer.ggml.tokens")) return tokens->length;
   for (const GgufTensor& tensor : header.tensors) {
@@ -149,7 +149,7 @@ std::int64_t VocabularyOf(const GgufHeader& header, const Parameters& parameters
 }
 
 // Whether the layer sees only a window of tokens.
-bool HasWindow(const GgufHeader& header, const Parameters& parameters, const Architecture& architecture,
+bool HasWindow(const GgufHeader& header, const GgufParameters& parameters, const GgufArchitecture& architecture,
                std::size_t layer) {
   const std::string key = parameters.Key("attention.sliding_window_pattern");
   if (header.List(key) != nullptr) return *parameters.Find("attention.sliding_window_pattern", layer) != 0;
@@ -159,7 +159,7 @@ bool HasWindow(const GgufHeader& header, const Parameters& parameters, const Arc
 
 // The caches of keys and values. Latent attention keeps one vector for all heads, and no values of its own: they are a
 // part of it.
-void SetCache(const GgufHeader& header, const Parameters& parameters, const Architecture& architecture,
+void SetCache(const GgufHeader& header, const GgufParameters& parameters, const GgufArchitecture& architecture,
               std::size_t index, InferenceModel* model) {
   InferenceLayer* const layer = &model->layers[index];
   const std::int64_t width = model->width;
@@ -271,13 +271,13 @@ class ChainBuilder {
 
 }  // namespace
 
-std::optional<std::int64_t> LayerOf(std::string_view tensor) { return ParseGgufName(tensor).layer; }
+std::optional<std::int64_t> GgufLayerOf(std::string_view tensor) { return ParseGgufName(tensor).layer; }
 bool IsOfExperts(std::string_view tensor) {
   const GgufName name = ParseGgufName(tensor);
   return IsOneOf(name.part, kExpertTensors) || (name.is_of_one_expert && name.part.starts_with("ffn_"));
 }
 bool IsOfOutput(std::string_view tensor) {
-  return !LayerOf(tensor) && IsOneOf(ParseGgufName(tensor).part, kOutputTensors);
+  return !GgufLayerOf(tensor) && IsOneOf(ParseGgufName(tensor).part, kOutputTensors);
 }
 
 void WeightPart::Add(const GgufTensor& tensor) {
@@ -320,14 +320,14 @@ InferenceModel ReadInferenceModel(const GgufHeader& header, std::vector<std::str
   const std::optional<std::string> architecture = header.Text("general.architecture");
   if (!architecture) throw InputError("general.architecture", "is missing: expected a name, such as llama");
   model.architecture = *architecture;
-  const auto* const known = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
-                                         [&](const Architecture& row) { return row.name == model.architecture; });
-  if (known == std::end(kArchitectures)) {
+  const auto* const known = std::find_if(std::begin(kGgufArchitectures), std::end(kGgufArchitectures),
+                                         [&](const GgufArchitecture& row) { return row.name == model.architecture; });
+  if (known == std::end(kGgufArchitectures)) {
     throw InputError("general.architecture", fmt::format("{}: what its layers read of a token is not known (known: {})",
-                                                         model.architecture, Listed(kArchitectures)));
+                                                         model.architecture, Listed(kGgufArchitectures)));
   }
   model.name = header.Text("general.name").value_or(model.architecture);
-  const Parameters parameters(header, model.architecture);
+  const GgufParameters parameters(header, model.architecture);
   const std::int64_t layers = parameters.Need("block_count");
   if (layers < 1 || layers > kMostLayers) {
     throw InputError(parameters.Key("block_count"), fmt::format("{}: expected 1 to {}", layers, kMostLayers));

@@ -70,7 +70,7 @@ struct InferenceModel {
 };
 
 // The layer that a tensor is of; none: the embedding, or what the output reads.
-std::optional<std::int64_t> LayerOf(std::string_view tensor);
+std::optional<std::int64_t> GgufLayerOf(std::string_view tensor);
 // Whether a tensor holds routed experts.
 bool IsOfExperts(std::string_view tensor);
 // Whether a tensor that is of no layer is read by the output.

@@ -14,7 +14,7 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr InferenceObjectiveEntry kObjectives[] = {
+constexpr InferenceObjectiveEntry kInferenceObjectives[] = {
     {"decode", InferenceObjective::kDecode, "time of one generated token, with a full context"},
     {"prefill", InferenceObjective::kPrefill, "time of a prompt as long as the context"},
     {"decode-throughput", InferenceObjective::kDecodeThroughput,
@@ -326,7 +326,7 @@ std::string ExpertFlags(const InferencePlan& plan) {
 
 }  // namespace
 
-std::span<const InferenceObjectiveEntry> AllInferenceObjectives() { return kObjectives; }
+std::span<const InferenceObjectiveEntry> AllInferenceObjectives() { return kInferenceObjectives; }
 
 std::vector<std::string> MachinesOf(const Cluster& cluster) {
   std::vector<std::string> machines;

@@ -13,7 +13,7 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr std::size_t kMostDevices = 20;
+constexpr std::size_t kMostSplitDevices = 20;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Sums over the first layers, so that those of any stage are differences.
@@ -266,8 +266,8 @@ double SplitMicros(const std::vector<SplitDevice>& devices, const std::vector<Sp
 std::optional<LayerSplit> FindFastestSplit(const std::vector<SplitDevice>& devices, std::size_t num_layers,
                                            const std::vector<std::int64_t>& hosted_experts, std::int64_t host_capacity,
                                            std::optional<std::size_t> host) {
-  if (devices.size() > kMostDevices) {
-    throw InputError("", fmt::format("{} devices: expected at most {}", devices.size(), kMostDevices));
+  if (devices.size() > kMostSplitDevices) {
+    throw InputError("", fmt::format("{} devices: expected at most {}", devices.size(), kMostSplitDevices));
   }
   const auto solve = [&](double price) { return SplitSearch(devices, num_layers, hosted_experts, host, price).Run(); };
   std::optional<LayerSplit> split = solve(0);

@@ -329,7 +329,7 @@ LlamaCppSplit SplitOf(const LlamaCppArguments& arguments, const InferenceModel& 
     }
   }
   for (const GgufTensor& tensor : model.tensors) {
-    const std::optional<std::int64_t> layer = LayerOf(tensor.name);
+    const std::optional<std::int64_t> layer = GgufLayerOf(tensor.name);
     int device = host;
     if (layer && model.layers[static_cast<std::size_t>(*layer)].is_idle) {
       split.tensors.push_back(-1);  // not loaded
@@ -406,7 +406,7 @@ Placement PlacementOf(const LlamaCppArguments& arguments, const Graph& graph, co
     replace_end(".ffn", ".ffn_up");
     replace_end(".exps", ".ffn_up_exps");
     name += ".weight";
-    if (const auto layer = LayerOf(name)) {
+    if (const auto layer = GgufLayerOf(name)) {
       model.layers.resize(std::max(model.layers.size(), static_cast<std::size_t>(*layer) + 1));
     }
     ops.push_back(MakeId<OpId>(i));
@@ -423,7 +423,7 @@ Placement PlacementOf(const LlamaCppArguments& arguments, const Graph& graph, co
   std::optional<DeviceId> host = split.devices.back().device;
   Placement placement(graph.num_ops(), host.value_or(device_of(split.layers.front())));
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    const bool is_embedding = !LayerOf(model.tensors[i].name) && !IsOfOutput(model.tensors[i].name);
+    const bool is_embedding = !GgufLayerOf(model.tensors[i].name) && !IsOfOutput(model.tensors[i].name);
     if (!is_embedding || host) placement[ops[i]] = device_of(split.tensors[i]);
   }
   return placement;

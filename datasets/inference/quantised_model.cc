@@ -27,7 +27,7 @@ constexpr Quantisation kQuantisations[] = {
     {"q5_k_m", "q5_k"}, {"q6_k", "q6_k"},   {"mxfp4", "q8_0"}};
 
 // What stands for a weight of TransformerWeight in a GGUF file, in a layer.
-constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+constexpr std::pair<std::string_view, std::string_view> kGgufNames[] = {
     {"input_layernorm", "attn_norm"},
     {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},
@@ -138,8 +138,8 @@ class TypeRule {
   const Quantisation& quantisation_;
 };
 
-void AddNamed(const TypeRule& rule, std::string_view part, std::string_view end, std::int64_t layer,
-              const TransformerWeight& weight, std::vector<GgufTensor>* tensors) {
+void AddQuantised(const TypeRule& rule, std::string_view part, std::string_view end, std::int64_t layer,
+                  const TransformerWeight& weight, std::vector<GgufTensor>* tensors) {
   GgufTensor tensor;
   tensor.name = layer < 0 ? fmt::format("{}.{}", part, end) : fmt::format("blk.{}.{}.{}", layer, part, end);
   if (weight.columns > 1) tensor.shape.push_back(weight.columns);
@@ -153,7 +153,7 @@ void AddNamed(const TypeRule& rule, std::string_view part, std::string_view end,
 }
 
 // A weight's name without its ending, and the ending.
-std::pair<std::string_view, std::string_view> WithoutEnd(std::string_view name) {
+std::pair<std::string_view, std::string_view> WithoutEnding(std::string_view name) {
   for (const std::string_view end : {"weight", "bias"}) {
     if (name.ends_with(end) && name.size() > end.size()) {
       const char before = name[name.size() - end.size() - 1];
@@ -163,28 +163,28 @@ std::pair<std::string_view, std::string_view> WithoutEnd(std::string_view name) 
   return {name, "weight"};
 }
 
-void AddLayer(const TransformerNetwork& network, const TypeRule& rule, std::int64_t layer,
-              std::vector<GgufTensor>* tensors) {
+void AddQuantisedLayer(const TransformerNetwork& network, const TypeRule& rule, std::int64_t layer,
+                       std::vector<GgufTensor>* tensors) {
   for (const TransformerWeight& weight : LayerWeights(network, layer)) {
-    const auto [name, end] = WithoutEnd(weight.name);
+    const auto [name, end] = WithoutEnding(weight.name);
     if (name == "post_attention_layernorm") {
-      AddNamed(rule, network.post_norms ? "post_attention_norm" : "ffn_norm", end, layer, weight, tensors);
+      AddQuantised(rule, network.post_norms ? "post_attention_norm" : "ffn_norm", end, layer, weight, tensors);
       continue;
     }
     if (name == "mlp.experts.gate_up_proj") {
       TransformerWeight half = weight;
       half.rows /= 2;
       for (const std::string_view part : {"ffn_gate_exps", "ffn_up_exps"})
-        AddNamed(rule, part, end, layer, half, tensors);
+        AddQuantised(rule, part, end, layer, half, tensors);
       continue;
     }
     const std::string_view wanted = name;
-    const auto* const found =
-        std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& each) { return each.first == wanted; });
-    if (found == std::end(kNames)) {
+    const auto* const found = std::find_if(std::begin(kGgufNames), std::end(kGgufNames),
+                                           [&](const auto& each) { return each.first == wanted; });
+    if (found == std::end(kGgufNames)) {
       RefuseQuantised(fmt::format("{}: llama.cpp's tensor for {} is not known", network.name, weight.name));
     }
-    AddNamed(rule, found->second, end, layer, weight, tensors);
+    AddQuantised(rule, found->second, end, layer, weight, tensors);
   }
 }
 
@@ -206,13 +206,14 @@ GgufHeader QuantisedHeader(const TransformerNetwork& network, std::string_view q
   const TypeRule rule(network, quantisation);
   GgufHeader header;
   for (const TransformerWeight& weight : EmbeddingWeights(network)) {
-    AddNamed(rule, weight.name.starts_with("embed_tokens") ? "token_embd" : "position_embd", "weight", -1, weight,
-             &header.tensors);
+    AddQuantised(rule, weight.name.starts_with("embed_tokens") ? "token_embd" : "position_embd", "weight", -1, weight,
+                 &header.tensors);
   }
-  for (std::int64_t layer = 0; layer < network.layers; ++layer) AddLayer(network, rule, layer, &header.tensors);
+  for (std::int64_t layer = 0; layer < network.layers; ++layer)
+    AddQuantisedLayer(network, rule, layer, &header.tensors);
   for (const TransformerWeight& weight : OutputWeights(network)) {
-    const auto [name, end] = WithoutEnd(weight.name);
-    AddNamed(rule, name == "norm" ? "output_norm" : "output", end, -1, weight, &header.tensors);
+    const auto [name, end] = WithoutEnding(weight.name);
+    AddQuantised(rule, name == "norm" ? "output_norm" : "output", end, -1, weight, &header.tensors);
   }
   // The name of an architecture says how llama.cpp's window alternates; here the window of each layer is known.
   auto& metadata = header.metadata;

@@ -15,7 +15,7 @@ namespace {
 // on Ryzen AI Max+ 395, prompts from 128 tokens on, and for experts to Qwen3 235B there
 // (lhl/strix-halo-testing), other cards of AMD and Intel to those of geerlingguy/ai-benchmarks, most of which are
 // beside a slow CPU.
-struct Family {
+struct DeviceFamily {
   std::string_view prefixes;  // of kinds, each between blanks; "": any other
   double read_share;          // of the bandwidth, when weights are read
   double cache_share;         // of the bandwidth, when caches are read
@@ -24,25 +24,25 @@ struct Family {
   double layer_micros;
   double expert_micros;  // of a layer with experts, beside these
 };
-constexpr Family kFamilies[] = {
+constexpr DeviceFamily kDeviceFamilies[] = {
     {" m1 m2 m3 m4 ", 0.75, 0.36, 0.75, 0.45, 120, 30}, {" gb10 ", 0.84, 0.75, 0.38, 0.45, 53, 0},
     {" mi ryzen ", 0.72, 0.50, 0.13, 0.025, 60, 60},    {" rx radeon ", 0.55, 0.40, 0.15, 0.05, 130, 60},
     {" arc ", 0.35, 0.25, 0.15, 0.05, 200, 60},         {"", 0.82, 0.70, 0.60, 0.40, 36, 18},
 };
 // CPUs: Raspberry Pi 4 and 5 (b4rtaz/distributed-llama, one each): what a token computes takes longer than what it
 // reads.
-constexpr Family kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15, 0};
+constexpr DeviceFamily kCpuFamily = {"", 0.65, 0.65, 0.20, 0.20, 15, 0};
 
-const Family& FamilyOf(const DeviceKind& kind) {
+const DeviceFamily& DeviceFamilyOf(const DeviceKind& kind) {
   if (kind.is_cpu) return kCpuFamily;
   std::string_view name = kind.name;
   const std::size_t letters = name.find_first_of("-");
   if (letters != std::string_view::npos) name = name.substr(0, letters);
   if (name.starts_with("mi")) name = "mi";
-  for (const Family& family : kFamilies) {
+  for (const DeviceFamily& family : kDeviceFamilies) {
     if (family.prefixes.find(" " + std::string(name) + " ") != std::string_view::npos) return family;
   }
-  return *std::prev(std::end(kFamilies));
+  return *std::prev(std::end(kDeviceFamilies));
 }
 
 double ProductFlop(const DeviceKind& kind) {
@@ -60,7 +60,7 @@ std::optional<InferenceRates> RatesOf(const DeviceKind& kind) {
   const auto bandwidth = static_cast<double>(kind.memory_bandwidth.count);
   const double flop = ProductFlop(kind);
   if (bandwidth <= 0 || flop <= 0) return std::nullopt;
-  const Family& family = FamilyOf(kind);
+  const DeviceFamily& family = DeviceFamilyOf(kind);
   return InferenceRates{.bytes_per_micro = family.read_share * bandwidth / 1e6,
                         .cache_bytes_per_micro = family.cache_share * bandwidth / 1e6,
                         .flop_per_micro = family.flop_share * flop / 1e6,
@@ -71,7 +71,7 @@ std::optional<InferenceRates> RatesOf(const DeviceKind& kind) {
 
 InferenceRates MeasuredRates(const DeviceKind& kind, double bytes_per_micro, double flop_per_micro, double token_micros,
                              double model_bytes, double parameters) {
-  const Family& family = FamilyOf(kind);
+  const DeviceFamily& family = DeviceFamilyOf(kind);
   // Llama's of 1, 8 and 70 billion parameters have 16, 32 and 80 layers.
   const double layers = 32 * std::pow(parameters / 8e9, 0.42);
   InferenceRates rates;

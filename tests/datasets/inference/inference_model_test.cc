@@ -63,8 +63,8 @@ TEST(InferenceModelTest, ExpertsAndWindows) {
 }
 
 TEST(InferenceModelTest, NamesSayWhereATensorIs) {
-  EXPECT_EQ(datasets::LayerOf("blk.12.attn_q.weight"), 12);
-  EXPECT_EQ(datasets::LayerOf("output.weight"), std::nullopt);
+  EXPECT_EQ(datasets::GgufLayerOf("blk.12.attn_q.weight"), 12);
+  EXPECT_EQ(datasets::GgufLayerOf("output.weight"), std::nullopt);
   EXPECT_TRUE(datasets::IsOfOutput("output_norm.weight"));
   EXPECT_FALSE(datasets::IsOfOutput("token_embd.weight"));
   EXPECT_FALSE(datasets::IsOfOutput("blk.0.attn_output.weight"));

@@ -50,9 +50,9 @@ struct Schedule {
 };
 
 // Makes schedules. `reversed`: time runs backward, and the result is turned around.
-class ListScheduler {
+class PriorityScheduler {
  public:
-  ListScheduler(const ScheduleProblem& problem, bool is_reversed)
+  PriorityScheduler(const ScheduleProblem& problem, bool is_reversed)
       : problem_(problem),
         before_(is_reversed ? problem.behind : problem.before),
         behind_(is_reversed ? problem.before : problem.behind) {
@@ -346,8 +346,8 @@ class OrderSearch {
 
   const ScheduleProblem& problem_;
   const OrderSearchOptions& options_;
-  ListScheduler forward_;
-  ListScheduler backward_;
+  PriorityScheduler forward_;
+  PriorityScheduler backward_;
   Rng rng_;
   double bound_;
   std::vector<double> levels_;

@@ -60,9 +60,9 @@ enum class GgufValueType : std::uint32_t {
 constexpr std::uint32_t kNumGgufValueTypes = 13;
 
 // Reads numbers and texts, one after the other.
-class Reader {
+class GgufReader {
  public:
-  explicit Reader(std::istream& in) : in_(in) {}
+  explicit GgufReader(std::istream& in) : in_(in) {}
 
   template <typename T>
   T Read(std::string_view what) {
@@ -108,7 +108,7 @@ class Reader {
   std::uint64_t position_ = 0;
 };
 
-std::size_t SizeOf(GgufValueType type) {
+std::size_t GgufSizeOf(GgufValueType type) {
   switch (type) {
     case GgufValueType::kU8:
     case GgufValueType::kI8:
@@ -132,13 +132,13 @@ std::size_t SizeOf(GgufValueType type) {
   return 0;
 }
 
-bool IsReal(GgufValueType type) { return type == GgufValueType::kF32 || type == GgufValueType::kF64; }
+bool IsGgufReal(GgufValueType type) { return type == GgufValueType::kF32 || type == GgufValueType::kF64; }
 
-double ReadReal(Reader* reader, GgufValueType type, const std::string& key) {
+double ReadGgufReal(GgufReader* reader, GgufValueType type, const std::string& key) {
   return type == GgufValueType::kF32 ? static_cast<double>(reader->Read<float>(key)) : reader->Read<double>(key);
 }
 
-std::int64_t ReadInteger(Reader* reader, GgufValueType type, const std::string& key) {
+std::int64_t ReadGgufInteger(GgufReader* reader, GgufValueType type, const std::string& key) {
   switch (type) {
     case GgufValueType::kU8:
     case GgufValueType::kBool:
@@ -158,14 +158,14 @@ std::int64_t ReadInteger(Reader* reader, GgufValueType type, const std::string& 
   }
 }
 
-GgufValueType ReadType(Reader* reader, const std::string& key) {
+GgufValueType ReadGgufType(GgufReader* reader, const std::string& key) {
   const auto type = reader->Read<std::uint32_t>("the type of " + key);
   if (type >= kNumGgufValueTypes) reader->Refuse(fmt::format("{} has type {}: expected 0 to 12", key, type));
   return static_cast<GgufValueType>(type);
 }
 
-GgufList ReadList(Reader* reader, const std::string& key) {
-  const GgufValueType type = ReadType(reader, key);
+GgufList ReadGgufList(GgufReader* reader, const std::string& key) {
+  const GgufValueType type = ReadGgufType(reader, key);
   GgufList list;
   list.length = static_cast<std::int64_t>(reader->Count("elements of " + key, kMostListLength));
   if (type == GgufValueType::kList) reader->Refuse(key + " is a list of lists: expected values");
@@ -175,36 +175,36 @@ GgufList ReadList(Reader* reader, const std::string& key) {
       reader->Skip(reader->Count("bytes of a text of " + key, kMostTextBytes), key);
     }
   } else if (length > kMostKeptNumbers) {
-    reader->Skip(length * SizeOf(type), key);
+    reader->Skip(length * GgufSizeOf(type), key);
   } else {
     for (std::uint64_t i = 0; i < length; ++i) {
-      list.numbers.push_back(IsReal(type) ? ReadReal(reader, type, key)
-                                          : static_cast<double>(ReadInteger(reader, type, key)));
+      list.numbers.push_back(IsGgufReal(type) ? ReadGgufReal(reader, type, key)
+                                              : static_cast<double>(ReadGgufInteger(reader, type, key)));
     }
   }
   return list;
 }
 
-void ReadMetadata(Reader* reader, std::uint64_t count, GgufHeader* header) {
+void ReadGgufMetadata(GgufReader* reader, std::uint64_t count, GgufHeader* header) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string key = reader->Text("a key", kMostNameBytes);
-    const GgufValueType type = ReadType(reader, key);
+    const GgufValueType type = ReadGgufType(reader, key);
     auto& value = header->metadata[key];
     if (type == GgufValueType::kText) {
       value = reader->Text(key, kMostTextBytes);
     } else if (type == GgufValueType::kList) {
-      value = ReadList(reader, key);
-    } else if (IsReal(type)) {
-      value = ReadReal(reader, type, key);
+      value = ReadGgufList(reader, key);
+    } else if (IsGgufReal(type)) {
+      value = ReadGgufReal(reader, type, key);
     } else if (type == GgufValueType::kBool) {
-      value = ReadInteger(reader, type, key) != 0;
+      value = ReadGgufInteger(reader, type, key) != 0;
     } else {
-      value = ReadInteger(reader, type, key);
+      value = ReadGgufInteger(reader, type, key);
     }
   }
 }
 
-GgufTensor ReadTensor(Reader* reader) {
+GgufTensor ReadGgufTensor(GgufReader* reader) {
   GgufTensor tensor;
   tensor.name = reader->Text("a tensor's name", kMostNameBytes);
   const auto rank = reader->Read<std::uint32_t>("the rank of " + tensor.name);
@@ -238,8 +238,8 @@ GgufTensor ReadTensor(Reader* reader) {
 }
 
 // One file, whose tensors are added.
-void ReadPart(std::istream& in, GgufHeader* header) {
-  Reader reader(in);
+void ReadGgufPart(std::istream& in, GgufHeader* header) {
+  GgufReader reader(in);
   if (reader.Read<std::array<char, 4>>("its first four bytes") != std::array{'G', 'G', 'U', 'F'}) {
     reader.Refuse("is no GGUF file: expected GGUF as its first four bytes");
   }
@@ -249,8 +249,8 @@ void ReadPart(std::istream& in, GgufHeader* header) {
   }
   const std::uint64_t tensors = reader.Count("tensors", kMostTensors);
   const std::uint64_t keys = reader.Count("keys", kMostKeys);
-  ReadMetadata(&reader, keys, header);
-  for (std::uint64_t i = 0; i < tensors; ++i) header->tensors.push_back(ReadTensor(&reader));
+  ReadGgufMetadata(&reader, keys, header);
+  for (std::uint64_t i = 0; i < tensors; ++i) header->tensors.push_back(ReadGgufTensor(&reader));
 }
 
 template <typename T>
@@ -303,7 +303,7 @@ GgufHeader ReadGguf(
     std::istream& in,
     const std::function<std::unique_ptr<std::istream>(std::int64_t part, std::int64_t parts)>& open_part) {
   GgufHeader header;
-  ReadPart(in, &header);
+  ReadGgufPart(in, &header);
   const std::int64_t parts = header.Integer("split.count").value_or(1);
   if (parts < 0 || parts > kMostParts) {
     throw InputError("split.count", fmt::format("{}: expected at most {}", parts, kMostParts));
@@ -316,7 +316,7 @@ GgufHeader ReadGguf(
   for (std::int64_t part = 2; part <= parts; ++part) {
     // The metadata of the model are those of the first part; the others repeat only their own number.
     GgufHeader other;
-    ReadPart(*open_part(part, parts), &other);
+    ReadGgufPart(*open_part(part, parts), &other);
     std::move(other.tensors.begin(), other.tensors.end(), std::back_inserter(header.tensors));
   }
   std::set<std::string_view> names;

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/registry.h"
+#include "sim/base/suggestion.h"
 
 namespace emplace::datasets {
 namespace {
@@ -141,8 +143,8 @@ class ClientProblem {
     if (!rates) {
       throw InputError("device " + device.name,
                        fmt::format("its kind {} has no rates: expected a kind of `emplace list devices`, or one under "
-                                   "kinds: with memory_bandwidth_gb_per_s and peak_tflop_per_s",
-                                   device.kind));
+                                   "kinds: with memory_bandwidth_gb_per_s and peak_tflop_per_s{}",
+                                   device.kind, DidYouMean(device.kind, NamesOf(AllDeviceKinds()))));
     }
     return *rates;
   }
@@ -452,7 +454,10 @@ std::string LlamaCppScript(const InferencePlan& plan, const InferenceModel& mode
   if (names.size() > 1) script += fmt::format(" -ts {}", fmt::join(layers, ","));
   script += ExpertFlags(plan);
   if (options.key_type != nullptr) script += fmt::format(" -ctk {}", options.key_type->name);
-  if (options.value_type != nullptr) script += fmt::format(" -ctv {}", options.value_type->name);
+  if (options.value_type != nullptr) {
+    script += fmt::format(" -ctv {}", options.value_type->name);
+    if (options.value_type->block > 1) script += " -fa on";  // values in blocks need fused attention
+  }
   return script + "\n";
 }
 

@@ -90,6 +90,13 @@ TEST_F(InferenceCommandTest, BadInputIsOneLine) {
   ExpectRefused(Emplace("place m.gguf --cluster home.yaml --cache-type-k q9 -o p.json"),
                 "--cache-type-k: q9: expected one of f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1");
   ExpectRefused(Emplace("place m.gguf --cluster home.yaml --to vllm -o p.json"), "--to: vllm: expected llama.cpp");
+  ExpectRefused(Emplace("place m.gguf --cluster home.yaml --agent annealing -o p.json"),
+                "m.gguf: the split of a GGUF model is found exactly: it takes --objective decode, prefill or "
+                "decode-throughput, and no agent, budget, schedule, costs, checkpoint, policy, order or timeline");
+  ASSERT_EQ(Shell("sed 's/rtx-4090/rtx-4091/' home.yaml > odd.yaml").status, 0);
+  EXPECT_THAT(Emplace("place m.gguf --cluster odd.yaml -o p.json").err, HasSubstr("did you mean rtx-4090?"));
+  EXPECT_THAT(Emplace("place m.gguf --cluster home.yaml --context 9000 --client cpu:0 -o p.json").err,
+              HasSubstr("was trained for 8192 tokens, fewer than the context of 9000"));
   ASSERT_EQ(Shell("head -c 300 m.gguf > short.gguf").status, 0);
   const Ran cut = Emplace("place short.gguf --cluster home.yaml -o p.json");
   EXPECT_EQ(cut.status, 2);

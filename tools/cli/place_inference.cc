@@ -352,6 +352,21 @@ int PrintInferenceMemory(const ProblemOptions& problem, const std::string& model
   return kSuccess;
 }
 
+void RefuseSearchOptions(const ProblemOptions& problem, bool has_more) {
+  agents::SearchSettings usual;
+  usual.objective = problem.settings.objective;
+  usual.seed = problem.settings.seed;  // neither changes an answer
+  usual.threads = problem.settings.threads;
+  if (!has_more && problem.settings.settings() == usual && problem.costs.model.empty() &&
+      problem.costs.profile.empty()) {
+    return;
+  }
+  throw InputError(
+      problem.graph.file,
+      "the split of a GGUF model is found exactly: it takes --objective decode, prefill or decode-throughput, and "
+      "no agent, budget, schedule, costs, checkpoint, policy, order or timeline");
+}
+
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,
                    bool json) {
   if (!options.target.empty() && options.target != kLlamaCpp) {
@@ -363,6 +378,10 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
   const datasets::InferenceModel model = LoadInferenceModel(problem.graph.file, options.quantisation);
   const Cluster cluster = LoadCluster(problem);
   read.rates = ReadBenches(options.benches, cluster);
+  if (model.context_length > 0 && read.context > model.context_length) {
+    PrintMessage(fmt::format("warning: {} was trained for {} tokens, fewer than the context of {}", model.name,
+                             model.context_length, read.context));
+  }
   const std::optional<InferencePlan> plan = datasets::PlanInference(model, cluster, read);
   if (!plan) return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
   std::ostringstream text;

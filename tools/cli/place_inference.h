@@ -32,6 +32,9 @@ void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options);
 // Whether the graph is a model that generates text, or the objective one of generating text. Throws InputError where
 // only one of the two holds, or where options of inference come with another graph.
 bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& options);
+// Throws InputError where a setting of the search is given, or `has_more` options that a GGUF model does not take: its
+// split is found exactly.
+void RefuseSearchOptions(const ProblemOptions& problem, bool has_more);
 // Writes the placement, or the script of --to, to `output`, and prints the plan. Returns the exit status.
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,
                    bool json);

@@ -135,6 +135,18 @@ TEST(InferencePlanTest, ObjectivesCountTokensOfAPass) {
   EXPECT_EQ(datasets::AllInferenceObjectives().size(), 3U);
 }
 
+TEST(InferencePlanTest, CachesOfOtherTypesAreSmaller) {
+  const Cluster cluster = Cluster::Uniform("home", {Cpu("cpu:0"), Gpu("gpu:0", "a100", 8192)}, kPcie);
+  const datasets::GgmlType* const q8 = datasets::FindGgmlType("q8_0");
+  const InferenceOptions small = {.context = 4096, .key_type = q8, .value_type = q8};
+  const auto plan = PlanInference(Model(), cluster, small);
+  const auto usual = PlanInference(Model(), cluster, {.context = 4096});
+  ASSERT_TRUE(plan && usual);
+  EXPECT_EQ(plan->stages[0].cache_bytes * 32, usual->stages[0].cache_bytes * 17);  // 34 bytes for 32 numbers
+  EXPECT_THAT(datasets::LlamaCppScript(*plan, Model(), cluster, small, "m.gguf"),
+              HasSubstr(" -ctk q8_0 -ctv q8_0 -fa on\n"));
+}
+
 TEST(InferencePlanTest, NothingFitsAndTheLongestContext) {
   const Cluster tiny = Cluster::Uniform("tiny", {Gpu("gpu:0", "a100", 440)}, kPcie);
   EXPECT_EQ(PlanInference(Model(), tiny, {}), std::nullopt);

@@ -1,0 +1,7 @@
+#include "tests/fuzz/importing.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  emplace::fuzz::CheckImporter("stg", emplace::fuzz::Text(data, size));
+  emplace::fuzz::CheckImporter("wfcommons", emplace::fuzz::Text(data, size));
+  return 0;
+}

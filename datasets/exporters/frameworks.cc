@@ -17,6 +17,7 @@
 #include "datasets/exporters/framework_plans.h"
 #include "datasets/exporters/module_placement.h"
 #include "datasets/exporters/tensor_parallel.h"
+#include "datasets/exporters/tensorflow_devices.h"
 #include "datasets/models/named_network.h"
 #include "datasets/models/transformer.h"
 #include "sim/base/check.h"
@@ -151,6 +152,10 @@ std::vector<std::vector<std::string>> PathsOfStages(const ParallelPlan& plan, st
   }
   if (paths.empty()) throw InputError("stages", fmt::format("is missing ({} needs the modules of each stage)", format));
   return paths;
+}
+
+std::string TensorFlowDevices(const FrameworkInput& input) {
+  return WriteTensorFlowDevices(*input.graph, *input.cluster, *input.placement);
 }
 
 std::string Stages(const FrameworkInput& input) { return Pretty(Json(PathsOfStages(*input.plan, "stages"))); }
@@ -692,7 +697,7 @@ std::vector<DeviceId> Accelerators(const Cluster& cluster) {
 }
 
 std::span<const FrameworkTarget> AllFrameworkTargets() {
-  static constexpr std::array<FrameworkTarget, 12> kTargets = {{
+  static constexpr std::array<FrameworkTarget, 13> kTargets = {{
       {"device-map", "Accelerate's device_map: a device for each module", true, DeviceMap},
       {"split-spec", "split_spec of torch.distributed.pipelining: the module at which each stage begins", false,
        SplitSpecText},
@@ -705,6 +710,7 @@ std::span<const FrameworkTarget> AllFrameworkTargets() {
       {"megatron", "Megatron-LM's command line", false, Megatron},
       {"deepspeed", "DeepSpeed's configuration", false, DeepSpeed},
       {"onnxruntime", "ONNX Runtime's layer assignment: a CPU and one GPU", true, OnnxRuntime},
+      {"tensorflow", "TensorFlow's device of each node", true, TensorFlowDevices},
       {"vllm", "vLLM's division of layers", false, Vllm},
       {"llama.cpp", "llama.cpp's flags: a device for each layer", true, LlamaCpp},
   }};
@@ -893,8 +899,8 @@ Placement ReadOnnxRuntime(std::string_view text, const std::string& file, const 
 }
 
 std::span<const std::string_view> PlacementFormats() {
-  static constexpr std::array<std::string_view, 6> kNames = {"device-map", "split-spec", "stages",
-                                                             "plan",       "llama.cpp",  "onnxruntime"};
+  static constexpr std::array<std::string_view, 7> kNames = {"device-map", "split-spec",  "stages",    "plan",
+                                                             "llama.cpp",  "onnxruntime", "tensorflow"};
   return kNames;
 }
 
@@ -905,6 +911,7 @@ Placement ReadFrameworkPlacement(std::string_view target, std::string_view text,
   if (target == "stages") return ReadStages(text, file, graph, cluster);
   if (target == "llama.cpp") return ReadLlamaCpp(text, file, graph, cluster);
   if (target == "onnxruntime") return ReadOnnxRuntime(text, file, graph, cluster);
+  if (target == "tensorflow") return ReadTensorFlowDevices(text, file, graph, cluster);
   if (target != "plan") {
     throw InputError("--from", fmt::format("is {} ({})", Quoted(target), fmt::join(PlacementFormats(), ", ")));
   }

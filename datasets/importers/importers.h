@@ -44,6 +44,9 @@ Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOp
 // gguf: gguf.h, and datasets/inference/gguf.h for what it looks like.
 Imported ImportGguf(std::span<const ImportSource> sources, const ImportOptions& options);
 
+// tensorflow: tensorflow.h, and tensorflow_file.h for what it looks like.
+Imported ImportTensorFlow(std::span<const ImportSource> sources, const ImportOptions& options);
+
 // nccl: nccl.h.
 bool LooksLikeNccl(std::string_view head);
 Imported ImportNccl(std::span<const ImportSource> sources, const ImportOptions& options);

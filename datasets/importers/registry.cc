@@ -11,6 +11,7 @@
 
 #include "datasets/importers/importers.h"
 #include "datasets/importers/onnx_wire.h"
+#include "datasets/importers/tensorflow_file.h"
 #include "datasets/inference/gguf.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -63,6 +64,10 @@ constexpr ImporterEntry kImporters[] = {
      LooksLikeWfCommons, FromText<ImportWfCommons>},
     {"gguf", "GGUF model of llama.cpp, also split: what generating a token reads, from the header alone",
      "docs/gguf.md; github.com/ggml-org/ggml", LooksLikeGguf, ImportGguf},
+    {"tensorflow", "graph of TensorFlow: GraphDef, MetaGraphDef or SavedModel, with functions and loops as they run",
+     "TensorFlow 1 and 2, tensorflow/core/framework/graph.proto; github.com/tensorflow/tensorflow", LooksLikeTensorFlow,
+     ImportTensorFlow, /*takes_several=*/false, /*takes_times=*/true, /*takes_inputs=*/true, /*takes_training=*/false,
+     /*is_cluster=*/false, /*takes_steps=*/false, /*takes_ranks=*/false, /*takes_cluster=*/true},
     {"nccl",
      "topology of a node as dumped by NCCL or RCCL: GPUs, PCIe, NVLink and network cards; becomes a cluster.yaml",
      "NCCL_TOPO_DUMP_FILE; github.com/NVIDIA/nccl, src/graph/xml.cc", LooksLikeNccl, ImportNccl,
@@ -235,10 +240,14 @@ Imported Import(const ImporterEntry& importer, std::span<const ImportSource> sou
   if (!options.nvlink.empty() && !importer.is_cluster) {
     throw InputError("--nvlink", "is for the topology of a node (format nccl, not " + std::string(importer.name) + ")");
   }
-  for (const auto& [option, value] :
-       {std::pair("--cluster", &options.cluster), std::pair("--comm-groups", &options.comm_groups)}) {
-    if (value->empty() || importer.takes_ranks) continue;
-    throw InputError(option, "is for traces of ranks (format chakra, not " + std::string(importer.name) + ")");
+  if (!options.comm_groups.empty() && !importer.takes_ranks) {
+    throw InputError("--comm-groups", "is for traces of ranks (format chakra, not " + std::string(importer.name) + ")");
+  }
+  if (!options.cluster.empty() && !importer.takes_ranks && !importer.takes_cluster) {
+    throw InputError("--cluster",
+                     "is for traces of ranks and for graphs that name devices (formats chakra and "
+                     "tensorflow, not " +
+                         std::string(importer.name) + ")");
   }
   if (!options.training.empty() && !importer.takes_training) {
     throw InputError("--training", "cannot be used (the format " + std::string(importer.name) +

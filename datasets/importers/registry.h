@@ -95,12 +95,13 @@ class ImportSource {
 
 struct ImportOptions {
   double min_attributed_percent = 95;
-  std::string times = {};                // a Kineto trace of the same step, for formats without times; "": none
+  // For formats without times, what measured the same step: a Kineto trace, or a RunMetadata of TensorFlow; "": none.
+  std::string times = {};
   std::vector<std::string> inputs = {};  // "NAME=DIMS": shapes of inputs, for formats that leave sizes free
   std::string step = {};                 // the step to use: a number N of ProfilerStep#N; "all"; "": the median
   int nodes = 1;                         // number of copies of the node, for formats that describe one
-  // For traces of several ranks without times: a cluster, shipped or a file, whose devices time them; and a file with
-  // the ranks of each process group (chakra_groups.h).
+  // A cluster, shipped or a file: whose devices time the ranks of traces without times, or that device names of the
+  // file mean. For traces of several ranks, a file with the ranks of each process group (chakra_groups.h).
   std::string cluster = {};
   std::string comm_groups = {};
   // NVLink of each GPU where a topology has none: a kind of GPU, or GB/s; "": none is added.
@@ -124,6 +125,7 @@ struct ImporterEntry {
   bool is_cluster = false;      // a cluster without a graph; also takes ImportOptions::nodes and ::nvlink
   bool takes_steps = false;     // ImportOptions::step
   bool takes_ranks = false;     // ImportOptions::cluster and ::comm_groups
+  bool takes_cluster = false;   // ImportOptions::cluster alone: whose devices the file's names mean
 };
 std::span<const ImporterEntry> AllImporters();
 // The format named, or found from the start of `file` if `format` is empty. Throws InputError that lists the known

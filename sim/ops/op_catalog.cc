@@ -32,6 +32,10 @@ std::span<const OpKind> AllOpKinds() {
 const OpKind* FindOpKind(std::string_view kind) {
   if (kind.starts_with("onnx::") || kind.starts_with("com.microsoft::") || kind.starts_with("ai.onnx."))
     return FindIn(OnnxKinds(), kind);
+  if (kind.starts_with("tf::")) {
+    const OpKind* const listed = FindIn(TensorFlowKinds(), kind);
+    return listed == nullptr ? &OtherTensorFlowKind() : listed;
+  }
   for (const auto kinds : {AllOpKinds(), TransformerKinds(), ParallelKinds()}) {
     if (const OpKind* const found = FindIn(kinds, kind)) return found;
   }

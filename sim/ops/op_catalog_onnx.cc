@@ -201,27 +201,6 @@ OpWork OnnxPool(const Graph& graph, OpId op) {
   return MakeWork(kOnnxReduction, kFlop * window * Elements(view.out(0)), view.AllBytes());
 }
 
-// For each combination of the letters a product of one number of each operand: n - 1 products and a sum.
-OpWork OnnxEinsum(const Graph& graph, OpId op) {
-  const OpView view(graph, op);
-  const std::vector<std::string> terms = SplitEinsum(view.Text("equation")).inputs;
-  std::map<EinsumLabel, double> sizes;
-  for (std::size_t input = 0; input < terms.size(); ++input) {
-    const ShapeView shape = view.in(input);
-    const auto labels = EinsumLabels(terms[input], shape.size());
-    view.Expect(labels.has_value(), "attr equation has a letter for each dimension");
-    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-      double& size = sizes[(*labels)[dim]];
-      size = std::max(size, static_cast<double>(shape[dim]));
-    }
-  }
-  view.Expect(view.num_inputs() > 0, "it has an input");
-  double products = static_cast<double>(view.num_inputs());
-  for (const auto& [label, size] : sizes) products *= size;
-  view.out(0);
-  return MakeWork(OpClass::kMatrixProduct, products, view.AllBytes());
-}
-
 // This many FLOP for each element of the output.
 template <int kFlop>
 OpWork OnnxGather(const Graph& graph, OpId op) {
@@ -340,7 +319,7 @@ constexpr OpKind kOnnxKinds[] = {
     {"onnx::Div", kOnnxElementwise, "(a, b), broadcast: E", OnnxPerOutput<kOnnxElementwise, 1>},
     {"onnx::DynamicQuantizeLinear", kOnnxReduction, "(x): 5*E; least, largest, division, sum, rounding",
      OnnxPerOutput<kOnnxReduction, 5>},
-    {"onnx::Einsum", OpClass::kMatrixProduct, "(n tensors): n for each combination of the letters", OnnxEinsum},
+    {"onnx::Einsum", OpClass::kMatrixProduct, "(n tensors): n for each combination of the letters", EinsumWork},
     {"onnx::Elu", kOnnxElementwise, "(x): 4*E; exp, difference, product, selection",
      OnnxPerOutput<kOnnxElementwise, 4>},
     {"onnx::Equal", kOnnxElementwise, "(a, b): E", OnnxPerOutput<kOnnxElementwise, 1>},
@@ -459,6 +438,26 @@ constexpr OpKind kOnnxKinds[] = {
 };
 
 }  // namespace
+
+OpWork EinsumWork(const Graph& graph, OpId op) {
+  const OpView view(graph, op);
+  const std::vector<std::string> terms = SplitEinsum(view.Text("equation")).inputs;
+  std::map<EinsumLabel, double> sizes;
+  for (std::size_t input = 0; input < terms.size(); ++input) {
+    const ShapeView shape = view.in(input);
+    const auto labels = EinsumLabels(terms[input], shape.size());
+    view.Expect(labels.has_value(), "attr equation has a letter for each dimension");
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+      double& size = sizes[(*labels)[dim]];
+      size = std::max(size, static_cast<double>(shape[dim]));
+    }
+  }
+  view.Expect(view.num_inputs() > 0, "it has an input");
+  double products = static_cast<double>(view.num_inputs());
+  for (const auto& [label, size] : sizes) products *= size;
+  view.out(0);
+  return MakeWork(OpClass::kMatrixProduct, products, view.AllBytes());
+}
 
 std::span<const OpKind> OnnxKinds() { return kOnnxKinds; }
 

@@ -37,6 +37,13 @@ std::span<const OpKind> ParallelKinds();
 // models hold besides. They are in no part of AllOpKinds(), so no device runs them and no agent tells them apart;
 // FindOpKind() knows them.
 std::span<const OpKind> OnnxKinds();
+// The same for operators of TensorFlow, "tf::NAME".
+std::span<const OpKind> TensorFlowKinds();
+// Any other operator of TensorFlow: 0 FLOP; it reads and writes every byte.
+const OpKind& OtherTensorFlowKind();
+// Einsum of ONNX and TensorFlow, attr `equation`: for each combination of the letters a product of one number of each
+// operand, n - 1 products and a sum.
+OpWork EinsumWork(const Graph& graph, OpId op);
 
 }  // namespace emplace
 

@@ -145,9 +145,12 @@ std::string WhyNoDevices(const datasets::ImporterEntry& importer) {
 
 int Run(const ImportOptions& options) {
   const BusyLine busy("import");
-  if (IsOneOf(datasets::PlanFormats(), options.format) || IsOneOf(datasets::PlacementFormats(), options.format)) {
-    return ReadFramework(options);
-  }
+  // TensorFlow's graphs are imported, and with a graph its devices.
+  const bool is_importer = std::any_of(datasets::AllImporters().begin(), datasets::AllImporters().end(),
+                                       [&](const auto& importer) { return importer.name == options.format; });
+  const bool is_framework =
+      IsOneOf(datasets::PlanFormats(), options.format) || IsOneOf(datasets::PlacementFormats(), options.format);
+  if (is_framework && (!is_importer || !options.graph.empty())) return ReadFramework(options);
   if (!options.graph.empty()) throw InputError("--graph", "needs --from with a framework's format");
   std::vector<std::string> inputs = options.files;
   inputs.push_back(options.expert);
@@ -244,8 +247,10 @@ Command AddImport(CLI::App& app) {
                    "File with a human expert's placement (default: looked for beside the input)")
       ->type_name("FILE");
   command
-      ->add_option("--times", options->times, "Kineto trace of the same step, for formats without times (pytorch-et)")
-      ->type_name("KINETO");
+      ->add_option(
+          "--times", options->times,
+          "Times of the same step, for formats without: a Kineto trace (pytorch-et) or a RunMetadata (tensorflow)")
+      ->type_name("FILE");
   command
       ->add_option("--input", options->inputs,
                    "Shape of a model input with dynamic sizes, such as x=8x3x224x224; may be repeated")
@@ -271,8 +276,8 @@ Command AddImport(CLI::App& app) {
   command
       ->add_option(
           "--cluster", options->cluster,
-          "Devices for ranks whose nodes have no times: each rank is placed on an accelerator (chakra); or those "
-          "that a framework's file counts")
+          "Devices for ranks whose nodes have no times: each rank is placed on an accelerator (chakra); those that a "
+          "graph's device names mean (tensorflow); or those that a framework's file counts")
       ->type_name("FILE|NAME");
   command
       ->add_option("--comm-groups", options->comm_groups,

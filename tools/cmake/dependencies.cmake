@@ -34,7 +34,11 @@ if(TARGET hwy::hwy)
   # every source.
   set_property(TARGET hwy::hwy PROPERTY INTERFACE_COMPILE_DEFINITIONS)
 endif()
-emplace_find_library(libprotobuf-dev PROTOBUF_LIBRARY protobuf)  # its wire format; nothing is generated
+emplace_find_library(libprotobuf-dev PROTOBUF_LIBRARY protobuf)  # its wire format, and the messages of TensorFlow
+find_program(PROTOC protoc)  # makes the classes of datasets/importers/tensorflow.proto
+if(NOT PROTOC)
+  list(APPEND EMPLACE_MISSING protobuf-compiler)
+endif()
 emplace_find_path(libprotobuf-dev PROTOBUF_INCLUDE_DIR google/protobuf/io/coded_stream.h)
 emplace_find_library(libonnx-dev ONNX_LIBRARY onnx)  # reads ONNX models, and infers shapes
 emplace_find_library(libonnx-dev ONNX_PROTO_LIBRARY onnx_proto)

@@ -560,7 +560,8 @@ std::vector<std::size_t> WantedNodes(const RawNodes& raw) {
     const bool waits_for_step = raw.op(*node) == "NoOp" && !raw.nodes[*node].controls.empty();
     const bool is_result = raw.op(*node) == "Identity" && depends[*node] && !raw.nodes[*node].inputs.empty() &&
                            !IsOfNoStep(raw.op(static_cast<std::size_t>(raw.nodes[*node].inputs[0].node)));
-    const bool keep = readers[*node] > 0 || waits_for_step || is_result || !IsOfNoStep(raw.op(*node));
+    const bool keep =
+        readers[*node] > 0 || waits_for_step || is_result || (depends[*node] && !IsOfNoStep(raw.op(*node)));
     if (keep) {
       wanted.push_back(*node);
     } else {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <variant>
 
 #include "datasets/importers/kineto.h"
@@ -20,6 +22,21 @@
 
 namespace emplace::tools {
 
+namespace {
+
+// A SavedModel of TensorFlow is a folder with the graph in a file of this name.
+std::string FileOfModel(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return path;
+  for (const char* const name : {"saved_model.pb", "saved_model.pbtxt"}) {
+    const std::filesystem::path file = std::filesystem::path(path) / name;
+    if (std::filesystem::exists(file, error)) return file.string();
+  }
+  throw InputError(path, "is a folder without saved_model.pb (a file, or the folder of a SavedModel)");
+}
+
+}  // namespace
+
 ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::string& format,
                           const datasets::ImportOptions& options) {
   for (auto file = files.begin(); file != files.end(); ++file) {
@@ -27,7 +44,7 @@ ImportedFiles ImportFiles(const std::vector<std::string>& files, const std::stri
   }
   std::vector<datasets::ImportSource> sources;
   sources.reserve(files.size());
-  for (const std::string& file : files) sources.emplace_back(file);
+  for (const std::string& file : files) sources.emplace_back(FileOfModel(file));
   const auto find = [&] { return &datasets::FindImporter(format, sources.front().head(), files.front()); };
   const datasets::ImporterEntry& importer = *(format.empty() ? find() : WithLocation("--from", find));
   return {importer, datasets::Import(importer, sources, options)};

@@ -1,7 +1,6 @@
 #include "datasets/importers/tensorflow.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,11 +37,7 @@ Graph Ops(const std::string& text, std::vector<std::string> inputs = {}) {
   return Import(text, std::move(inputs)).graph;
 }
 
-std::string Binary(const std::string& text) {
-  tensorflow::GraphDef graph;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &graph));
-  return graph.SerializeAsString();
-}
+std::string Binary(const std::string& text) { return datasets::ReadTensorFlowFile(text).graph.SerializeAsString(); }
 
 std::vector<std::string> Names(const Graph& graph) {
   std::vector<std::string> names;
@@ -603,7 +598,7 @@ TEST(TensorFlowDevicesTest, PlacementsComeBack) {
   };
   EXPECT_EQ(refused("\"loss\"", "\"lost\""), "d.json: \"loss\": has no device");
   EXPECT_THAT(ErrorOf([&] { datasets::ReadTensorFlowDevices(R"({"x":"here"})", "d.json", imported.graph, cluster); }),
-              HasSubstr("expected a device such as /job:worker"));
+              HasSubstr("x: is the text \"here\" (a device such as /job:worker"));
 }
 
 TEST(TensorFlowDevicesTest, IterationsAreOneNode) {

@@ -23,6 +23,16 @@ std::vector<std::uint32_t> Neighbours(const Topology& topology, std::size_t node
   return all;
 }
 
+// Whether a value is taken from one neighbour.
+bool TakesOne(Aggregation aggregation) { return aggregation == Aggregation::kMax || aggregation == Aggregation::kMin; }
+bool IsBeyond(Aggregation aggregation, float value, float taken) {
+  return aggregation == Aggregation::kMax ? value > taken : value < taken;
+}
+// The factor of each neighbour in a mean or sum.
+float ShareOf(Aggregation aggregation, std::size_t neighbours) {
+  return aggregation == Aggregation::kSum ? 1 : 1 / static_cast<float>(neighbours);
+}
+
 // `wanted` random entries of `all`, in ascending order.
 std::vector<std::uint32_t> Pick(std::vector<std::uint32_t> all, std::size_t wanted, Rng& rng) {
   rng.Shuffle(all);
@@ -66,8 +76,13 @@ void GraphSageText::Gather(const StateBatch& states, const Matrix& from, Level* 
   const std::size_t batch = states.batch();
   const std::size_t d = options_.features;
   level->input.Resize(from.rows(), 2 * d);
-  if (!options_.max_aggregation) {
+  if (!TakesOne(options_.aggregation)) {
     JoinMean(from, batch, states.sample->neighbours, &level->input);
+    if (options_.aggregation == Aggregation::kMean) return;
+    for (std::size_t row = 0; row < level->input.rows(); ++row) {
+      const auto count = static_cast<float>(states.sample->neighbours[row / batch].size());
+      for (std::size_t f = d; f < 2 * d; ++f) level->input.row(row)[f] *= count;
+    }
     return;
   }
   level->input.Reset(from.rows(), 2 * d);
@@ -81,7 +96,7 @@ void GraphSageText::Gather(const StateBatch& states, const Matrix& from, Level* 
       for (std::size_t i = 0; i < neighbours.size(); ++i) {
         const float* const value = from.row(neighbours[i] * batch + b);
         for (std::size_t f = 0; f < d; ++f) {
-          if (i > 0 && !(value[f] > to[d + f])) continue;
+          if (i > 0 && !IsBeyond(options_.aggregation, value[f], to[d + f])) continue;
           to[d + f] = value[f];
           level->largest[row * d + f] = neighbours[i];
         }
@@ -101,12 +116,12 @@ void GraphSageText::Scatter(const StateBatch& states, const Level& level, const 
       const float* const change = d_input.row(row);
       AddScaled(change, 1, d, d_from->row(row));
       if (neighbours.empty()) continue;
-      if (options_.max_aggregation) {
+      if (TakesOne(options_.aggregation)) {
         for (std::size_t f = 0; f < d; ++f) d_from->row(level.largest[row * d + f] * batch + b)[f] += change[d + f];
         continue;
       }
       for (const std::uint32_t other : neighbours) {
-        AddScaled(change + d, 1 / static_cast<float>(neighbours.size()), d, d_from->row(other * batch + b));
+        AddScaled(change + d, ShareOf(options_.aggregation, neighbours.size()), d, d_from->row(other * batch + b));
       }
     }
   }
@@ -250,7 +265,7 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
   const std::size_t rows = level.first[nodes];
   level.input.Resize(rows, d);
   joined_.resize(2 * half * d);
-  if (options_.max_aggregation) level.largest.assign(nodes * batch * half * d, 0);
+  if (TakesOne(options_.aggregation)) level.largest.assign(nodes * batch * half * d, 0);
   for (std::size_t node = 0; node < nodes; ++node) {
     const auto neighbours = states.sample->neighbours[node];
     for (std::size_t b = 0; b < batch; ++b) {
@@ -268,23 +283,23 @@ void GraphSageCode::ForwardLevel(const StateBatch& states, std::size_t i, const 
           float* const sum = aggregate + r * d;
           if (k == 0) {
             std::copy_n(value, d, sum);
-          } else if (!options_.max_aggregation) {
+          } else if (!TakesOne(options_.aggregation)) {
             for (std::size_t f = 0; f < d; ++f) sum[f] += value[f];
           }
-          if (!options_.max_aggregation) continue;
+          if (!TakesOne(options_.aggregation)) continue;
           std::uint32_t* const largest = level.largest.data() + (own + r) * d;
           if (k == 0) {
             std::fill_n(largest, d, neighbour);
             continue;
           }
           for (std::size_t f = 0; f < d; ++f) {
-            const bool is_larger = value[f] > sum[f];
-            sum[f] = is_larger ? value[f] : sum[f];
-            largest[f] = is_larger ? neighbour : largest[f];
+            const bool is_beyond = IsBeyond(options_.aggregation, value[f], sum[f]);
+            sum[f] = is_beyond ? value[f] : sum[f];
+            largest[f] = is_beyond ? neighbour : largest[f];
           }
         }
       }
-      if (!options_.max_aggregation) {
+      if (options_.aggregation == Aggregation::kMean) {
         for (std::size_t f = 0; f < half * d; ++f) aggregate[f] /= static_cast<float>(neighbours.size());
       }
       for (std::size_t r = 0; r < half; ++r) std::copy_n(from.row(own + r), d, joined_.data() + (half + r) * d);
@@ -354,14 +369,14 @@ void GraphSageCode::BackwardLevel(const StateBatch& states, std::size_t i, const
       for (std::size_t r = 0; r < half; ++r) {
         AddScaled(joined_.data() + (half + r) * d, 1, d, d_from->row(own + r));
         const float* const change = joined_.data() + r * d;
-        if (options_.max_aggregation) {
+        if (TakesOne(options_.aggregation)) {
           for (std::size_t f = 0; f < d; ++f) {
             const std::size_t other = level.largest[(own + r) * d + f];
             d_from->row((other * batch + b) * half + r)[f] += change[f];
           }
           continue;
         }
-        const float share = 1 / static_cast<float>(neighbours.size());
+        const float share = ShareOf(options_.aggregation, neighbours.size());
         for (const std::uint32_t other : neighbours) {
           AddScaled(change, share, d, d_from->row((other * batch + b) * half + r));
         }

@@ -13,12 +13,15 @@
 
 namespace emplace::agents {
 
+// What a node takes of its neighbours, value by value. Source: Mitropolitsky 2020, section 3.3.1.
+enum class Aggregation : std::uint8_t { kMean, kMax, kMin, kSum };
+
 struct GraphSageOptions {
   std::size_t features = 0;
   std::size_t hops = 2;
   double sample_ratio = 0.8;  // share of a node's neighbours that is sampled
   double dropout = 0.7;       // share of values that is dropped
-  bool max_aggregation = false;
+  Aggregation aggregation = Aggregation::kMean;
   bool both_directions = true;  // neighbours: predecessors and successors, or (thesis_code) successors only
 };
 
@@ -42,7 +45,7 @@ class GraphSageText : public Encoder {
     Mlp net;
     Matrix input;  // [rows, 2 width]: own row and that of the neighbours
     MlpCache cache;
-    std::vector<std::uint32_t> largest;  // for max aggregation: [rows * width], index of the neighbour
+    std::vector<std::uint32_t> largest;  // for max and min: [rows * width], index of the neighbour
     std::vector<std::uint8_t> kept;      // [rows * width]; empty: no dropout
     Matrix output;                       // after dropout
   };

@@ -19,21 +19,29 @@ std::vector<NetworkCase> AllNetworks() {
   add("placeto_small", [](agents::NetworkOptions& o) { o.small_classifier = true; });
   add("placeto_sum", [](agents::NetworkOptions& o) { o.sum_head = true; });
   add("sage_text", [](agents::NetworkOptions& o) { o.embedding = agents::Embedding::kGraphSage; });
-  add("sage_text_max", [](agents::NetworkOptions& o) {
-    o.embedding = agents::Embedding::kGraphSage;
-    o.sage.max_aggregation = true;
-  });
+  for (const auto& [name, aggregation] : {std::pair("sage_text_max", agents::Aggregation::kMax),
+                                          std::pair("sage_text_min", agents::Aggregation::kMin),
+                                          std::pair("sage_text_sum", agents::Aggregation::kSum)}) {
+    add(name, [&](agents::NetworkOptions& o) {
+      o.embedding = agents::Embedding::kGraphSage;
+      o.sage.aggregation = aggregation;
+    });
+  }
   const auto code = [](agents::NetworkOptions& o) {
     o.embedding = agents::Embedding::kGraphSage;
     o.thesis_code = o.sum_head = true;
     o.sage.both_directions = false;
   };
   add("sage_code", code);
-  add("sage_code_max_3_hops", [&](agents::NetworkOptions& o) {
-    code(o);
-    o.sage.max_aggregation = true;
-    o.sage.hops = 3;
-  });
+  for (const auto& [name, aggregation] : {std::pair("sage_code_max_3_hops", agents::Aggregation::kMax),
+                                          std::pair("sage_code_min_3_hops", agents::Aggregation::kMin),
+                                          std::pair("sage_code_sum_3_hops", agents::Aggregation::kSum)}) {
+    add(name, [&](agents::NetworkOptions& o) {
+      code(o);
+      o.sage.aggregation = aggregation;
+      o.sage.hops = 3;
+    });
+  }
   for (const bool sum : {false, true}) {
     add(sum ? "pgnn_code_sum" : "pgnn_code", [&](agents::NetworkOptions& o) {
       code(o);

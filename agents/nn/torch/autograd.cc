@@ -162,8 +162,19 @@ class Definition {
 
   Array Heard(const Array& rows) const {
     const NodeLists& neighbours = states_.sample->neighbours;
-    if (options_.sage.max_aggregation) return MaximaOf(neighbours, rows);
-    return SumAlong(MeansOf(neighbours), rows, rows.size(0));
+    switch (options_.sage.aggregation) {
+      case Aggregation::kMax:
+        return MaximaOf(neighbours, rows);
+      case Aggregation::kMin:
+        return -MaximaOf(neighbours, -rows);
+      case Aggregation::kSum: {
+        Edges edges = MeansOf(neighbours);
+        std::fill(edges.scale.begin(), edges.scale.end(), 1.0F);
+        return SumAlong(edges, rows, rows.size(0));
+      }
+      default:
+        return SumAlong(MeansOf(neighbours), rows, rows.size(0));
+    }
   }
 
   Array SageText(const Array& features) const {

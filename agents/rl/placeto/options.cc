@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::int64_t kMany = 1'000'000;
 
+std::string_view NameOf(Aggregation aggregation) {
+  constexpr std::string_view kNames[] = {"mean", "max", "min", "sum"};
+  return kNames[static_cast<std::size_t>(aggregation)];
+}
+
 // Appendix A.7 and the authors' code. The entropy weight decreases as in the appendix, which gives no values (the
 // code's default is a constant 1).
 void SetPlacetoProtocol(PlacetoOptions* options) {
@@ -56,9 +61,12 @@ void ReadNetwork(OptionReader& reader, NetworkOptions* network) {
     ReadCount(reader, "hops", &network->sage.hops, 1, 6, "levels of neighbours");
     reader.Read("sample_ratio", &network->sage.sample_ratio, 0, 1, "share of its neighbours that a node aggregates");
     reader.Read("dropout", &network->sage.dropout, 0, 0.99, "dropout rate after a level");
-    std::string aggregation = "mean";
-    reader.Read("aggregation", &aggregation, {"mean", "max"}, "aggregation over neighbours");
-    network->sage.max_aggregation = aggregation == "max";
+    ReadWord<Aggregation>(reader, "aggregation", &network->sage.aggregation,
+                          {{"mean", Aggregation::kMean},
+                           {"max", Aggregation::kMax},
+                           {"min", Aggregation::kMin},
+                           {"sum", Aggregation::kSum}},
+                          "aggregation over neighbours");
   }
   if (pgnn) {
     reader.Read("copies", &network->p_gnn.copies, 0, 10, "anchor sets per size, relative to the number of sizes");
@@ -92,7 +100,7 @@ std::string ShapeText(const PlacetoOptions& options) {
     return text + fmt::format(",geometry={},rounds={}", n.paper_geometry ? "paper" : "code", n.rounds);
   }
   text += fmt::format(",variant={},hops={},sample_ratio={},dropout={},aggregation={}", n.thesis_code ? "code" : "text",
-                      n.sage.hops, n.sage.sample_ratio, n.sage.dropout, n.sage.max_aggregation ? "max" : "mean");
+                      n.sage.hops, n.sage.sample_ratio, n.sage.dropout, NameOf(n.sage.aggregation));
   if (n.embedding == Embedding::kGraphSage) return text;
   return text + fmt::format(",copies={},cutoff={},exponent={},anchors={}", n.p_gnn.copies, n.p_gnn.cutoff,
                             n.p_gnn.exponent, n.p_gnn.mean_anchors ? "mean" : "max");

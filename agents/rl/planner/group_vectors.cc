@@ -34,7 +34,8 @@ Matrix OpNumbers(const NodeFeatures& nodes, bool raw) {
 
 std::size_t GroupVectorWidth(std::size_t num_groups) { return NumKinds() + kShapeWidth + num_groups; }
 
-Matrix GroupVectors(const NodeFeatures& nodes, std::span<const std::uint32_t> group_of, std::size_t num_groups) {
+Matrix GroupVectors(const NodeFeatures& nodes, std::span<const std::uint32_t> group_of, std::size_t num_groups,
+                    bool raw) {
   Matrix vectors;
   vectors.Reset(num_groups, GroupVectorWidth(num_groups));
   const std::size_t kinds = NumKinds();
@@ -49,7 +50,7 @@ Matrix GroupVectors(const NodeFeatures& nodes, std::span<const std::uint32_t> gr
       vectors.row(other)[kinds + kShapeWidth + group_of[node]] = 1;
     }
   }
-  for (std::size_t group = 0; group < num_groups; ++group) {
+  for (std::size_t group = 0; !raw && group < num_groups; ++group) {
     float* const row = vectors.row(group);
     float sum = 0;
     for (std::size_t i = 0; i < kinds; ++i) sum += row[i];

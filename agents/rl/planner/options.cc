@@ -40,6 +40,8 @@ void ReadCommon(OptionReader& reader, PlannerOptions* options) {
   ReadCount(reader, "noise_updates", &options->noise_updates, 0, 1'000'000'000, "updates with noise");
   ReadCount(reader, "drop_invalid_after", &options->drop_invalid_after, 0, 1'000'000'000,
             "number of updates after which only placements that fit are used for learning");
+  reader.Read("raw_groups", &options->raw_groups,
+              "count the kinds of a group's ops and sum their dimensions without scaling [ours; paper: true]");
   ReadCount(reader, "shuffle", &options->shuffle, 0, 1'000'000'000,
             "seed of a random order of the groups for the Placer; 0: keep their order [ours; paper: random]");
   reader.Read("final_evaluation", &options->final_evaluation,

@@ -42,6 +42,7 @@ struct PlannerOptions {
       500;  // relative to the paper's 1,000 updates, whatever the budget; so is drop_invalid_after
   std::size_t drop_invalid_after = 500;
   bool raw_features = false;  // features of ops, unscaled as in the paper; default: scaled, like the features of groups
+  bool raw_groups = false;    // the same of groups: counts of kinds and sums of dimensions, as in the paper
   bool mask_empty_groups = false;  // the sampled device of a group without ops is ignored in training
   std::size_t shuffle = 0;         // seed of a random order of the Placer's groups; 0: original order
   bool final_evaluation = true;

@@ -193,7 +193,7 @@ double PlannerPolicy::DrawGroups(const Matrix& logits, const DrawOptions& how, b
 
 void PlannerPolicy::DrawDevices(const DrawOptions& how, bool keep, const std::string& place, Rng& rng,
                                 GroupingDraw* grouping, std::span<double> log_odds, PlannerDraw* draw) {
-  const Matrix vectors = GroupVectors(problem_->nodes, grouping->groups, num_groups_);
+  const Matrix vectors = GroupVectors(problem_->nodes, grouping->groups, num_groups_, problem_->raw_groups);
   grouping->vectors.Resize(vectors.rows(), vectors.width());
   for (std::size_t p = 0; p < num_groups_; ++p) {
     std::copy_n(vectors.row(problem_->order[p]), vectors.stride(), grouping->vectors.row(p));

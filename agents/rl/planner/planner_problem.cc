@@ -68,6 +68,7 @@ PlannerProblem MakePlannerProblem(const Environment& env, const PlannerOptions& 
   PlannerProblem problem;
   problem.nodes = DescribeNodes(env);
   problem.numbers = OpNumbers(problem.nodes, options.raw_features);
+  problem.raw_groups = options.raw_groups;
   problem.devices = SearchDevices(seen, options.use_cpus);
   problem.usable = UsableDevices(seen, problem.devices, options.use_cpus);
   for (const std::vector<DeviceId>& devices : problem.devices) {

@@ -17,6 +17,7 @@ namespace emplace::agents {
 struct PlannerProblem {
   NodeFeatures nodes;
   Matrix numbers;                                  // [num_nodes, kOpNumbers]
+  bool raw_groups = false;                         // GroupVectors
   std::vector<std::vector<DeviceId>> devices;      // [num_nodes]: allowed devices of a node
   std::vector<std::uint8_t> usable;                // [num_devices]: devices allowed for groups
   std::vector<std::vector<std::uint8_t>> allowed;  // [num_nodes][num_devices]: `devices` as masks, if nodes are

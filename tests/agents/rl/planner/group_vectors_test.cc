@@ -47,7 +47,7 @@ TEST(GroupVectorsTest, AnOpsNumbersAreItsDimensionsAndNeighbours) {
 
 TEST(GroupVectorsTest, AGroupSumsKindsAndShapesAndKnowsItsNeighbours) {
   const std::vector<std::uint32_t> group_of = {0, 0, 2, 2};
-  const agents::Matrix vectors = agents::GroupVectors(Nodes(), group_of, 3);
+  const agents::Matrix vectors = agents::GroupVectors(Nodes(), group_of, 3, false);
   ASSERT_EQ(vectors.width(), agents::GroupVectorWidth(3));
   const std::size_t kinds = agents::NumKinds();
   EXPECT_EQ(vectors.row(0)[0], 1);  // two ops, both of kind 0
@@ -56,6 +56,11 @@ TEST(GroupVectorsTest, AGroupSumsKindsAndShapesAndKnowsItsNeighbours) {
   EXPECT_THAT(Part(vectors, 0, kinds + 24, kinds + 27), ElementsAre(0, 0, 1));
   EXPECT_THAT(Part(vectors, 2, kinds + 24, kinds + 27), ElementsAre(1, 0, 0));
   for (const float value : vectors.values(1)) EXPECT_EQ(value, 0);  // an empty group
+  const agents::Matrix raw = agents::GroupVectors(Nodes(), group_of, 3, true);
+  EXPECT_EQ(raw.row(0)[0], 2);
+  EXPECT_THAT(Part(raw, 2, 0, 3), ElementsAre(2, 0, 1));
+  EXPECT_THAT(Part(raw, 0, kinds, kinds + 3), ElementsAre(32, 4, 0));
+  EXPECT_THAT(Part(raw, 0, kinds + 24, kinds + 27), ElementsAre(0, 0, 1));
 }
 
 }  // namespace

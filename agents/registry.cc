@@ -14,6 +14,7 @@
 #include "agents/heuristics/pipedream.h"
 #include "agents/heuristics/random.h"
 #include "agents/python/python_agent.h"
+#include "agents/rl/doppler/doppler.h"
 #include "agents/rl/placeto/placeto.h"
 #include "agents/rl/planner/planner.h"
 #include "agents/rl/post/post.h"
@@ -174,6 +175,12 @@ std::span<const AgentEntry> AllAgents() {
        .default_evaluations = 800,
        .reward = "sqrt",
        .needs_torch = true},
+      {.name = "doppler",
+       .summary = "Two policies, which choose the next group and its device; they first imitate the critical path.",
+       .source = "Yao et al. 2026 (DOPPLER)",
+       .make = MakeDopplerAgent,
+       .grouping = "merge_and_colocate",
+       .default_evaluations = 2400},
   };
   return kAgents;
 }

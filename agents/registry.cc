@@ -24,7 +24,8 @@
 namespace emplace::agents {
 namespace {
 
-// In graphs with more ops, annealing and post find faster placements of groups: docs/agents.md, "Settings by agent".
+// In graphs with more ops, annealing and post find faster placements of groups: docs/agents.md, "Settings by agent". An
+// episode of doppler then takes long.
 constexpr std::size_t kMostOpsToSearchSingly = 1000;
 
 }  // namespace
@@ -179,7 +180,7 @@ std::span<const AgentEntry> AllAgents() {
        .summary = "Two policies, which choose the next group and its device; they first imitate the critical path.",
        .source = "Yao et al. 2026 (DOPPLER)",
        .make = MakeDopplerAgent,
-       .grouping = "merge_and_colocate",
+       .max_ops = kMostOpsToSearchSingly,
        .default_evaluations = 2400},
   };
   return kAgents;

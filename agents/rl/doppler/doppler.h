@@ -25,11 +25,10 @@ enum class DopplerSampling : std::uint8_t { kSoftmax, kEpsilonGreedy };
 // Deviations, and choices where these are silent:
 // - A = (R - mean) / deviation over the last `baseline_episodes` rewards, at most 3; theirs is the mean over all step
 //   times so far minus the step time, discounted by 0.99 a step;
-// - stage II draws from the softmax by default, without an entropy weight of 0.001 or epsilon of 0.2, which would put a
-//   fifth of all groups on random devices: within 2,400 evaluations that finds less;
+// - stage II draws from the softmax by default; an epsilon of 0.2 puts a fifth of all groups on random devices;
+// - fewer episodes of stage I, a higher rate in stage II and no entropy: the best of those tried (docs/agents.md);
 // - an update is over `batch` episodes; theirs is over one;
-// - scores of groups are normalised over the graph and not over the ready ones, so they are computed once in an
-// episode;
+// - features of groups are normalised over the graph, not over the ready ones, so scores are computed once an episode;
 // - messages are means over neighbours without edge features; theirs has an edge network and a GRU. Means replace sums
 //   over paths and devices. ReLU replaces LeakyReLU. Widths are smaller: 32, not 128;
 // - ours are the features 5 to 10 of a device and 5 and 6 of a group: devices may differ in speed, links and memory;
@@ -39,10 +38,10 @@ enum class DopplerSampling : std::uint8_t { kSoftmax, kEpsilonGreedy };
 // - it places on accelerators only unless `use_cpus`.
 struct DopplerOptions {
   DualPolicyOptions network;
-  std::size_t imitation_episodes = 200;
+  std::size_t imitation_episodes = 100;
   double imitation_rate = 1e-3;
   std::size_t batch = 4;
-  double learning_rate = 1e-3;  // decreasing to 0
+  double learning_rate = 3e-3;  // decreasing to 0
   DopplerSampling sampling = DopplerSampling::kSoftmax;
   double epsilon = 0.2;  // of kEpsilonGreedy, decreasing to 0
   double entropy_weight = 0;

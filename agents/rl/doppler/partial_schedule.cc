@@ -221,36 +221,35 @@ void PartialSchedule::Consider(std::uint32_t group) {
 }
 
 void PartialSchedule::Describe(std::uint32_t group) {
-  constexpr std::size_t kStandardized = kAssignmentDeviceFeatures - 2;
-  std::vector<std::vector<double>> columns(kStandardized, std::vector<double>(num_devices_));
-  std::vector<std::uint8_t> has_producer(num_devices_);
+  for (std::vector<double>& column : columns_) column.assign(num_devices_, 0);
+  has_producer_.assign(num_devices_, 0);
   for (const std::uint32_t producer : problem_.producers[group]) {
     const std::size_t d = Index(placement_[MakeId<OpId>(producer)]);
-    columns[1][d] += seen_.TimeMicros(producer, d);
+    columns_[1][d] += seen_.TimeMicros(producer, d);
     const double start = MicrosFromDuration(start_[producer]);
-    columns[2][d] = has_producer[d] != 0 ? std::min(columns[2][d], start) : start;
-    columns[3][d] = std::max(columns[3][d], MicrosFromDuration(end_[producer]));
-    has_producer[d] = 1;
+    columns_[2][d] = has_producer_[d] != 0 ? std::min(columns_[2][d], start) : start;
+    columns_[3][d] = std::max(columns_[3][d], MicrosFromDuration(end_[producer]));
+    has_producer_[d] = 1;
   }
   Duration first = Duration::max();
   for (std::size_t d = 0; d < num_devices_; ++d) {
     if (allowed_[d] == 0) continue;
-    columns[0][d] = MicrosFromDuration(load_[d]);
-    columns[4][d] = MicrosFromDuration(starts_[d]);
-    columns[5][d] = seen_.TimeMicros(group, d);
-    columns[6][d] = MicrosFromDuration(ends_[d]);
-    columns[7][d] = MicrosFromDuration(sending_[d]);
+    columns_[0][d] = MicrosFromDuration(load_[d]);
+    columns_[4][d] = MicrosFromDuration(starts_[d]);
+    columns_[5][d] = seen_.TimeMicros(group, d);
+    columns_[6][d] = MicrosFromDuration(ends_[d]);
+    columns_[7][d] = MicrosFromDuration(sending_[d]);
     const std::optional<Bytes>& memory = seen_.cluster.devices()[d].memory;
-    columns[8][d] = memory ? static_cast<double>(held_[d]) / std::max(static_cast<double>(memory->count), 1.0) : 0;
+    columns_[8][d] = memory ? static_cast<double>(held_[d]) / std::max(static_cast<double>(memory->count), 1.0) : 0;
     first = std::min(first, ends_[d]);
   }
   features_.Reset(num_devices_, kAssignmentDeviceFeatures);
-  for (std::size_t i = 0; i < kStandardized; ++i) WriteStandardized(columns[i], allowed_, i, &features_);
+  for (std::size_t i = 0; i < columns_.size(); ++i) WriteStandardized(columns_[i], allowed_, i, &features_);
   const double scale = std::max(problem_.mean_micros, 1e-3);
   for (std::size_t d = 0; d < num_devices_; ++d) {
     if (allowed_[d] == 0) continue;
     features_.row(d)[9] = static_cast<float>(std::log1p(MicrosFromDuration(ends_[d] - first) / scale));
-    features_.row(d)[10] = static_cast<float>(std::min(columns[8][d], 2.0));
+    features_.row(d)[10] = static_cast<float>(std::min(columns_[8][d], 2.0));
   }
 }
 

@@ -1,6 +1,7 @@
 #ifndef EMPLACE_AGENTS_RL_DOPPLER_PARTIAL_SCHEDULE_H_
 #define EMPLACE_AGENTS_RL_DOPPLER_PARTIAL_SCHEDULE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -120,6 +121,8 @@ class PartialSchedule {
   std::vector<std::uint8_t> allowed_;   // [num_devices]
   std::vector<std::uint8_t> earliest_;  // [num_devices]
   Matrix features_;
+  std::array<std::vector<double>, kAssignmentDeviceFeatures - 2> columns_;  // [num_devices] each: before scaling
+  std::vector<std::uint8_t> has_producer_;                                  // [num_devices]
 };
 
 // The critical-path policy, the teacher of stage I: of the ready groups, the one with the longest path to an exit

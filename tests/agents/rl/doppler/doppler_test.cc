@@ -86,7 +86,7 @@ TEST(DopplerSearchTest, TheSameSeedGivesTheSameResult) {
 TEST(DopplerSearchTest, ImitationAloneIsAsFastAsTheCriticalPathPolicy) {
   double teacher = 0;
   double learned = 0;
-  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
     Rng rng(seed);
     const Graph graph = testing::RandomDag(rng, {.num_ops = 40, .max_micros = 40, .fractional = true});
     agents::SearchSpec spec = MakeSearch(graph, MakeCluster(3), "doppler");
@@ -101,7 +101,7 @@ TEST(DopplerSearchTest, ImitationAloneIsAsFastAsTheCriticalPathPolicy) {
 }
 
 TEST(DopplerSearchTest, EveryBudgetIsSpentExactly) {
-  for (const std::size_t budget : {1, 2, 3, 5, 10}) {
+  for (const std::size_t budget : {1U, 2U, 3U, 5U, 10U}) {
     agents::SearchSpec spec = MakeSearch(testing::MakeTwoChains(), MakeCluster(2), "doppler");
     spec.evaluations = budget;
     EXPECT_EQ(agents::RunSearch(spec).evaluations, budget);
@@ -118,7 +118,8 @@ TEST(DopplerSearchTest, OnlyAllowedDevicesAreChosen) {
   EXPECT_TRUE(testing::IsAllowed(testing::MakeObservation(graph, testing::MakeMixedCluster(2)), *result.best));
 }
 
-// Three ops of 60 bytes fit two devices of 130 bytes only if they are split.
+// A chain whose persistent bytes and outputs only fit if the last op is on the other device, which the transfer makes
+// slower.
 TEST(DopplerSearchTest, PlacementsThatFitAreFound) {
   std::vector<OpSpec> ops;
   for (const char* const name : {"a", "b", "c"}) {
@@ -182,7 +183,8 @@ TEST(DopplerPolicyTest, APolicyOfOtherOptionsIsRefused) {
             "is a policy of agent sgdp (doppler)");
 }
 
-TEST(DopplerOptionsTest, TheAuthorsSettingsAreThoseOfStageOne) {
+// The rate and the exploration of config_files/run_doppler in the authors' code.
+TEST(DopplerOptionsTest, RateAndExplorationAreTheAuthors) {
   const agents::DopplerOptions options;
   EXPECT_EQ(options.imitation_rate, 1e-3);
   EXPECT_EQ(options.epsilon, 0.2);

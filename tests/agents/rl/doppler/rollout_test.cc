@@ -115,7 +115,7 @@ TEST(RunEpisodeTest, AssignsEveryGroupOnceAfterItsProducers) {
 
 // Imitation from random weights: the likeliest decisions become those of the critical-path policy.
 TEST(RunEpisodeTest, ImitationReproducesTheCriticalPathPolicyOnRandomGraphs) {
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     World world(seed, 40);
     DualPolicy& policy = world.policy;
     Adam adam;

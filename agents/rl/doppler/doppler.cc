@@ -55,7 +55,10 @@ class Doppler : public SavedByFields<Doppler, PolicyAgent> {
     DopplerGraph& graph = graphs_[env.index()];
     if (mode == Mode::kExploit && graph.best.value()) return {.placements = {*graph.best.value()}};
     if (seen.num_groups() == 0) return {.placements = {Placement(0)}};
-    if (!graph.problem) graph.problem = std::make_unique<AssignmentProblem>(seen, options_.use_cpus);
+    if (!graph.problem) {
+      graph.problem = std::make_unique<AssignmentProblem>(seen, options_.use_cpus);
+      graph.problem->start = env.start();
+    }
     if (!graph.imitated) Imitate(seen, graph, rng);
     policy_->Embed(*graph.problem);
     rollouts_.clear();
@@ -134,10 +137,10 @@ class Doppler : public SavedByFields<Doppler, PolicyAgent> {
     policy_->Pack();
   }
 
-  // Stage I.
+  // Stage I. A start replaces the teacher.
   void Imitate(const Observation& seen, DopplerGraph& graph, Rng& rng) {
     graph.imitated = true;
-    if (policy_loaded()) return;
+    if (policy_loaded() || graph.problem->start) return;
     Adam adam;
     for (std::size_t i = 0; i < options_.imitation_episodes; ++i) {
       policy_->Embed(*graph.problem);

@@ -47,6 +47,7 @@ struct AssignmentProblem {
   std::vector<double> from_entry;       // [num_groups]: longest path from an entry to the group
   std::vector<std::uint32_t> next;      // [num_groups]: the next group of the path to an exit, or kNoGroup
   std::vector<std::uint32_t> previous;  // [num_groups]: the one before it on the path from an entry
+  std::optional<Placement> start;       // where a search begins; none: not set. To be set by its owner
   double mean_micros = 0;               // of the groups
 
   // [num_groups, kAssignmentNodeFeatures], each column with mean 0 and deviation 1 over the groups:

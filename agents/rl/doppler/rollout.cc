@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "agents/rl/categorical.h"
+#include "agents/rl/start_prior.h"
 
 namespace emplace::agents {
 namespace {
@@ -110,6 +111,15 @@ void AddChoiceGradients(std::span<const double> probabilities, std::span<const s
   }
 }
 
+void AddStartPrior(const AssignmentProblem& problem, std::uint32_t group, std::span<const std::uint8_t> allowed,
+                   std::span<float> logits) {
+  if (!problem.start) return;
+  const std::size_t device = Index((*problem.start)[MakeId<OpId>(group)]);
+  if (allowed[device] == 0) return;
+  const auto choices = static_cast<std::size_t>(std::count(allowed.begin(), allowed.end(), 1));
+  logits[device] += static_cast<float>(StartLogit(problem.num_groups(), 1, choices - 1));
+}
+
 Rollout RunEpisode(const Observation& seen, const AssignmentProblem& problem, const Exploration& exploration,
                    RolloutTarget target, const std::string& place, DualPolicy& policy, Rng& rng) {
   const std::size_t groups = problem.num_groups();
@@ -125,14 +135,17 @@ Rollout RunEpisode(const Observation& seen, const AssignmentProblem& problem, co
   PartialSchedule schedule(seen, problem);
   Decision decision(exploration, target);
   Selection selection;
+  std::vector<float> logits;
   policy.BeginEpisode(num_devices);
   for (std::size_t t = 0; t < groups; ++t) {
     const std::uint32_t group = selection.Make(schedule, scores, rng, &decision, &rollout);
     schedule.Consider(group);
     const Matrix& features = schedule.features();
     std::copy_n(features.row(0), num_devices * features.stride(), rollout.episode.features.row(t * num_devices));
-    const std::span<const float> logits = policy.DeviceLogits(group, features);
-    CheckFinite(logits, place, "logits");
+    const std::span<const float> own = policy.DeviceLogits(group, features);
+    CheckFinite(own, place, "logits");
+    logits.assign(own.begin(), own.end());
+    AddStartPrior(problem, group, schedule.allowed(), logits);
     const std::size_t device = decision.Make(logits, schedule.allowed(), schedule.earliest(), rng,
                                              rollout.place_likelihood.values(t), rollout.place_entropy.values(t));
     rollout.like_teacher[1] += schedule.earliest()[device];

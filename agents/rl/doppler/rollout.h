@@ -32,6 +32,11 @@ struct Exploration {
 // would have chosen in the same state. It accepts all that it ranks equal.
 enum class RolloutTarget : std::uint8_t { kChosen, kTeacher };
 
+// What RunEpisode() adds to the logits of devices for a group, [num_devices]: the constant of start_prior.h for the
+// device where problem.start has it, if that is allowed.
+void AddStartPrior(const AssignmentProblem& problem, std::uint32_t group, std::span<const std::uint8_t> allowed,
+                   std::span<float> logits);
+
 // One episode of the policies, and the gradients with respect to their outputs of losses summed over its steps.
 struct Rollout {
   AssignmentEpisode episode;

@@ -113,6 +113,23 @@ TEST(RunEpisodeTest, AssignsEveryGroupOnceAfterItsProducers) {
   EXPECT_LE(rollout.mean_entropy, 1);
 }
 
+TEST(AddStartPriorTest, AStartMakesItsDevicesLikelier) {
+  World world(8, 100);
+  std::vector<float> logits(3);
+  const std::vector<std::uint8_t> allowed(3, 1);
+  AddStartPrior(world.problem, 5, allowed, logits);
+  EXPECT_EQ(logits, std::vector<float>(3));
+  world.problem.start = Placement(100);
+  AddStartPrior(world.problem, 5, allowed, logits);
+  EXPECT_NEAR(logits[0], std::log(0.96 / 0.04 * 2), 1e-5);  // 4 of 100 groups are elsewhere, on two devices
+  EXPECT_EQ(logits[1], 0);
+  const Placement drawn = world.Run({.draw = true}, RolloutTarget::kChosen).placement;
+  EXPECT_GT(std::ranges::count(drawn.devices(), MakeId<DeviceId>(0)), 70);
+  std::vector<float> others(3);
+  AddStartPrior(world.problem, 5, std::vector<std::uint8_t>{0, 1, 1}, others);
+  EXPECT_EQ(others, std::vector<float>(3));
+}
+
 // Imitation from random weights: the likeliest decisions become those of the critical-path policy.
 TEST(RunEpisodeTest, ImitationReproducesTheCriticalPathPolicyOnRandomGraphs) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {

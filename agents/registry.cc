@@ -14,6 +14,7 @@
 #include "agents/heuristics/pipedream.h"
 #include "agents/heuristics/random.h"
 #include "agents/python/python_agent.h"
+#include "agents/rl/doppler/doppler.h"
 #include "agents/rl/placeto/placeto.h"
 #include "agents/rl/planner/planner.h"
 #include "agents/rl/post/post.h"
@@ -23,7 +24,8 @@
 namespace emplace::agents {
 namespace {
 
-// In graphs with more ops, annealing and post find faster placements of groups: docs/agents.md, "Settings by agent".
+// In graphs with more ops, annealing and post find faster placements of groups: docs/agents.md, "Settings by agent". An
+// episode of doppler then takes long.
 constexpr std::size_t kMostOpsToSearchSingly = 1000;
 
 }  // namespace
@@ -174,6 +176,12 @@ std::span<const AgentEntry> AllAgents() {
        .default_evaluations = 800,
        .reward = "sqrt",
        .needs_torch = true},
+      {.name = "doppler",
+       .summary = "Two policies, which choose the next group and its device; they first imitate the critical path.",
+       .source = "Yao et al. 2026 (DOPPLER)",
+       .make = MakeDopplerAgent,
+       .max_ops = kMostOpsToSearchSingly,
+       .default_evaluations = 2400},
   };
   return kAgents;
 }

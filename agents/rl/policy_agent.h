@@ -12,9 +12,9 @@
 namespace emplace::agents {
 
 // An agent with one network for all graphs that it learns on, whose weights can be applied to others: the agents of
-// placeto/ and sgdp/. This class creates the network for the first graph and initialises or loads its weights. It saves
-// them alone, as a policy, or with the rest of a checkpoint. A derived class defines the network and keeps the state of
-// each graph.
+// placeto/, sgdp/ and doppler/. This class creates the network for the first graph and initialises or loads its
+// weights. It saves them alone, as a policy, or with the rest of a checkpoint. A derived class defines the network and
+// keeps the state of each graph.
 class PolicyAgent : public Agent {
  public:
   bool HasPolicy() const final { return true; }
@@ -28,6 +28,7 @@ class PolicyAgent : public Agent {
 
   const std::string& name() const { return name_; }
   const AgentContext& context() const { return context_; }
+  bool policy_loaded() const { return policy_loaded_; }  // the weights are not, or not only, this search's
   // Unless it exists, creates the network for the cluster's number of devices and initialises its weights.
   void EnsureNetwork(const Observation& seen, Rng& rng);
   // Throws InputError unless the cluster has the network's number of devices.

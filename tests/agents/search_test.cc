@@ -452,7 +452,7 @@ TEST(SearchTest, LearningAgentsBeginNearTheStartLengthy) {
   start.problem.grouping = "identity";
   start.evaluations = 2000;
   const agents::SearchResult good = agents::RunSearch(start);
-  for (const char* const agent : {"post", "coloc_rl", "hierarchical", "sgdp"}) {
+  for (const char* const agent : {"post", "coloc_rl", "hierarchical", "sgdp", "doppler"}) {
     agents::SearchSpec spec = MakeSearch(graph, cluster, agent);
     spec.problem.grouping = "identity";
     spec.evaluations = 3;

@@ -136,7 +136,7 @@ TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
       names("agents"),
       "single_device cpu_only expert random round_robin blocks metis scotch m_topo m_etf m_sct heft dp_contiguous "
       "megatron pipedream multilevel_search local_search "
-      "annealing random_walk placeto graphsage pgnn hierarchical coloc_rl post sgdp ");
+      "annealing random_walk placeto graphsage pgnn hierarchical coloc_rl post sgdp doppler ");
 }
 
 TEST_F(CommandLineTest, TheListOfAgentsSaysWhatEachWantsUnlessToldOtherwise) {

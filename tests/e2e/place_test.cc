@@ -322,9 +322,9 @@ TEST_F(PlaceTest, APolicyIsWrittenAndAppliedToAnotherGraph) {
 
 TEST_F(PlaceTest, PoliciesThatCannotBeUsedAreRefused) {
   ExpectRefused(Place("annealing", "--policy g.json -o p.json"),
-                "--policy: agent annealing has no policy (placeto, graphsage, pgnn, sgdp)");
+                "--policy: agent annealing has no policy (placeto, graphsage, pgnn, sgdp, doppler)");
   ExpectRefused(Place("annealing", "--policy-out g.bin -o p.json"),
-                "--policy-out: agent annealing has no policy (placeto, graphsage, pgnn, sgdp)");
+                "--policy-out: agent annealing has no policy (placeto, graphsage, pgnn, sgdp, doppler)");
   ExpectRefused(Place("placeto", "--policy g.json -o p.json"),
                 "g.json: is not a policy (a file with a policy that emplace trained)");
   EXPECT_NE(Place("placeto", "--policy missing.bin -o p.json").err.find("missing.bin: cannot be read"),

@@ -35,6 +35,7 @@ enum class DopplerSampling : std::uint8_t { kSoftmax, kEpsilonGreedy };
 // - the teacher chooses the device where the group ends first, which differs from starting first on unequal devices;
 // - a tensor is sent to a device once, and transfers of a sender wait for each other, as in the simulator;
 // - a device without room for a group is not chosen while another one has it;
+// - with a start there is no stage I; the start's devices get the constant of start_prior.h on their logits;
 // - it places on accelerators only unless `use_cpus`.
 struct DopplerOptions {
   DualPolicyOptions network;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agents/agent.h"
 #include "tests/testing/comments.h"
 #include "tests/testing/markdown.h"
 #include "tests/testing/run_program.h"
@@ -193,6 +194,10 @@ TEST(DocsTest, LinksLeadToFilesAndHeadings) {
 TEST(DocsTest, ReadmeHasAtMost120Lines) {
   const std::string readme = ReadFromRoot("README.md");
   EXPECT_LE(std::count(readme.begin(), readme.end(), '\n'), 120);
+}
+
+TEST(DocsTest, TheReadmeCountsTheAgents) {
+  EXPECT_THAT(ReadFromRoot("README.md"), HasSubstr("All " + std::to_string(agents::AllAgents().size()) + " agents"));
 }
 
 TEST(DocsTest, TheIndexNamesEveryPage) {

@@ -153,6 +153,7 @@ struct AgentEntry {
   bool refuses_some = false;               // Propose() throws InputError on graphs that are too hard for it
   std::string_view reward = "runtime";     // default objective
   std::size_t batch = 1;                   // placements of a proposal, which threads evaluate side by side
+  bool keeps_times = false;                // compares placements with step times that it saw long ago
   bool needs_torch = false;                // its networks are LibTorch's, whatever its options
 
   // Evaluates more than one placement, and begins at Environment::start(), if that is set.

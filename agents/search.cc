@@ -17,6 +17,7 @@
 #include "agents/environment.h"
 #include "agents/objective.h"
 #include "agents/rl/policy_file.h"
+#include "agents/saved_state.h"
 #include "agents/score.h"
 #include "agents/throughput/pipeline_start.h"
 #include "sim/base/check.h"
@@ -126,6 +127,7 @@ std::string Describe(const SearchSpec& spec, const SearchProblem& problem, const
       spec.objective.empty() || spec.objective == "step_time" ? "" : ", objective " + spec.objective;
   if (spec.pipeline) objective += ", schedule " + DescribeSchedule(*spec.pipeline);
   if (spec.collectives != "model") objective += ", collectives " + spec.collectives;
+  if (spec.validation != nullptr) objective += fmt::format(", measured every {}", spec.validation->every());
   return fmt::format(
       "{} on {} in {} groups, problem {:016x}, engine {}, agent {}{} on {}, {} evaluations, reward {}, seed {}{}{}",
       problem.graph.name(), problem.cluster.name(), grouping.num_groups(), fingerprint.value(), spec.engine, spec.agent,
@@ -151,6 +153,7 @@ double Since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 struct GivenEvaluators {
   const Evaluator* evaluator = nullptr;
   const Simulator* simulator = nullptr;
+  const SearchValidation* validation = nullptr;
 };
 
 // One graph of a search: its environment and progress.
@@ -158,62 +161,90 @@ class GraphSearch {
  public:
   GraphSearch(const SearchSpec& spec, const SearchProblem& problem, const AgentEntry& entry, Grouping grouping,
               std::size_t budget, const EvaluationNeeds& needs, const GivenEvaluators& given, std::size_t index)
-      : problem_(problem),
+      : spec_(spec),
+        problem_(problem),
+        entry_(entry),
         budget_(budget),
-        objective_(MakeObjective({.graph = problem.graph,
-                                  .cluster = problem.cluster,
-                                  .costs = problem.costs,
-                                  .settings = spec,
-                                  .schedule = spec.pipeline,
-                                  .peak_memory = needs.peak_memory || HasLimit(problem.cluster) ||
-                                                 FindReward(RewardOfSpec(spec, entry).name).needs_peak_memory,
-                                  .start_times = needs.start_times,
-                                  .simulator = given.simulator,
-                                  .evaluator = given.evaluator})),
-        environment_(problem.graph, problem.cluster, problem.costs, std::move(grouping), objective_->evaluator(),
-                     RewardOfSpec(spec, entry), NumThreads(spec.threads), index),
-        reward_floor_(FindReward(environment_.reward().name).floor),
-        engine_(spec.engine),
-        may_prove_(MayProve(spec, problem, environment_.grouping())) {
-    if (objective_->loads() != nullptr) {
-      environment_.SetStageCosts(*objective_->loads(), StageCostOptionsOf(spec.objective));
-    }
+        needs_(needs),
+        given_(given),
+        index_(index),
+        reward_floor_(FindReward(RewardOfSpec(spec, entry).name).floor) {
+    Build(std::move(grouping));
+    may_prove_ = MayProve(spec, problem, environment_->grouping());
   }
 
   // One Propose, Evaluate and Observe.
   void Step(Agent& agent, Rng& rng, Mode mode, SearchTimes* times) {
     const double started = CpuSeconds();
-    Proposal proposal = agent.Propose(environment_, mode, rng);
+    Proposal proposal = agent.Propose(*environment_, mode, rng);
     std::vector<Placement>& batch = proposal.placements;
     EMPLACE_CHECK(!batch.empty());
     batch.resize(std::min(batch.size(), budget_ - state_.evaluations));
     const double proposed = CpuSeconds();
     times->policy += proposed - started;
-    const std::vector<Outcome> outcomes = environment_.Evaluate(batch);
+    const std::vector<Outcome> outcomes = environment_->Evaluate(batch);
     // Before the agent sees them, so that they count also where it never answers.
     for (std::size_t i = 0; i < batch.size(); ++i) Keep(batch[i], outcomes[i], proposal.may_be_best);
     const double evaluated = CpuSeconds();
     times->simulator += evaluated - proposed;
-    for (const EpisodeRecord& record : agent.Observe(environment_, batch, outcomes)) state_.episodes.Add(record);
+    for (const EpisodeRecord& record : agent.Observe(*environment_, batch, outcomes)) state_.episodes.Add(record);
     times->policy += CpuSeconds() - evaluated;
     in_episode_ = proposal.episode_continues && !Spent();
   }
 
-  void SetStart(const Placement& ops) { environment_.SetStart(ops); }
+  void SetStart(const Placement& ops) { environment_->SetStart(ops); }
   void SetIncumbent(const Placement& ops) {
-    incumbent_ = environment_.OfGroups(ops);
-    incumbent_outcome_.result = objective_->evaluator().Run(environment_.grouping().Expand(*incumbent_));
+    incumbent_ = environment_->OfGroups(ops);
+    incumbent_outcome_.result = objective_->evaluator().Run(environment_->grouping().Expand(*incumbent_));
     if (!ScoreOf(incumbent_outcome_, problem_.cluster).fits) incumbent_.reset();
+  }
+
+  // With the problem's costs, and evaluators that answer otherwise than before. The best is chosen anew, among it, the
+  // incumbent and `others`, which are of ops.
+  void Correct(std::vector<Placement> others) {
+    Rebuild();
+    const std::optional<Placement> best = state_.best;
+    if (best) others.push_back(environment_->grouping().Expand(*best));
+    if (incumbent_) others.push_back(environment_->grouping().Expand(*incumbent_));
+    state_.best.reset();
+    state_.best_micros.reset();
+    for (const Placement& ops : others) {
+      const Placement groups = environment_->OfGroups(ops);
+      Outcome outcome;
+      outcome.result = objective_->evaluator().Run(environment_->grouping().Expand(groups));
+      const double now = outcome.result.step_time_micros;
+      if (!ScoreOf(outcome, problem_.cluster).fits || (state_.best_micros && now >= *state_.best_micros)) continue;
+      KeepBest(groups, now);
+    }
+  }
+  // The same after a restart from a checkpoint, whose best was chosen by these answers.
+  void Rebuild() {
+    given_.simulator = nullptr;
+    const std::optional<Placement> start = environment_->start();
+    Build(Grouping(environment_->grouping()));
+    if (start) environment_->SetStart(environment_->grouping().Expand(*start));
+  }
+  Placement Ops(const Placement& groups) const { return environment_->grouping().Expand(groups); }
+  // Every group on a device drawn from those where it is allowed.
+  Placement Random(Rng& rng) const {
+    const Observation& seen = environment_->observation();
+    const std::vector<DeviceId> all = AllDevices(seen.cluster);
+    Placement groups(seen.num_groups());
+    for (std::size_t group = 0; group < groups.num_ops(); ++group) {
+      const std::vector<DeviceId> devices = Candidates(seen, group, all);
+      groups[MakeId<OpId>(group)] = devices[rng.Below(devices.size())];
+    }
+    return groups;
   }
 
   // Whether the search is between two steps of an episode.
   bool in_episode() const { return in_episode_; }
   bool Spent() const { return state_.evaluations >= budget_; }
   std::size_t budget() const { return budget_; }
-  const Environment& environment() const { return environment_; }
+  const Environment& environment() const { return *environment_; }
   const GraphState& state() const { return state_; }
   void Restore(GraphState state) {
-    if (state.best) EMPLACE_CHECK_EQ(state.best->num_ops(), environment_.observation().num_groups());
+    if (state.best) EMPLACE_CHECK_EQ(state.best->num_ops(), environment_->observation().num_groups());
     state_ = std::move(state);
   }
 
@@ -221,10 +252,10 @@ class GraphSearch {
     GraphResult result;
     SetSingleDevice(&result);
     result.evaluations = state_.evaluations;
-    result.num_groups = environment_.observation().num_groups();
+    result.num_groups = environment_->observation().num_groups();
     result.fitting = state_.fitting;
     if (std::isfinite(reward_floor_)) result.saturated = state_.saturated;
-    result.invalid_micros = InvalidMicros(environment_.reward());
+    result.invalid_micros = InvalidMicros(environment_->reward());
     result.smallest_overflow_bytes = state_.smallest_overflow_bytes;
     result.start_micros = state_.start_micros.value_or(0);
     result.final_micros = state_.final_micros;
@@ -235,19 +266,44 @@ class GraphSearch {
     if (result.trace.back().first != state_.evaluations) {
       result.trace.emplace_back(state_.evaluations, *state_.best_micros);
     }
-    result.best = environment_.grouping().Expand(*state_.best);
+    result.best = Ops(*state_.best);
+    if (index_ == 0 && given_.validation != nullptr) SetMeasuredBest(&result);
     if (may_prove_) Prove(&result);
     result.best_result = objective_->RunWithPeakMemory(*result.best);
     return result;
   }
 
  private:
+  void Build(Grouping grouping) {
+    objective_ = MakeObjective({.graph = problem_.graph,
+                                .cluster = problem_.cluster,
+                                .costs = problem_.costs,
+                                .settings = spec_,
+                                .schedule = spec_.pipeline,
+                                .peak_memory = needs_.peak_memory || HasLimit(problem_.cluster) ||
+                                               FindReward(RewardOfSpec(spec_, entry_).name).needs_peak_memory,
+                                .start_times = needs_.start_times,
+                                .simulator = given_.simulator,
+                                .evaluator = given_.evaluator});
+    environment_.emplace(problem_.graph, problem_.cluster, problem_.costs, std::move(grouping), objective_->evaluator(),
+                         RewardOfSpec(spec_, entry_), NumThreads(spec_.threads), index_);
+    if (objective_->loads() != nullptr) {
+      environment_->SetStageCosts(*objective_->loads(), StageCostOptionsOf(spec_.objective));
+    }
+  }
+
+  // The answer is one that was measured.
+  void SetMeasuredBest(GraphResult* result) const {
+    const std::vector<Placement> measured = given_.validation->Measured();
+    if (!measured.empty()) result->best = measured.front();
+  }
+
   // Whether the default searcher answers a question to which branch and bound has an exact answer: which placement of
   // single ops has the shortest step.
   static bool MayProve(const SearchSpec& spec, const SearchProblem& problem, const Grouping& grouping) {
     const bool is_step_time = spec.objective.empty() || spec.objective == "step_time";
     return spec.agent == "multilevel_search" && is_step_time && !spec.pipeline && spec.evaluator == nullptr &&
-           spec.collectives == "model" && !HasOnlySimpleBounds(spec.engine) &&
+           spec.validation == nullptr && spec.collectives == "model" && !HasOnlySimpleBounds(spec.engine) &&
            problem.graph.num_ops() <= kMostProvedOps && CanBeExact(problem.graph, problem.cluster) &&
            grouping.num_groups() == NumClasses(problem.graph);
   }
@@ -262,9 +318,10 @@ class GraphSearch {
 
   // Replaces the best by the optimum, if branch and bound finds it soon.
   void Prove(GraphResult* result) const {
-    const ExactResult exact = BranchAndBound(
-        problem_.graph, problem_.cluster, problem_.costs,
-        {.simulation = {.engine = engine_, .peak_memory = true}, .start = result->best, .max_nodes = kMostProofNodes});
+    const ExactResult exact = BranchAndBound(problem_.graph, problem_.cluster, problem_.costs,
+                                             {.simulation = {.engine = spec_.engine, .peak_memory = true},
+                                              .start = result->best,
+                                              .max_nodes = kMostProofNodes});
     if (!exact.is_complete || !exact.best) return;
     result->is_proved = true;
     result->best = exact.best;
@@ -274,7 +331,7 @@ class GraphSearch {
 
   // With every group on one accelerator, or elsewhere if not allowed there: on the first, and where that is best.
   void SetSingleDevice(GraphResult* result) const {
-    const Observation& seen = environment_.observation();
+    const Observation& seen = environment_->observation();
     const Cluster& cluster = problem_.cluster;
     std::vector<DeviceId> tried;
     for (const DeviceId device : seen.accelerators) {
@@ -284,7 +341,7 @@ class GraphSearch {
                cluster.device(other).op_gap_micros == cluster.device(device).op_gap_micros;
       });
       if (alike) continue;
-      const StepResult step = objective_->simulated().Run(environment_.grouping().Expand(OnOneOf(seen, {&device, 1})));
+      const StepResult step = objective_->simulated().Run(environment_->grouping().Expand(OnOneOf(seen, {&device, 1})));
       if (tried.empty()) result->single_device_micros = step.step_time_micros;
       tried.push_back(device);
       if (!step.runs || !step.fits_memory) continue;
@@ -326,16 +383,20 @@ class GraphSearch {
     state_.trace.emplace_back(state_.evaluations, micros);
   }
 
+  const SearchSpec& spec_;
   const SearchProblem& problem_;
+  const AgentEntry& entry_;
   std::size_t budget_;
-  std::unique_ptr<const Objective> objective_;
-  Environment environment_;
+  EvaluationNeeds needs_;
+  GivenEvaluators given_;
+  std::size_t index_;
   double reward_floor_;
-  std::optional<Placement> incumbent_;  // placement of groups
+  std::unique_ptr<const Objective> objective_;
+  std::optional<Environment> environment_;  // never none; agents know it by its address
+  std::optional<Placement> incumbent_;      // placement of groups
   Outcome incumbent_outcome_;
   GraphState state_;
   bool in_episode_ = false;
-  std::string engine_;
   bool may_prove_ = false;
 };
 
@@ -388,18 +449,16 @@ class Search {
       const Prepared& ready = *prepared_.back();
       const std::size_t budget = EvaluationBudget(spec, entry, ready.grouping.num_groups());
       if (!agent_) {
-        agent_ = MakeAgent(spec.agent, spec.agent_options,
-                           {.evaluations = budget,
-                            .episodes = spec.episodes,
-                            .num_graphs = problems.size(),
-                            .torch_device = spec.torch_device,
-                            .stop = spec.stop});
+        agent_ = NewAgent(budget, problems.size());
         LoadPolicy();
       }
       if (!spec.checkpoint.empty()) {
         description_ += Describe(spec, ready.problem, ready.grouping, budget) + policy_text_;
       }
-      const GivenEvaluators given = {.evaluator = spec.evaluator, .simulator = spec.simulator};
+      const SearchValidation* const validation = spec.validation;
+      const GivenEvaluators given = {.evaluator = validation != nullptr ? &validation->evaluator() : spec.evaluator,
+                                     .simulator = spec.simulator,
+                                     .validation = validation};
       graphs_.push_back(std::make_unique<GraphSearch>(spec, ready.problem, entry, ready.grouping, budget,
                                                       agent_->Needs(), graphs_.empty() ? given : GivenEvaluators(),
                                                       graphs_.size()));
@@ -423,7 +482,70 @@ class Search {
   }
 
  private:
+  // Evaluations of one graph that the agent has.
+  std::unique_ptr<Agent> NewAgent(std::size_t budget, std::size_t num_graphs) const {
+    return MakeAgent(spec_.agent, spec_.agent_options,
+                     {.evaluations = budget,
+                      .episodes = spec_.episodes,
+                      .num_graphs = num_graphs,
+                      .torch_device = spec_.torch_device,
+                      .stop = spec_.stop});
+  }
+
   void Explore(const std::function<void(const SearchProgress&)>& on_progress) {
+    if (spec_.validation != nullptr && !validated_.has_begun) {
+      Rng rng(spec_.seed);
+      Validate(graphs_[0]->Random(rng));
+    }
+    while (!ExploreOnce(on_progress) && ValidateEnd()) {
+    }
+    if (spec_.validation != nullptr) ValidateEnd();
+    if (MaySave()) SaveNow(Since(saved_time_) >= spec_.sync_end_after_seconds);
+  }
+
+  // Has a placement of groups measured, and goes on with what that says.
+  void Validate(const Placement& groups) {
+    GraphSearch& graph = *graphs_[0];
+    const std::size_t evaluations = graph.state().evaluations;
+    const bool differs = spec_.validation->Measure(graph.Ops(groups), evaluations);
+    validated_.has_begun = true;
+    validated_.at = evaluations;
+    validated_.last = groups;
+    AdoptCosts();
+    graph.Correct(spec_.validation->Measured());
+    const bool goes_on = evaluations > 0 && evaluations < graph.budget() && graph.state().best;
+    if (differs && entry_.keeps_times && goes_on) Restart();
+  }
+  void Restart() {
+    validated_.restarted_at = graphs_[0]->state().evaluations;
+    validated_.restarted_from = *graphs_[0]->state().best;
+    ResumeRestarted();
+  }
+  void ResumeRestarted() {
+    GraphSearch& graph = *graphs_[0];
+    agent_ = NewAgent(graph.budget() - validated_.restarted_at, graphs_.size());
+    graph.SetStart(graph.Ops(*validated_.restarted_from));
+  }
+  void AdoptCosts() {
+    prepared_[0]->problem.cluster = spec_.validation->cluster();
+    prepared_[0]->problem.costs = spec_.validation->costs();
+  }
+  bool ValidationIsDue() const {
+    if (spec_.validation == nullptr || graphs_[0]->in_episode() || !graphs_[0]->state().best) return false;
+    const std::size_t every = spec_.validation->every();
+    return graphs_[0]->state().evaluations / every > validated_.at / every;
+  }
+  // Measures the best unless it was the last that was measured. Returns whether the search goes on.
+  bool ValidateEnd() {
+    if (spec_.validation == nullptr) return false;
+    const std::size_t restarted_at = validated_.restarted_at;
+    const auto& best = graphs_[0]->state().best;
+    if (best && (!validated_.last || *validated_.last != *best)) Validate(*best);
+    return validated_.restarted_at != restarted_at;
+  }
+
+  // Returns whether it was stopped.
+  bool ExploreOnce(const std::function<void(const SearchProgress&)>& on_progress) {
     bool stopped = false;
     while (!agent_->Finished() && !AllSpent() && !stopped) {
       for (const auto& graph : graphs_) {
@@ -434,6 +556,7 @@ class Search {
           stopped = spec_.stop && spec_.stop();
         } while (graphs_.size() > 1 && graph->in_episode());
       }
+      if (!stopped && ValidationIsDue()) Validate(*graphs_[0]->state().best);
       if (!MaySave()) continue;
       if (spec_.interrupt && !AllSpent() && spec_.interrupt()) {
         SaveNow();
@@ -441,8 +564,22 @@ class Search {
       }
       SaveNowAndThen();
     }
-    if (MaySave()) SaveNow(Since(saved_time_) >= spec_.sync_end_after_seconds);
+    return stopped;
   }
+
+  // What was measured last, and when.
+  struct Validated {
+    bool has_begun = false;
+    std::size_t at = 0;                            // evaluations of the first graph
+    std::optional<Placement> last = {};            // of groups
+    std::size_t restarted_at = 0;                  // 0: the agent is the first
+    std::optional<Placement> restarted_from = {};  // of groups
+
+    static void SavedFields(auto& state, auto& self) {
+      state(self.has_begun, self.at, self.last, self.restarted_at, self.restarted_from);
+      state.NewLine();
+    }
+  };
 
   // A problem as it is searched.
   struct Prepared {
@@ -452,7 +589,7 @@ class Search {
     std::optional<Placement> incumbent;
   };
 
-  std::unique_ptr<const Prepared> Prepare(const SearchProblem& problem, const std::optional<Placement>& given) const {
+  std::unique_ptr<Prepared> Prepare(const SearchProblem& problem, const std::optional<Placement>& given) const {
     std::optional<Placement> start = given;
     if (!start && entry_.searches()) start = problem.start;
     Grouping grouping = GroupingOf(problem, start);
@@ -542,8 +679,24 @@ class Search {
   }
 
   void LoadFrom(std::istream& in) {
-    SearchState state = LoadCheckpoint(in, description_, *agent_, rng_);
+    std::ostringstream whole;
+    whole << in.rdbuf();
+    std::istringstream text(whole.str());
+    SearchState state = LoadCheckpoint(text, description_, *agent_, rng_);
     EMPLACE_CHECK_EQ(state.graphs.size(), graphs_.size());
+    if (spec_.validation != nullptr) {
+      std::istringstream part(state.part);
+      LoadState(part, &validated_);
+      spec_.validation->Load(part);
+      AdoptCosts();
+      graphs_[0]->Rebuild();
+      if (validated_.restarted_at > 0) {
+        // The agent of that part of the search, which has its own budget.
+        ResumeRestarted();
+        std::istringstream again(whole.str());
+        LoadCheckpoint(again, description_, *agent_, rng_);
+      }
+    }
     for (std::size_t i = 0; i < graphs_.size(); ++i) graphs_[i]->Restore(std::move(state.graphs[i]));
     times_ = state.times;
     if (spec_.evaluator_state != nullptr) {
@@ -568,6 +721,12 @@ class Search {
     if (spec_.evaluator_state != nullptr) {
       std::ostringstream part;
       spec_.evaluator_state->Save(part);
+      state.part = std::move(part).str();
+    }
+    if (spec_.validation != nullptr) {
+      std::ostringstream part;
+      SaveState(part, validated_);
+      spec_.validation->Save(part);
       state.part = std::move(part).str();
     }
     const auto write = [&](std::ostream& out) { SaveCheckpoint(out, description_, state, *agent_, rng_); };
@@ -629,11 +788,12 @@ class Search {
   const SearchSpec& spec_;
   const AgentEntry& entry_;
   std::unique_ptr<Agent> agent_;
-  std::vector<std::unique_ptr<const Prepared>> prepared_;
+  std::vector<std::unique_ptr<Prepared>> prepared_;
   std::vector<std::unique_ptr<GraphSearch>> graphs_;
   Rng rng_;
   std::string description_;  // identifies checkpoints of this search
   std::string policy_text_;
+  Validated validated_;
   std::string unanswered_;      // message about an agent that was stopped; "": it was not
   SearchTimes times_;           // times of earlier runs and of this one, without those that Times() adds
   SearchTimes transfer_times_;  // of policies that were applied to graphs that they had not learned on
@@ -699,7 +859,8 @@ bool MovesModules(const SearchSettings& settings) {
 
 std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result,
                                         const std::function<void(const SearchProgress&)>& on_progress) {
-  if (!MovesModules(spec) || !result.best || result.was_stopped || result.evaluations < 2) return std::nullopt;
+  if (!MovesModules(spec) || spec.validation != nullptr || !result.best || result.was_stopped || result.evaluations < 2)
+    return std::nullopt;
   SearchSpec ops = spec;
   ops.agent = "multilevel_search";
   ops.agent_options.clear();

@@ -48,6 +48,26 @@ struct SearchProblem {
   }
 };
 
+// Measures placements of the first graph between evaluations, and corrects the costs that the search goes on with.
+// Every `every` evaluations the search has its best placement measured, after a first measurement of a random
+// placement, which runs ops on devices and sends tensors over links that the best may not use, and before a last one of
+// the best. From then on the agent sees corrected times, in outcomes and in the observation. After a correction
+// that changes them, an agent that keeps step times (AgentEntry::keeps_times) begins again at the best placement, with
+// the evaluations that are left; others go on as they are.
+class SearchValidation : public SearchPart {
+ public:
+  virtual std::size_t every() const = 0;
+  // Measures a placement of ops after so many evaluations. Returns whether step times that were answered before count
+  // no longer. All that follows is invalidated.
+  virtual bool Measure(const Placement& placement, std::size_t evaluations) = 0;
+  // Answers as corrected.
+  virtual const Evaluator& evaluator() const = 0;
+  virtual const Cluster& cluster() const = 0;
+  virtual const CostTable& costs() const = 0;
+  // The distinct placements that were measured and fit, the best one by the evaluator's answers first.
+  virtual std::vector<Placement> Measured() const = 0;
+};
+
 // One search: settings, and what they apply to.
 // With a schedule, the graph is one micro-batch. Agents that search then start from PipelineStart and place
 // PipelineGroups, unless a start or a grouping is given. Where each device runs one stage of a pipeline
@@ -77,6 +97,8 @@ struct SearchSpec : SearchSettings {
   // Evaluates the placements of `problem`; null: a simulator with `engine`.
   const Evaluator* evaluator = nullptr;
   SearchPart* evaluator_state = nullptr;  // state of `evaluator`, if its results depend on earlier placements
+  // Instead of `evaluator` and `evaluator_state`; the result is the best of its measured placements. Null: none.
+  SearchValidation* validation = nullptr;
   // A simulator of `problem` with `engine` and peak memory, if the caller has one. It computes the result of the best
   // placement. The search also uses it, unless the agent needs start times or no device has a memory limit. Without a
   // limit the search omits peak memory, about half of the simulation time. Null: the search builds its own.
@@ -152,7 +174,8 @@ SearchResult RunSearch(const SearchSpec& spec, const std::function<void(const Se
 bool MovesModules(const SearchSettings& settings);
 // What moving single ops would give: the objective of the best placement that multilevel_search finds from a search's
 // result in as many evaluations. Nothing where the search moved no modules, found nothing, or evaluated one placement
-// only, which leaves no evaluations to move ops in. Throws SearchInterrupted if spec.interrupt says so.
+// only, which leaves no evaluations to move ops in, or with validation, which changes what times mean. Throws
+// SearchInterrupted if spec.interrupt says so.
 std::optional<double> MicrosOfSingleOps(const SearchSpec& spec, const SearchResult& result,
                                         const std::function<void(const SearchProgress&)>& on_progress = {});
 

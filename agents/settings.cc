@@ -151,7 +151,10 @@ void FindHardwareConflicts(const SearchSettings& settings, std::vector<SettingCo
   if (settings.share != 0 && settings.reward_source.empty()) {
     conflicts->push_back({"share", "is used without {reward_source} mixed", /*is_missing=*/true});
   }
-  if (IsGiven(settings.incumbent) && settings.NeedsHardware()) {
+  if (settings.Validates() && settings.engine == "flow") {
+    conflicts->push_back({"validate_every", "corrects links one by one, so not with {engine} flow (fifo)"});
+  }
+  if (IsGiven(settings.incumbent) && settings.MeasuresRewards()) {
     conflicts->push_back({"incumbent", "is simulated, so it cannot be combined with rewards from hardware (none)"});
   }
 }

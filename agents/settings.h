@@ -59,7 +59,7 @@ struct SearchSettings {
 
   // Measurements on real devices during the search, and of its best placement.
   std::string reward_source = {};  // "": simulator
-  std::size_t validate_every = 0;  // one new best placement in this many is measured; 0: none
+  std::size_t validate_every = 0;  // evaluations between measurements of the best placement; 0: none
   double share = 0;         // share of evaluations that reward_source mixed measures, in (0, 1); 0: kDefaultShare
   std::size_t warmups = 1;  // steps before those that are measured
   std::size_t steps = 3;
@@ -72,6 +72,8 @@ struct SearchSettings {
 
   // Whether devices are used during the search or at its end.
   bool NeedsHardware() const { return measure_best || MeasuresRewards() || validate_every > 0; }
+  // Whether measurements correct the times of simulated rewards (SearchValidation).
+  bool Validates() const { return validate_every > 0 && !MeasuresRewards(); }
   bool MixesRewards() const { return reward_source == "mixed"; }
   bool CountsEvaluations() const { return episodes == 0; }
   bool HasSchedule() const { return IsGiven(schedule); }
@@ -346,12 +348,13 @@ inline constexpr Setting kAllSettings[] = {
     {.name = "validate_every",
      .member = &SearchSettings::validate_every,
      .placeholder = "N",
-     .unit = "placements",
-     .help = "One new best placement in this many is measured (default: none)",
+     .unit = "evaluations",
+     .help = "Measure the best placement on real devices every N evaluations, a random one first, and the last best; "
+             "search on with corrected times, and answer with one that was measured (default: 0, never)",
      .example = "10",
      .spec_path = "hardware.validate_every",
      .is_written = &SearchSettings::NeedsHardware,
-     .doors = kDocuments},
+     .doors = kDocuments | static_cast<unsigned>(Door::kCommandLine)},
     {.name = "warmups",
      .member = &SearchSettings::warmups,
      .placeholder = "N",

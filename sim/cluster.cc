@@ -264,6 +264,16 @@ Cluster Cluster::WithChanges(const ClusterChanges& changes) const {
   return changed(std::move(links));
 }
 
+Cluster Cluster::WithLinkBandwidths(const std::vector<double>& factors) const {
+  EMPLACE_CHECK_EQ(factors.size(), links_.size());
+  Cluster cluster = *this;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    cluster.links_[i].bandwidth_gb_per_s *= factors[i];
+    cluster.links_[i].beyond_gb_per_s *= factors[i];
+  }
+  return cluster;
+}
+
 Cluster Cluster::WithoutIssueLanes() const {
   Cluster result = *this;
   for (Device& device : result.devices_) device.issue.reset();

@@ -153,6 +153,9 @@ class Cluster {
   // Throws InputError on a factor that is not above 0, a kind that no device has, a new one without rates, and a number
   // that gets out of range. A device of a new kind has that kind's memory, if it had a limit and the kind's is known.
   Cluster WithChanges(const ClusterChanges& changes) const;
+  // The same cluster, but that the bandwidths of links are multiplied by the factors, [num_devices][num_devices], row =
+  // from. The topology stays as it is, so that the engine `flow` sees no difference. Requires: factors above 0.
+  Cluster WithLinkBandwidths(const std::vector<double>& factors) const;
   // The same cluster, but that devices start their ops by themselves.
   Cluster WithoutIssueLanes() const;
   // The same cluster, but that no device runs out of memory.

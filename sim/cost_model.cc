@@ -195,6 +195,15 @@ double CostTable::LongestMicros(OpId op) const {
   return longest;
 }
 
+CostTable CostTable::WithFactors(const std::vector<double>& factors) const {
+  EMPLACE_CHECK_EQ(factors.size(), micros_->size());
+  CostTable copy = *this;
+  std::vector<double> micros = *micros_;
+  for (std::size_t i = 0; i < micros.size(); ++i) micros[i] *= factors[i];
+  copy.micros_ = std::make_shared<const std::vector<double>>(std::move(micros));
+  return copy;
+}
+
 CostTable CostTable::Without(const std::vector<DeviceId>& devices, const std::vector<bool>& ops) const {
   CostTable copy = *this;
   std::vector<std::size_t> kinds = *kind_of_device_;

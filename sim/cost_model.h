@@ -78,6 +78,9 @@ class CostTable {
   std::size_t fallback_ops() const { return fallback_ops_; }
   // CostModel::TimesCollectives, of the model or its fallback.
   bool times_collectives() const { return times_collectives_; }
+  // A copy whose times of ops on devices are multiplied by the factors, [num_kinds][num_ops]; those of issue lanes
+  // stay. Requires: factors above 0.
+  CostTable WithFactors(const std::vector<double>& factors) const;
   // A copy in which the ops with a mark, [num_ops], have no time on these devices. An op may then have none at all.
   CostTable Without(const std::vector<DeviceId>& devices, const std::vector<bool>& ops) const;
 

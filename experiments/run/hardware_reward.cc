@@ -10,6 +10,7 @@ namespace emplace::experiments {
 
 bool RewardEvaluator::IsMeasured(std::size_t evaluation) const {
   if (settings_.reward_source != "mixed") return settings_.MeasuresRewards();
+  if (settings_.validate_every > 0 && evaluation % settings_.validate_every == 0) return true;
   const auto i = static_cast<double>(evaluation);
   return std::floor(i * settings_.share) > std::floor((i - 1) * settings_.share);
 }
@@ -18,18 +19,12 @@ StepResult RewardEvaluator::Run(const Placement& placement) const {
   const std::lock_guard lock(mutex_);
   ++course_.evaluations;
   StepResult simulated = simulator_.Run(placement);
-  bool measured = IsMeasured(course_.evaluations);
-  if (simulated.fits_memory && (!course_.best_micros || simulated.step_time_micros < *course_.best_micros)) {
-    course_.best_micros = simulated.step_time_micros;
-    ++course_.bests;
-    measured = measured || (settings_.validate_every > 0 && course_.bests % settings_.validate_every == 0);
-  }
-  if (!measured) return simulated;
+  if (!IsMeasured(course_.evaluations)) return simulated;
   StepResult real = hardware_.Run(placement);
   course_.checks.push_back({.evaluation = course_.evaluations,
                             .simulated_micros = simulated.step_time_micros,
                             .measured_micros = real.fits_memory ? std::optional(real.step_time_micros) : std::nullopt});
-  return settings_.MeasuresRewards() ? real : simulated;
+  return real;
 }
 
 void RewardEvaluator::Save(std::ostream& out) const {

@@ -15,11 +15,10 @@
 namespace emplace::experiments {
 
 // Evaluates by the simulator, by the hardware, or by both:
-// - simulator: the simulator. Every validate_every-th new best placement (according to the simulator) is also
-//   measured; the search does not receive the measured time.
+// - simulator: the simulator.
 // - hardware: the hardware.
 // - mixed: the hardware for evaluation i (from 1) if floor(i * share) > floor((i - 1) * share), so that the share
-//   holds at any time, and for every validate_every-th new best; else the simulator.
+//   holds at any time, and for every validate_every-th evaluation; else the simulator.
 // Evaluations are counted in the order of the calls. With one thread every run is the same, except for measured times.
 // The saved state is the progress, checks included.
 class RewardEvaluator : public Evaluator, public agents::SearchPart {
@@ -44,12 +43,10 @@ class RewardEvaluator : public Evaluator, public agents::SearchPart {
   mutable std::mutex mutex_;
   struct Course {
     std::size_t evaluations = 0;
-    std::size_t bests = 0;
-    std::optional<double> best_micros;
     std::vector<HardwareCheck> checks;
 
     static void SavedFields(auto& state, auto& self) {
-      state(self.evaluations, self.bests, self.best_micros);
+      state(self.evaluations);
       state.Lines(self.checks);
     }
   };

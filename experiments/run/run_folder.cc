@@ -26,6 +26,7 @@
 #include "experiments/run/run_reader.h"
 #include "experiments/run/trial_crashes.h"
 #include "experiments/run/trial_json.h"
+#include "experiments/validation/periodic_validation.h"
 #include "experiments/validation/validation.h"
 #include "sim/base/check.h"
 #include "sim/base/file_io.h"
@@ -113,6 +114,18 @@ agents::SearchResult RunFromCheckpoint(const agents::SearchSpec& spec, const std
   }
 }
 
+void AddMeasurements(const PeriodicValidation& validation, MeasuredSteps* measured) {
+  for (const ValidationMeasurement& one : validation.measurements()) {
+    measured->checks.push_back({.evaluation = one.evaluations,
+                                .simulated_micros = one.predicted_micros,
+                                .measured_micros = one.measured_micros});
+  }
+  const ValidationSummaryOfSearch summary = validation.Summarise();
+  measured->hardware_seconds = summary.hardware_seconds;
+  measured->error_before = summary.error_before;
+  measured->error_after = summary.error_after;
+}
+
 // Runs a trial with real devices, which evaluate all or some placements, or check the best.
 agents::SearchResult RunOnHardware(agents::SearchSpec spec, const std::string& folder, TrialClaim* claim,
                                    MeasuredSteps* measured) {
@@ -121,10 +134,18 @@ agents::SearchResult RunOnHardware(agents::SearchSpec spec, const std::string& f
                             {.engine = spec.engine, .peak_memory = true, .start_times = true});
   const ClusterHardware hardware(problem.graph, problem.cluster, HardwareOptionsOf(spec));
   RewardEvaluator evaluator(simulator, hardware.runner(), spec);
-  spec.evaluator = &evaluator;
-  spec.evaluator_state = &evaluator;
+  std::optional<PeriodicValidation> validation;
+  if (spec.Validates()) {
+    validation.emplace(problem.graph, problem.cluster, problem.costs, simulator.options(), spec.validate_every,
+                       RealHardware(hardware.runner()));
+    spec.validation = &*validation;
+  } else {
+    spec.evaluator = &evaluator;
+    spec.evaluator_state = &evaluator;
+  }
   agents::SearchResult result = RunFromCheckpoint(spec, folder, claim);
   measured->checks = evaluator.checks();
+  if (validation) AddMeasurements(*validation, measured);
   if (result.best) {
     const profiler::HardwareStep best = hardware.runner().Measure(*result.best);
     if (best.result.fits_memory) measured->best_micros = best.result.step_time_micros;

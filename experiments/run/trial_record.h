@@ -162,7 +162,7 @@ std::optional<double> ImprovementPercent(const std::optional<double>& single_dev
 
 // One placement that was measured on hardware during a search.
 struct HardwareCheck {
-  std::size_t evaluation = 0;  // number of the evaluation, from 1
+  std::size_t evaluation = 0;  // number of the evaluation, from 1; with periodic validation, of those before it
   double simulated_micros = 0;
   std::optional<double> measured_micros;  // none: it does not fit
 
@@ -182,12 +182,19 @@ struct MeasuredSteps {
   std::vector<HardwareCheck> checks;
   std::optional<double> best_micros;
   std::optional<double> interleaved_micros;  // ValidationCase::interleaved of the best
+  // Of periodic validation: ValidationSummaryOfSearch.
+  std::optional<double> hardware_seconds = {};
+  std::optional<double> error_before = {};
+  std::optional<double> error_after = {};
 
   static void Fields(auto& visit, auto& self) {
     visit("checks", self.checks);
     visit("best_step_time_us", self.best_micros);
     visit("best_interleaved_us", self.interleaved_micros,
           {.optional = true, .written = self.interleaved_micros.has_value()});
+    visit("hardware_s", self.hardware_seconds, {.optional = true, .written = self.hardware_seconds.has_value()});
+    visit("error_before", self.error_before, {.optional = true, .written = self.error_before.has_value()});
+    visit("error_after", self.error_after, {.optional = true, .written = self.error_after.has_value()});
   }
 };
 

@@ -22,6 +22,8 @@
 #include "agents/python/python_agent.h"
 #include "agents/search.h"
 #include "agents/throughput/stage_costs.h"
+#include "experiments/plan/hardware_choice.h"
+#include "experiments/validation/periodic_validation.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
@@ -34,6 +36,7 @@
 #include "sim/formats/result_json.h"
 #include "sim/placement.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/hardware.h"
 #include "tools/cli/numbers.h"
 #include "tools/cli/problem.h"
 #include "tools/cli/search.h"
@@ -49,6 +52,7 @@ struct CompareOptions {
   bool csv = false;
   std::vector<std::string> outputs;  // files: .csv, .md, .tex or .json
   std::string placements;            // a folder
+  std::optional<double> max_error;   // percent
 };
 
 // The result of one agent on one cluster.
@@ -68,6 +72,10 @@ struct Cell {
   std::optional<double> single_ops_micros = {};  // of the best agent, where modules move whole
   std::string stopped = {};                      // why the agent was stopped, if it did not respond
   std::string placement = {};                    // placement.json of the best; "": not asked for, or none
+  // With --validate-every, where times of the report are corrected ones:
+  std::string validation_text = {};
+  nlohmann::ordered_json validation_json = {};
+  int status = kSuccess;  // StatusOfValidation
 
   double step_micros() const { return report ? report->step_time_micros : std::numeric_limits<double>::infinity(); }
 };
@@ -117,6 +125,15 @@ struct Instance {
   std::optional<Placement> start;
 };
 
+void SetValidation(const CompareOptions& options, const experiments::PeriodicValidation& validation,
+                   const agents::SearchResult& result, Cell* cell) {
+  std::ostringstream text;
+  PrintValidation(text, validation, result.times.simulator);
+  cell->validation_text = std::move(text).str();
+  cell->validation_json = ValidationJson(validation, result.times.simulator);
+  cell->status = StatusOfValidation(validation, options.max_error, cell->agent);
+}
+
 Cell Try(const CompareOptions& options, const Instance& instance, const std::string& agent, SearchStop* stop) {
   const auto& [problem, graph, cluster, loaded, simulator, schedule, lower_bound, start] = instance;
   const CostTable& costs = loaded.table;
@@ -139,6 +156,14 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
   } else {
     spec.evaluations = spec.episodes = 0;  // one placement needs no budget
   }
+  std::optional<experiments::ClusterHardware> hardware;
+  std::optional<experiments::PeriodicValidation> validation;
+  if (spec.Validates()) {
+    hardware.emplace(graph, cluster, experiments::HardwareOptionsOf(spec));
+    validation.emplace(graph, cluster, costs, simulator.options(), spec.validate_every,
+                       experiments::RealHardware(hardware->runner()));
+    spec.validation = &*validation;
+  }
   stop->Start();
   spec.stop = [stop] { return (*stop)(); };
   Progress progress(problem.cluster.gpus ? fmt::format("{} on {}", agent, *problem.cluster.gpus) : agent);
@@ -158,7 +183,14 @@ Cell Try(const CompareOptions& options, const Instance& instance, const std::str
             .one_device_micros = result.one_device_micros,
             .worse_than_one_device = result.WorseThanOneDevice(),
             .stopped = result.was_stopped ? result.note : ""};
-  if (result.best) {
+  if (validation) SetValidation(options, *validation, result, &cell);
+  if (result.best && validation) {
+    cell.report = MakeStepReport(graph, validation->cluster(), validation->costs(), *result.best, spec.engine,
+                                 result.best_result);
+    cell.lower_bound.reset();  // of the uncorrected times
+    KeepPlacement(options, graph, cluster, *result.best, &cell);
+    cell.best = result.best;
+  } else if (result.best) {
     cell.report = objective->Report(*result.best, result.best_result);
     if (lower_bound && !lower_bound->method.empty()) {
       cell.report->lower_bound_micros = lower_bound->micros;
@@ -263,6 +295,7 @@ void PrintJson(std::ostream& out, const CompareOptions& options, const std::vect
     } else if (cell.overflow_bytes) {
       row["overflow_bytes"] = *cell.overflow_bytes;
     }
+    if (!cell.validation_json.is_null()) row["validation"] = cell.validation_json;
     if (cell.one_device_micros) {
       row["one_device_us"] = *cell.one_device_micros;
       row["worse_than_one_device"] = cell.worse_than_one_device;
@@ -347,6 +380,9 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
       if (const std::string line = DefaultCostsLine(options, cells); !line.empty()) out << line << "\n\n";
       MakeTable(options, cells).PrintText(out);
       for (const std::string& note : Notes(cells)) out << '\n' << note << '\n';
+      for (const Cell& cell : cells) {
+        if (!cell.validation_text.empty()) out << '\n' << cell.agent << ": " << cell.validation_text;
+      }
       return;
     case Format::kCsv:
       return MakeTable(options, cells).PrintCsv(out);
@@ -365,6 +401,7 @@ void Print(std::ostream& out, Format format, const CompareOptions& options, cons
 
 int Run(const CompareOptions& options) {
   CheckProblem(options.problem);
+  CheckMaxError(options.problem, options.max_error);
   CheckFiles(InputFiles(options.problem), options.outputs);
   if (!options.placements.empty() && !std::filesystem::is_directory(options.placements)) {
     throw InputError("--placements", fmt::format("there is no folder {}", options.placements));
@@ -417,7 +454,7 @@ int Run(const CompareOptions& options) {
         PrintMessage(fmt::format("left out: {}", error.what()));
       }
     }
-    if (!stop.Interrupted() && !options.json && !options.csv)
+    if (!stop.Interrupted() && !options.json && !options.csv && !problem.settings.Validates())
       SetSingleOps(instance, std::span(cells).subspan(first), &stop);
   }
   if (cells.empty() && !unanswered.empty()) return kBadInput;
@@ -438,6 +475,7 @@ int Run(const CompareOptions& options) {
   files.push_back({"-", [&](std::ostream& out) { Print(out, format, options, cells); }});
   std::cout.flush();
   WriteFiles(files);
+  if (std::ranges::any_of(cells, [](const Cell& cell) { return cell.status != kSuccess; })) return kNotFound;
   if (std::any_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.report.has_value(); }))
     return kSuccess;
   if (stop.Interrupted()) return SignalStatus(stop.signal());
@@ -465,6 +503,7 @@ Command AddCompare(CLI::App& app) {
       ->delimiter(',')
       ->type_name("NAME,NAME");
   AddSearchOptions(*command, &options->problem, {"agent", "set"});
+  AddMaxErrorOption(*command, &options->max_error);
   AddCostOptions(*command, &options->problem);
   command->add_flag("--json", options->json, "Print as JSON (emplace.comparison)");
   command->add_flag("--csv", options->csv, "Print as CSV");

@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -13,6 +14,8 @@
 #include "agents/heuristics/order_search.h"
 #include "agents/named_placement.h"
 #include "agents/search.h"
+#include "experiments/plan/hardware_choice.h"
+#include "experiments/validation/periodic_validation.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
@@ -27,6 +30,7 @@
 #include "sim/schedule/schedule_evaluator.h"
 #include "sim/simulator.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/hardware.h"
 #include "tools/cli/importing.h"
 #include "tools/cli/place_inference.h"
 #include "tools/cli/problem.h"
@@ -55,6 +59,7 @@ struct PlaceOptions {
   ShowOptions show;
   InferencePlaceOptions inference;
   bool order = false;
+  std::optional<double> max_error;  // percent
 };
 
 int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult& result) {
@@ -77,13 +82,16 @@ int PrintThatNothingFits(const PlaceOptions& options, const agents::SearchResult
 
 // The printed description of the result.
 std::string Summary(const PlaceOptions& options, const agents::SearchResult& result, const StepReport& report,
-                    const StepResult& one_device) {
+                    const StepResult& one_device, const experiments::PeriodicValidation* validation) {
   std::ostringstream text;
   const agents::SearchSettings& settings = options.problem.settings;
   const agents::ObjectiveEntry& objective = agents::ObjectiveOf(settings);
   if (options.show.json) {
     objective.write(text, report);
-    return std::move(text).str();
+    if (validation == nullptr) return std::move(text).str();
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text.str());
+    json["validation"] = ValidationJson(*validation, result.times.simulator);
+    return json.dump(1) + '\n';
   }
   text << fmt::format("agent {}, seed {}: {}, {}, {} of them fit\n", settings.agent, settings.seed,
                       Counted(result.num_groups, "group"), Counted(result.evaluations, "evaluation"), result.fitting);
@@ -98,6 +106,10 @@ std::string Summary(const PlaceOptions& options, const agents::SearchResult& res
   }
   if (!result.note.empty()) text << result.note << '\n';
   objective.print(text, report);
+  if (validation != nullptr) {
+    text << '\n';
+    PrintValidation(text, *validation, result.times.simulator);
+  }
   if (report.one_device_micros && report.step_time_micros > *report.one_device_micros) {
     text << fmt::format("\nWORSE than everything on one device, which takes {} and fits: --agent single_device{}\n",
                         HumanReadableMicros(*report.one_device_micros),
@@ -224,6 +236,41 @@ int PlaceWithOrder(const PlaceOptions& options, const Graph& graph, const Cluste
   return kSuccess;
 }
 
+// Writes the best placement and what is known of it. With validation, the context's costs are the corrected ones.
+int WriteAnswer(const PlaceOptions& options, const agents::ObjectiveContext& context, const LoadedCosts& loaded,
+                const Placement& on_one, const SearchStop& stop, const experiments::PeriodicValidation* validation,
+                agents::SearchResult* result) {
+  const std::unique_ptr<const agents::Objective> objective = MakeObjective(options.problem, context);
+  std::vector<FileToWrite> files;
+  if (!options.policy_output.empty()) {
+    files.push_back({options.policy_output, [&](std::ostream& out) { out << result->policy; }});
+  }
+  if (!result->best) {
+    WriteFiles(files);
+    const int status = PrintThatNothingFits(options, *result);
+    return stop.Interrupted() ? SignalStatus(stop.signal()) : status;
+  }
+  const Placement& best = *result->best;
+  files.push_back(
+      {options.output, [&](std::ostream& out) { WritePlacement(out, best, context.graph, context.cluster); }});
+  const std::vector<FileToWrite> timeline = TimelineOf(options, context, best);
+  files.insert(files.end(), timeline.begin(), timeline.end());
+  StepReport report = objective->Report(best, result->best_result);
+  loaded.SetIn(&report);
+  SetLowerBound(context, &report);
+  if (result->is_proved && report.lower_bound_micros < report.step_time_micros) {
+    report.lower_bound_micros = report.step_time_micros;
+    report.lower_bound_method = "branch and bound";
+  }
+  report.one_device_micros = result->one_device_micros;
+  const std::string summary = Summary(options, *result, report, objective->evaluator().Run(on_one), validation);
+  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
+  if (!output_is_taken) files.push_back({"-", [&](std::ostream& out) { out << summary; }});
+  WriteFiles(files);
+  if (output_is_taken) PrintMessages(summary);
+  return kSuccess;
+}
+
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
   if (IsInference(problem, options.inference)) {
@@ -238,6 +285,10 @@ int Run(const PlaceOptions& options) {
   CheckFiles(inputs, {options.output, options.show.timeline, options.checkpoint, options.policy_output});
   if (options.show.json && (options.output == "-" || options.show.timeline == "-")) {
     throw InputError("-", "is used for both a file and --json (one may be standard output)");
+  }
+  CheckMaxError(problem, options.max_error);
+  if (options.order && problem.settings.Validates()) {
+    throw InputError("--order", "is searched with simulated times alone (no --validate-every)");
   }
   if (options.checkpoint == "-") throw InputError("--checkpoint", "must be a file (it is read and written)");
   const Graph graph = experiments::LoadGraph(problem.graph);
@@ -279,6 +330,14 @@ int Run(const PlaceOptions& options) {
     spec.evaluations = EvaluationsIn(spec.seconds, spec.threads, agents::FindAgent(spec.agent), evaluator, on_one);
   }
   spec.simulator = &simulator;
+  std::optional<experiments::ClusterHardware> hardware;
+  std::optional<experiments::PeriodicValidation> validation;
+  if (spec.Validates()) {
+    hardware.emplace(graph, cluster, experiments::HardwareOptionsOf(spec));
+    validation.emplace(graph, cluster, costs, simulator.options(), spec.validate_every,
+                       experiments::RealHardware(hardware->runner()));
+    spec.validation = &*validation;
+  }
   spec.checkpoint = options.checkpoint;
   spec.policy = options.policy;
   agents::SearchResult result;
@@ -302,33 +361,16 @@ int Run(const PlaceOptions& options) {
   if (options.order) {
     return PlaceWithOrder(options, graph, cluster, costs, simulator, result.best, [&stop] { return stop(); });
   }
-  std::vector<FileToWrite> files;
-  if (!options.policy_output.empty()) {
-    files.push_back({options.policy_output, [&](std::ostream& out) { out << result.policy; }});
-  }
-  if (!result.best) {
-    WriteFiles(files);
-    const int status = PrintThatNothingFits(options, result);
-    return stop.Interrupted() ? SignalStatus(stop.signal()) : status;
-  }
-  const Placement& best = *result.best;
-  files.push_back({options.output, [&](std::ostream& out) { WritePlacement(out, best, graph, cluster); }});
-  const std::vector<FileToWrite> timeline = TimelineOf(options, context, best);
-  files.insert(files.end(), timeline.begin(), timeline.end());
-  StepReport report = objective->Report(best, result.best_result);
-  loaded.SetIn(&report);
-  SetLowerBound(context, &report);
-  if (result.is_proved && report.lower_bound_micros < report.step_time_micros) {
-    report.lower_bound_micros = report.step_time_micros;
-    report.lower_bound_method = "branch and bound";
-  }
-  report.one_device_micros = result.one_device_micros;
-  const std::string summary = Summary(options, result, report, evaluator.Run(on_one));
-  const bool output_is_taken = options.output == "-" || options.show.timeline == "-";
-  if (!output_is_taken) files.push_back({"-", [&](std::ostream& out) { out << summary; }});
-  WriteFiles(files);
-  if (output_is_taken) PrintMessages(summary);
-  return kSuccess;
+  if (!validation) return WriteAnswer(options, context, loaded, on_one, stop, nullptr, &result);
+  const Simulator corrected(graph, validation->cluster(), validation->costs(), simulator.options());
+  const agents::ObjectiveContext as_corrected = {.graph = graph,
+                                                 .cluster = validation->cluster(),
+                                                 .costs = validation->costs(),
+                                                 .settings = spec,
+                                                 .schedule = schedule,
+                                                 .simulator = &corrected};
+  const int status = WriteAnswer(options, as_corrected, loaded, on_one, stop, &*validation, &result);
+  return status == kSuccess ? StatusOfValidation(*validation, options.max_error, problem.graph.file) : status;
 }
 
 }  // namespace
@@ -353,6 +395,7 @@ Command AddPlace(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--order", options->order,
                     "Also search the order in which each device starts its ops, and write it into the placement");
+  AddMaxErrorOption(*command, &options->max_error);
   AddCostOptions(*command, &options->problem);
   command->add_option("-o,--output", options->output, "placement.json to write, if a placement that fits was found")
       ->required()

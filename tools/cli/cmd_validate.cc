@@ -381,7 +381,7 @@ Command AddValidate(CLI::App& app) {
       ->type_name("FILE");
   AddCostOptions(*command, &options->problem);
   AddSearchOptions(*command, &options->problem,
-                   {"agent", "objective", "schedule", "micro_batches", "episodes", "incumbent"});
+                   {"agent", "objective", "schedule", "micro_batches", "episodes", "incumbent", "validate_every"});
   command
       ->add_option(
           "--rerun-of", options->rerun_of,

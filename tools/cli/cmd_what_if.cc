@@ -241,7 +241,7 @@ Command AddWhatIf(CLI::App& app) {
                     "Also search for a placement on the changed cluster, starting from the one that is held");
   command->add_option("-o,--output", options->output, "With --search: placement.json to write")->type_name("FILE");
   AddCostOptions(*command, &options->problem);
-  AddSearchOptions(*command, &options->problem, {"start"});
+  AddSearchOptions(*command, &options->problem, {"start", "validate_every"});
   command->add_flag("--json", options->json, "Print JSON");
   return {command, [options] { return Run(*options); }};
 }

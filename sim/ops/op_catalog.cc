@@ -32,6 +32,7 @@ std::span<const OpKind> AllOpKinds() {
 const OpKind* FindOpKind(std::string_view kind) {
   if (kind.starts_with("onnx::") || kind.starts_with("com.microsoft::") || kind.starts_with("ai.onnx."))
     return FindIn(OnnxKinds(), kind);
+  if (kind.starts_with("hlo::")) return FindIn(HloKinds(), kind);
   for (const auto kinds : {AllOpKinds(), TransformerKinds(), ParallelKinds()}) {
     if (const OpKind* const found = FindIn(kinds, kind)) return found;
   }

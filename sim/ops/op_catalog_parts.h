@@ -38,6 +38,10 @@ std::span<const OpKind> ParallelKinds();
 // FindOpKind() knows them.
 std::span<const OpKind> OnnxKinds();
 
+// Instructions of XLA, "hlo::NAME", in alphabetical order: what imported programs hold besides. As OnnxKinds(), they
+// are in no part of AllOpKinds().
+std::span<const OpKind> HloKinds();
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_OPS_OP_CATALOG_PARTS_H_

@@ -37,6 +37,9 @@ Imported ImportChakra(std::span<const ImportSource> sources, const ImportOptions
 
 // onnx: onnx.h, and onnx_wire.h for what it looks like.
 Imported ImportOnnx(std::span<const ImportSource> sources, const ImportOptions& options);
+// hlo: hlo.h.
+bool LooksLikeHlo(std::string_view head);
+Imported ImportHlo(std::span<const ImportSource> sources, const ImportOptions& options);
 // torch-export: torch_export.h.
 bool LooksLikeTorchExport(std::string_view head);
 Imported ImportTorchExport(std::span<const ImportSource> sources, const ImportOptions& options);

@@ -36,6 +36,7 @@ const OpKind* FindOpKind(std::string_view kind) {
     const OpKind* const listed = FindIn(TensorFlowKinds(), kind);
     return listed == nullptr ? &OtherTensorFlowKind() : listed;
   }
+  if (kind.starts_with("hlo::")) return FindIn(HloKinds(), kind);
   for (const auto kinds : {AllOpKinds(), TransformerKinds(), ParallelKinds()}) {
     if (const OpKind* const found = FindIn(kinds, kind)) return found;
   }

@@ -45,6 +45,10 @@ const OpKind& OtherTensorFlowKind();
 // operand, n - 1 products and a sum.
 OpWork EinsumWork(const Graph& graph, OpId op);
 
+// Instructions of XLA, "hlo::NAME", in alphabetical order: what imported programs hold besides. As OnnxKinds(), they
+// are in no part of AllOpKinds().
+std::span<const OpKind> HloKinds();
+
 }  // namespace emplace
 
 #endif  // EMPLACE_SIM_OPS_OP_CATALOG_PARTS_H_

@@ -88,6 +88,7 @@ std::vector<OpShape> CataloguedAttention(const OpView& view, bool backward) {
 
 std::vector<OpShape> CataloguedShapes(const Graph& graph, OpId op, OpClass op_class) {
   const std::string_view kind = graph.op(op).kind;
+  if (kind.starts_with("hlo::")) return {};  // dimensions in any order
   const OpView view(graph, op);
   if (op_class == OpClass::kMatrixProduct) {
     if (kind.starts_with("matmul")) return CataloguedProduct(view, /*batched=*/false);

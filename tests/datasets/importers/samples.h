@@ -57,6 +57,13 @@ inline const std::string kDnnPartitioningSample = R"({"maxSizePerFPGA": 4096.0, 
   {"sourceId": 7, "destId": 9, "cost": 0.0, "size": 0.125},
   {"sourceId": 9, "destId": 8, "cost": 1000.0, "size": 2147483648}]}
 )";
+// A product in a function, with a constant and a tuple.
+inline const std::string kHloSample =
+    "HloModule m, input_output_alias={ {}: (1, {}, may-alias) }\n\nf {\n  p = f32[2,3]{1,0} parameter(0)\n"
+    "  q = f32[3,4]{1,0} parameter(1)\n"
+    "  ROOT d = f32[2,4]{1,0} dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n\nENTRY main {\n"
+    "  x = f32[2,3]{1,0} parameter(0)\n  w = f32[3,4]{1,0} parameter(1)\n"
+    "  y = f32[2,4]{1,0} call(x, w), to_apply=f\n  ROOT r = (f32[2,4]{1,0}) tuple(y)\n}\n";
 inline const std::string kExpertSample =
     R"({"cpus": [{"load": 0.0, "nodes": [9]}], "fpgas": [{"load": -1, "nodes": []}, {"load": -1, "nodes": [7, 8]}]})";
 

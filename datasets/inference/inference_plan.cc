@@ -57,14 +57,6 @@ InferencePass PassOf(const InferenceOptions& options) {
   return pass;
 }
 
-// That of the device, or else of its kind.
-std::optional<Bytes> MemoryOf(const Cluster& cluster, std::size_t device) {
-  const Device& of = cluster.devices()[device];
-  if (of.memory) return of.memory;
-  const DeviceKind* const kind = cluster.FindKind(of.kind);
-  return kind == nullptr ? std::nullopt : kind->memory;
-}
-
 double MicrosOfTransfer(const Link& link, double bytes) { return link.latency_micros + link.MicrosOf(bytes); }
 
 // The devices with one client, as a problem of splitting a chain.
@@ -85,7 +77,7 @@ class ClientProblem {
     }
     // What the embedding and the buffers of the CPU take of the client's memory.
     if (cpu_) {
-      const std::optional<Bytes> memory = MemoryOf(cluster, *cpu_);
+      const std::optional<Bytes> memory = MemoryOf(cluster, MakeId<DeviceId>(*cpu_));
       host_capacity_ = memory ? memory->count - kSystemBytes - model.embedding.bytes() - Compute(false, true)
                               : std::numeric_limits<std::int64_t>::max() / 4;
     }
@@ -185,7 +177,7 @@ class ClientProblem {
     split.capacity = std::numeric_limits<std::int64_t>::max() / 4;
     if (cpu_ == d) {
       split.capacity = host_capacity_;
-    } else if (const std::optional<Bytes> memory = MemoryOf(cluster_, d)) {
+    } else if (const std::optional<Bytes> memory = MemoryOf(cluster_, MakeId<DeviceId>(d))) {
       split.capacity = memory->count - Compute(false, false) - (device.is_cpu ? kSystemBytes : kGpuContextBytes);
     }
     const bool may_host = cpu_ && IsLocal(d) && cpu_ != d;
@@ -329,6 +321,20 @@ std::string ExpertFlags(const InferencePlan& plan) {
 }  // namespace
 
 std::span<const InferenceObjectiveEntry> AllInferenceObjectives() { return kInferenceObjectives; }
+
+std::optional<Bytes> MemoryOf(const Cluster& cluster, DeviceId device) {
+  const Device& of = cluster.device(device);
+  if (of.memory) return of.memory;
+  const DeviceKind* const kind = cluster.FindKind(of.kind);
+  return kind == nullptr ? std::nullopt : kind->memory;
+}
+
+std::string InferenceStage::LayersText() const {
+  std::string text;
+  if (end > first) text = fmt::format("{} to {}", first, end - 1);
+  if (has_output) text += text.empty() ? "output" : ", output";
+  return text;
+}
 
 std::vector<std::string> MachinesOf(const Cluster& cluster) {
   std::vector<std::string> machines;

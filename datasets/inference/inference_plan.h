@@ -54,6 +54,7 @@ struct InferenceStage {
   std::int64_t cache_bytes = 0;
   std::int64_t compute_bytes = 0;
   std::int64_t reserved_bytes = 0;  // the driver's context
+  std::string LayersText() const;   // "0 to 14", "61 to 79, output"
   std::int64_t bytes() const { return weight_bytes + cache_bytes + compute_bytes + reserved_bytes; }
 };
 
@@ -72,6 +73,9 @@ struct InferencePlan {
 // The machine of each device: its `host`, or without one the machine of the first device to which it has a link with a
 // latency under 30 us, which is no network. A machine without a name has that of its first device.
 std::vector<std::string> MachinesOf(const Cluster& cluster);
+
+// The memory of a device, or else of its kind; none: no limit is known.
+std::optional<Bytes> MemoryOf(const Cluster& cluster, DeviceId device);
 
 // ggml-rpc-server of a machine's first device listens here, that of its second one port further, and so on.
 inline constexpr int kFirstRpcPort = 50052;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <istream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -77,54 +78,83 @@ double BenchRow::Micros() const {
 }
 
 bool IsLlamaBench(std::string_view text) {
-  const std::string_view first = text.substr(0, text.find('\n'));
-  return first.starts_with("{") && first.find("\"model_n_params\"") != std::string_view::npos;
+  constexpr std::string_view kOfEachRow = "\"model_n_params\"";
+  if (text.starts_with("[")) return text.find(kOfEachRow) != std::string_view::npos;
+  return text.starts_with("{") && text.substr(0, text.find('\n')).find(kOfEachRow) != std::string_view::npos;
 }
 
-BenchRows ReadLlamaBench(std::istream& in, const std::string& file) {
-  BenchRows read;
-  std::map<std::tuple<std::string, double, double, double>, BenchRow> fastest;
+void BenchRows::Add(BenchRow row) {
+  const auto test = [](const BenchRow& of) {
+    return std::tie(of.model, of.model_bytes, of.prompt_tokens, of.generated_tokens);
+  };
+  const auto same =
+      std::find_if(rows.begin(), rows.end(), [&](const BenchRow& each) { return test(each) == test(row); });
+  if (same == rows.end()) {
+    rows.push_back(std::move(row));
+    return;
+  }
+  ++slower;
+  if (row.tokens_per_s > same->tokens_per_s) *same = std::move(row);
+}
+
+namespace {
+
+// A row of a file, counted or added.
+void AddBenchRow(const nlohmann::json& json, const std::string& place, BenchRows* read) {
+  if (!json.is_object()) throw InputError(place, "is no JSON object (a row of llama-bench -o jsonl or -o json)");
+  std::string device = TextOf(json, "gpu_info");
+  if (device.empty()) device = TextOf(json, "cpu_info");
+  if (read->device.empty()) read->device = device;
+  if (device != read->device) {
+    throw InputError(place, fmt::format("was measured on {}, others on {} (one device in a file of curves)",
+                                        Quoted(device), Quoted(read->device)));
+  }
+  BenchRow row{.model = TextOf(json, "model_type"),
+               .model_bytes = NumberOf(json, "model_size", 1, place),
+               .parameters = NumberOf(json, "model_n_params", 1, place),
+               .prompt_tokens = NumberOf(json, "n_prompt", 0, place),
+               .generated_tokens = NumberOf(json, "n_gen", 0, place),
+               .batch_tokens = NumberOf(json, "n_ubatch", 1, place),
+               .tokens_per_s = NumberOf(json, "avg_ts", 1e-6, place)};
+  if (json.contains("n_depth") && NumberOf(json, "n_depth", 0, place) > 0) {
+    ++read->deep;
+    return;
+  }
+  if ((row.prompt_tokens > 0) == (row.generated_tokens > 0)) {
+    ++read->both;
+    return;
+  }
+  const std::optional<double> share = ActiveShare(row.model, row.parameters);
+  if (!share) {
+    ++read->experts;
+    return;
+  }
+  row.active_share = *share;
+  read->Add(std::move(row));
+}
+
+bool IsBlank(std::string_view text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return std::isspace(c) != 0; });
+}
+
+}  // namespace
+
+BenchRows ReadLlamaBench(std::istream& in, const std::string& file, BenchRows others) {
+  BenchRows read = std::move(others);
   std::string line;
   for (std::size_t number = 1; std::getline(in, line); ++number) {
-    if (std::ranges::all_of(line, [](unsigned char c) { return std::isspace(c) != 0; })) continue;
-    const std::string place = fmt::format("{}:{}", file, number);
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) throw InputError(place, "is no JSON object (a line of llama-bench -o jsonl)");
-    std::string device = TextOf(json, "gpu_info");
-    if (device.empty()) device = TextOf(json, "cpu_info");
-    if (read.device.empty()) read.device = device;
-    if (device != read.device) {
-      throw InputError(place, fmt::format("was measured on {}, others on {} (one device in a file of curves)",
-                                          Quoted(device), Quoted(read.device)));
+    if (IsBlank(line)) continue;
+    // `-o json` is one list of the rows, over many lines.
+    if (number == 1 && line.starts_with("[")) {
+      const std::string text = line + "\n" + std::string(std::istreambuf_iterator<char>(in), {});
+      const nlohmann::json list = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (!list.is_array()) throw InputError(file, "is no whole JSON list (of llama-bench -o json)");
+      for (std::size_t i = 0; i < list.size(); ++i) AddBenchRow(list[i], fmt::format("{}[{}]", file, i), &read);
+      break;
     }
-    BenchRow row{.model = TextOf(json, "model_type"),
-                 .model_bytes = NumberOf(json, "model_size", 1, place),
-                 .parameters = NumberOf(json, "model_n_params", 1, place),
-                 .prompt_tokens = NumberOf(json, "n_prompt", 0, place),
-                 .generated_tokens = NumberOf(json, "n_gen", 0, place),
-                 .batch_tokens = NumberOf(json, "n_ubatch", 1, place),
-                 .tokens_per_s = NumberOf(json, "avg_ts", 1e-6, place)};
-    if (json.contains("n_depth") && NumberOf(json, "n_depth", 0, place) > 0) {
-      ++read.deep;
-      continue;
-    }
-    if ((row.prompt_tokens > 0) == (row.generated_tokens > 0)) {
-      ++read.both;
-      continue;
-    }
-    const std::optional<double> share = ActiveShare(row.model, row.parameters);
-    if (!share) {
-      ++read.experts;
-      continue;
-    }
-    row.active_share = *share;
-    const auto [found, is_new] =
-        fastest.try_emplace({row.model, row.model_bytes, row.prompt_tokens, row.generated_tokens}, row);
-    if (is_new) continue;
-    ++read.slower;
-    if (row.tokens_per_s > found->second.tokens_per_s) found->second = row;
+    AddBenchRow(nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false), fmt::format("{}:{}", file, number),
+                &read);
   }
-  for (auto& [test, row] : fastest) read.rows.push_back(std::move(row));
   return read;
 }
 
@@ -243,6 +273,20 @@ SustainedRates FindSustainedRates(const std::vector<BenchRow>& rows, const Devic
   rates.generation_error_percent = Median(std::move(errors));
   rates.models = models.size();
   return rates;
+}
+
+GenerationRates GenerationRatesOf(const std::vector<BenchRow>& rows, const SustainedRates& rates,
+                                  const std::string& source) {
+  const auto read_by_token = [](const BenchRow& row) { return row.model_bytes * row.active_share; };
+  const BenchRow& largest = *std::max_element(rows.begin(), rows.end(), [&](const BenchRow& a, const BenchRow& b) {
+    return read_by_token(a) < read_by_token(b);
+  });
+  return {.gb_per_s = rates.gb_per_s,
+          .tflop_per_s = rates.tflop_per_s,
+          .token_us = rates.token_micros,
+          .model_bytes = read_by_token(largest),
+          .parameters = largest.parameters,
+          .source = source};
 }
 
 DeviceCurves WithSustainedRates(const DeviceCurves& base, const DeviceKind& device, const std::vector<BenchRow>& rows,

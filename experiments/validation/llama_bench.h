@@ -39,12 +39,16 @@ struct BenchRows {
   std::size_t deep = 0;        // after other tokens, whose attention the file does not describe
   std::size_t both = 0;        // prompt and generation in one
   std::size_t experts = 0;     // mixtures of experts that do not say which part of them a token uses
+
+  // Keeps the faster one of two rows of a test.
+  void Add(BenchRow row);
 };
 
-// Whether a text begins as the JSON lines that `llama-bench -o jsonl` prints.
+// Whether a text begins as what `llama-bench -o jsonl` or `-o json` prints.
 bool IsLlamaBench(std::string_view text);
-// Throws InputError whose place is `file` and the line; also where two lines are of different devices.
-BenchRows ReadLlamaBench(std::istream& in, const std::string& file);
+// Adds what a file says to the rows of others. Throws InputError whose place is `file` and the line, or with `-o json`
+// the row; also where two rows are of different devices.
+BenchRows ReadLlamaBench(std::istream& in, const std::string& file, BenchRows others = {});
 
 // Rates that a device sustains: of products in half precision, from the fastest prompt of each model, and of reading
 // weights, from generation.
@@ -63,6 +67,10 @@ struct SustainedRates {
 
 // Throws InputError("") with the count that is needed, if there are fewer rows of prompts or of generation.
 SustainedRates FindSustainedRates(const std::vector<BenchRow>& rows, const DeviceKind& device);
+
+// The same for networks that generate text, with the largest model of the rows. Requires: there are rows.
+GenerationRates GenerationRatesOf(const std::vector<BenchRow>& rows, const SustainedRates& rates,
+                                  const std::string& source);
 
 // Gives the curve of products in half precision these rates. It begins as the one that `base` has, or borrows.
 DeviceCurves WithSustainedRates(const DeviceCurves& base, const DeviceKind& device, const std::vector<BenchRow>& rows,

@@ -160,7 +160,9 @@ DeviceCurves ReadDeviceCurves(const JsonNode& root) {
     throw InputError(PlaceOfKey(root.Place(), "like"),
                      fmt::format("is \"{}\", which has no curves (a device kind of datasets/devices)", curves.like));
   }
-  if (curves.multiprocessors < 1) throw InputError(PlaceOfKey(root.Place(), "multiprocessors"), "is below 1");
+  const bool needs_multiprocessors = curves.has_curves() || !curves.generation;
+  if (curves.multiprocessors < 1 && needs_multiprocessors)
+    throw InputError(PlaceOfKey(root.Place(), "multiprocessors"), "is below 1");
   CheckTables(root, "product", curves.product, TableSizes<ProductForm>());
   CheckTables(root, "convolution", curves.convolution, TableSizes<ProductForm>());
   CheckTables(root, "attention", curves.attention, TableSizes<AttentionForm>());

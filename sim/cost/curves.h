@@ -18,6 +18,25 @@
 
 namespace emplace {
 
+// What a device reaches when a network generates text, as `emplace calibrate` finds it in rows of llama-bench.
+struct GenerationRates {
+  double gb_per_s = 0;      // of weights that are read for each token
+  double tflop_per_s = 0;   // of prompts
+  double token_us = 0;      // of each token beside its weights; 0 too where all models have one size
+  double model_bytes = 0;   // of the largest model that was measured, as many as a token reads
+  double parameters = 0;    // of that model
+  std::string source = {};  // what measured it
+  static void Fields(auto& visit, auto& self) {
+    constexpr double kLeast = 1e-9;
+    visit("gb_per_s", self.gb_per_s, {.low = kLeast});
+    visit("tflop_per_s", self.tflop_per_s, {.low = kLeast});
+    visit("token_us", self.token_us);
+    visit("model_bytes", self.model_bytes, {.low = 1});
+    visit("parameters", self.parameters, {.low = 1});
+    visit("source", self.source);
+  }
+};
+
 // The curves of a device kind: a file of datasets/devices, which tools/fit_devices writes and the program has compiled
 // in, or one that `emplace calibrate` has written. A curve of the wanted form and precision is looked for here, then
 // with the kind `like`, and so on, and at last with the kind "common".
@@ -35,6 +54,11 @@ struct DeviceCurves {
   std::vector<Curve<StreamForm>> softmax;
   std::vector<Curve<StreamForm>> elementwise;
   std::vector<Curve<CollectiveForm>> collective;
+  std::optional<GenerationRates> generation = {};
+  bool has_curves() const {
+    return !(product.empty() && convolution.empty() && attention.empty() && decoding.empty() && normalisation.empty() &&
+             softmax.empty() && elementwise.empty() && collective.empty());
+  }
   static void Fields(auto& visit, auto& self) {
     visit("kind", self.kind);
     visit("like", self.like);
@@ -49,6 +73,7 @@ struct DeviceCurves {
     visit("softmax", self.softmax, {.optional = true, .written = !self.softmax.empty()});
     visit("elementwise", self.elementwise, {.optional = true, .written = !self.elementwise.empty()});
     visit("collective", self.collective, {.optional = true, .written = !self.collective.empty()});
+    visit("generation", self.generation, {.optional = true, .written = self.generation.has_value()});
   }
 };
 

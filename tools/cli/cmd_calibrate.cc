@@ -116,8 +116,9 @@ DeviceKind RatesOf(const CalibrateOptions& options, const std::string& kind) {
   return *found;
 }
 
-// What the fit begins with: the curves of the kind, or none but those of the kind that it is like.
-DeviceCurves BaseOf(const CalibrateOptions& options, const DeviceKind& device) {
+// What the fit begins with: the curves of the kind, or none but those of the kind that it is like. Without
+// multiprocessors where nothing says how many there are.
+DeviceCurves FindBase(const CalibrateOptions& options, const DeviceKind& device) {
   const DeviceCurves* const shipped = FindDeviceCurves(device.name);
   const DeviceCurves* const like = options.like.empty() ? nullptr : FindDeviceCurves(options.like);
   if (!options.like.empty() && like == nullptr) {
@@ -142,6 +143,11 @@ DeviceCurves BaseOf(const CalibrateOptions& options, const DeviceKind& device) {
     base.multiprocessors = 1;
     if (!options.l2_mib) base.l2_mib = kUsualCpuCacheMib;
   }
+  return base;
+}
+
+DeviceCurves BaseOf(const CalibrateOptions& options, const DeviceKind& device) {
+  DeviceCurves base = FindBase(options, device);
   if (base.multiprocessors <= 0) {
     throw InputError("--multiprocessors",
                      fmt::format("is missing: nothing says how many {} has (or --like with a kind that is like it)",
@@ -234,18 +240,29 @@ std::string CountsText(const std::vector<std::pair<std::size_t, std::string_view
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// One file of llama-bench, whose rates become those of the curve of products.
+bool IsLlamaBenchFile(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return false;  // a pipe is read once
+  return experiments::IsLlamaBench(datasets::ImportSource(file).head());
+}
+
+// Files of llama-bench, whose rates become those of generating text and of the curve of products.
 int RunLlamaBench(const CalibrateOptions& options) {
-  const std::string& file = options.files.front();
-  if (options.files.size() > 1) throw InputError(file, "is of llama-bench, and alone in a file of curves");
   if (options.kind.empty()) throw InputError("--kind", "is missing: llama-bench names no kind of device");
-  const experiments::BenchRows read = experiments::ReadLlamaBench(*OpenForReading(file, InputKind::kProfile), file);
+  experiments::BenchRows read;
+  for (const std::string& file : options.files) {
+    if (!IsLlamaBenchFile(file)) throw InputError(file, "is not of llama-bench, which others are (all or none)");
+    read = experiments::ReadLlamaBench(*OpenForReading(file, InputKind::kProfile), file, std::move(read));
+  }
   const DeviceKind device = RatesOf(options, options.kind);
-  const DeviceCurves base = BaseOf(options, device);
+  const DeviceCurves base = FindBase(options, device);
   const experiments::SustainedRates rates =
-      WithLocation(file, [&] { return experiments::FindSustainedRates(read.rows, device); });
-  const DeviceCurves curves =
-      experiments::WithSustainedRates(base, device, read.rows, rates, "emplace calibrate " + file);
+      WithLocation(options.files.front(), [&] { return experiments::FindSustainedRates(read.rows, device); });
+  const std::string source = fmt::format("emplace calibrate {}", fmt::join(options.files, " "));
+  DeviceCurves curves = base;
+  const bool has_products = CurveKeyOf(device, Precision::kF16, base).has_value();
+  if (has_products) curves = experiments::WithSustainedRates(base, device, read.rows, rates, source);
+  curves.generation = experiments::GenerationRatesOf(read.rows, rates, source);
   WriteFile(options.output, [&](std::ostream& out) { WriteDeviceCurves(out, curves); });
   const double peak = RateOf(device, Precision::kF16).peak.count / 1e12;
   const double bandwidth = static_cast<double>(device.memory_bandwidth.count) / 1e9;
@@ -297,8 +314,9 @@ int RunLlamaBench(const CalibrateOptions& options) {
        {rates.bound_by_memory, "prompts that reading the weights takes longest of"},
        {rates.beyond_rates, "of models that are faster than the device could read or compute all of their weights"}});
   if (!unused.empty()) out << fmt::format("rows not used: {}\n", unused);
-  out << "not seen, and left as they are: products in f32, convolution, attention, decoding, normalisation, softmax, "
-         "elementwise, collectives\n";
+  out << (has_products ? "not seen, and left as they are: products in f32, convolution, attention, decoding, "
+                         "normalisation, softmax, elementwise, collectives\n"
+                       : "for GGUF models alone: other graphs would need --multiprocessors and --l2-mib\n");
   if (options.output != "-") out << fmt::format("use them: --costs {}\n", Printable(options.output));
   return kSuccess;
 }
@@ -315,9 +333,7 @@ int Run(const CalibrateOptions& options) {
   if (options.json && options.output == "-") throw InputError("--json", "and -o - exclude each other");
   const BusyLine busy("calibrate");
   for (const std::string& file : options.files) {
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(file, ignored)) continue;  // a pipe is read once
-    if (experiments::IsLlamaBench(datasets::ImportSource(file).head())) return RunLlamaBench(options);
+    if (IsLlamaBenchFile(file)) return RunLlamaBench(options);
   }
   const RooflineOptions roofline = {.tf32 = Tf32FromName(options.tf32, "--tf32")};
   experiments::MeasuredShapes measured;
@@ -367,8 +383,8 @@ Command AddCalibrate(CLI::App& app) {
   command
       ->add_option(
           "measurements", options->files,
-          "profile.json of emplace profile or et.profile, Kineto trace with shapes, CSV of kernels, or JSON lines "
-          "of llama-bench (docs/curves.md)")
+          "profile.json of emplace profile or et.profile, Kineto trace with shapes, CSV of kernels, or output of "
+          "llama-bench -o jsonl or -o json (docs/curves.md)")
       ->required()
       ->type_name("FILE");
   command->add_option("--graph", options->graphs, "Graph that a profile is of; may be repeated")

@@ -16,6 +16,7 @@
 #include "datasets/importers/dnn_partitioning.h"
 #include "datasets/importers/nccl.h"
 #include "datasets/importers/registry.h"
+#include "datasets/inference/inference_model.h"
 #include "sim/base/check.h"
 #include "sim/base/exit_status.h"
 #include "sim/base/file_io.h"
@@ -27,6 +28,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/importing.h"
 #include "tools/cli/numbers.h"
+#include "tools/cli/place_inference.h"
 #include "tools/cli/problem.h"
 
 namespace emplace::tools {
@@ -52,15 +54,15 @@ struct ImportOptions {
   std::string cluster;
   std::string graph;
   std::string comm_groups;
+  std::string quantisation;
 };
 
 bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What a framework was told, as `emplace export --to` writes it: with a graph a placement, else a plan.
-int ReadFramework(const ImportOptions& options) {
-  if (options.files.size() > 1) throw InputError(options.files[1], fmt::format("(one file of {})", options.format));
+// Refuses what a kind of input does not take, of the options that only some formats have.
+void RefuseOptionsOfFormats(const ImportOptions& options, const std::string& why) {
   for (const auto& [option, given] : {std::pair("--cluster-out", !options.cluster_output.empty()),
                                       {"--placement-out", !options.placement_output.empty()},
                                       {"--expert", !options.expert.empty()},
@@ -71,8 +73,31 @@ int ReadFramework(const ImportOptions& options) {
                                       {"--optimizer", !options.optimizer.empty()},
                                       {"--nvlink", !options.nvlink.empty()},
                                       {"--comm-groups", !options.comm_groups.empty()}}) {
-    if (given) throw InputError(option, fmt::format("cannot be used (format {})", options.format));
+    if (given) throw InputError(option, fmt::format("cannot be used ({})", why));
   }
+}
+
+// The GGUF model of a network without a file.
+int ImportQuantised(const ImportOptions& options) {
+  if (options.files.size() > 1) throw InputError(options.files[1], "(one network with --quantise)");
+  RefuseOptionsOfFormats(options, "--quantise");
+  for (const auto& [option, value] :
+       {std::pair("--from", &options.format), {"--graph", &options.graph}, {"--cluster", &options.cluster}}) {
+    if (!value->empty()) throw InputError(option, "cannot be used (--quantise)");
+  }
+  const std::string& file = options.files.front();
+  CheckFiles({file.ends_with(".json") ? file : ""}, {options.output});
+  const Graph graph = datasets::InferenceGraph(LoadInferenceModel(file, options.quantisation));
+  WriteFiles({{options.output, [&](std::ostream& out) { WriteGraph(out, graph); }}});
+  PrintMessage(fmt::format("{}: {} ops, {} tensors of its {} model", file, graph.num_ops(), graph.num_tensors(),
+                           options.quantisation));
+  return kSuccess;
+}
+
+// What a framework was told, as `emplace export --to` writes it: with a graph a placement, else a plan.
+int ReadFramework(const ImportOptions& options) {
+  if (options.files.size() > 1) throw InputError(options.files[1], fmt::format("(one file of {})", options.format));
+  RefuseOptionsOfFormats(options, "format " + options.format);
   const std::string& file = options.files.front();
   CheckFiles({file, options.graph, options.cluster}, {options.output});
   const std::string text = ReadWholeFile(file, InputKind::kPlacement);
@@ -145,6 +170,7 @@ std::string WhyNoDevices(const datasets::ImporterEntry& importer) {
 
 int Run(const ImportOptions& options) {
   const BusyLine busy("import");
+  if (!options.quantisation.empty()) return ImportQuantised(options);
   // TensorFlow's graphs are imported, and with a graph its devices.
   const bool is_importer = std::any_of(datasets::AllImporters().begin(), datasets::AllImporters().end(),
                                        [&](const auto& importer) { return importer.name == options.format; });
@@ -283,6 +309,7 @@ Command AddImport(CLI::App& app) {
       ->add_option("--comm-groups", options->comm_groups,
                    "JSON file with the ranks of each process group, if the traces do not list them (chakra)")
       ->type_name("FILE");
+  AddQuantiseOption(*command, &options->quantisation);
   AddMinAttributedOption(*command, &options->min_attributed);
   return {command, [options] { return Run(*options); }};
 }

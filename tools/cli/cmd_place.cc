@@ -274,10 +274,10 @@ int WriteAnswer(const PlaceOptions& options, const agents::ObjectiveContext& con
 int Run(const PlaceOptions& options) {
   const ProblemOptions& problem = options.problem;
   if (IsInference(problem, options.inference)) {
-    const bool has_more = options.order || !options.checkpoint.empty() || !options.policy.empty() ||
-                          !options.policy_output.empty() || !options.show.timeline.empty();
+    const bool has_more =
+        options.order || !options.checkpoint.empty() || !options.policy.empty() || !options.policy_output.empty();
     RefuseSearchOptions(problem, has_more);
-    return PlaceInference(problem, options.inference, options.output, options.show.json);
+    return PlaceInference(problem, options.inference, options.output, options.show);
   }
   CheckProblem(problem);
   std::vector<std::string> inputs = InputFiles(problem);

@@ -18,6 +18,8 @@
 #include "datasets/inference/inference_plan.h"
 #include "datasets/inference/llama_cpp.h"
 #include "datasets/inference/quantised_model.h"
+#include "datasets/inference/split_changes.h"
+#include "datasets/inference/split_picture.h"
 #include "datasets/models/named_network.h"
 #include "experiments/validation/llama_bench.h"
 #include "sim/base/exit_status.h"
@@ -48,9 +50,9 @@ bool IsGguf(const std::string& path) {
 }
 
 bool IsGiven(const InferencePlaceOptions& options) {
-  return options.all || options.depth || options.prompt || !options.benches.empty() || options.micro_batch ||
-         options.context || options.parallel || !options.client.empty() || !options.key_type.empty() ||
-         !options.value_type.empty() || !options.target.empty();
+  return options.all || !options.changes.empty() || options.depth || options.prompt || !options.benches.empty() ||
+         options.micro_batch || options.context || options.parallel || !options.client.empty() ||
+         !options.key_type.empty() || !options.value_type.empty() || !options.target.empty();
 }
 
 const datasets::GgmlType* CacheType(const std::string& name, const std::string& option) {
@@ -86,13 +88,6 @@ datasets::InferenceOptions ReadOptions(const ProblemOptions& problem, const Infe
   return read;
 }
 
-std::string LayersText(const InferenceStage& stage) {
-  std::string text;
-  if (stage.end > stage.first) text = fmt::format("{} to {}", stage.first, stage.end - 1);
-  if (stage.has_output) text += text.empty() ? "output" : ", output";
-  return text;
-}
-
 void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::InferenceModel& model,
                const Cluster& cluster, const datasets::InferenceOptions& options) {
   out << fmt::format("{} ({}, {} layers, {}) on {}, context {}\n", model.name, model.architecture, model.layers.size(),
@@ -108,7 +103,7 @@ void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::Inf
       {"device", "kind", "layers", "experts on the host", "time", "weights", "caches", "buffers", "memory", "of"});
   for (const InferenceStage& stage : plan.stages) {
     const Device& device = cluster.device(stage.device);
-    table.Add({device.name, device.kind, LayersText(stage), stage.hosted > 0 ? std::to_string(stage.hosted) : "",
+    table.Add({device.name, device.kind, stage.LayersText(), stage.hosted > 0 ? std::to_string(stage.hosted) : "",
                HumanReadableMicros(stage.micros), HumanReadable(Bytes{stage.weight_bytes}),
                HumanReadable(Bytes{stage.cache_bytes}),
                HumanReadable(Bytes{stage.compute_bytes + stage.reserved_bytes}), HumanReadable(Bytes{stage.bytes()}),
@@ -129,6 +124,10 @@ void PrintPlan(std::ostream& out, const InferencePlan& plan, const datasets::Inf
   if (!unused.empty()) out << fmt::format("faster without {}\n", unused);
 }
 
+std::string SpeedText(const std::optional<InferencePlan>& plan) {
+  return plan ? fmt::format("{:.4g}", plan->tokens_per_s) : "-";
+}
+
 // The split over all machines beside those over each machine alone: speed, and the longest context that fits.
 void PrintAlternatives(std::ostream& out, const datasets::InferenceModel& model, const Cluster& cluster,
                        const datasets::InferenceOptions& options) {
@@ -139,8 +138,7 @@ void PrintAlternatives(std::ostream& out, const datasets::InferenceModel& model,
     own.client = name == "all" ? options.client : "";
     const std::optional<InferencePlan> plan = datasets::PlanInference(model, part, own);
     const std::int64_t longest = datasets::LongestContext(model, part, own);
-    table.Add(
-        {name, plan ? fmt::format("{:.4g}", plan->tokens_per_s) : "-", longest > 0 ? std::to_string(longest) : "-"});
+    table.Add({name, SpeedText(plan), longest > 0 ? std::to_string(longest) : "-"});
   };
   add("all", cluster);
   for (std::size_t d = 0; d < machines.size(); ++d) {
@@ -156,6 +154,30 @@ void PrintAlternatives(std::ostream& out, const datasets::InferenceModel& model,
   }
   out << '\n';
   table.PrintText(out);
+}
+
+// What each change of the cluster would give, beside what there is.
+void PrintChanges(std::ostream& out, const std::vector<datasets::SplitChange>& changes,
+                  const std::optional<InferencePlan>& plan) {
+  Table table({"if", "tokens/s", "times as fast", "longest context"});
+  for (const datasets::SplitChange& change : changes) {
+    table.Add({change.name, SpeedText(change.plan),
+               plan && change.plan ? fmt::format("{:.2f}", change.plan->tokens_per_s / plan->tokens_per_s) : "-",
+               change.longest_context > 0 ? std::to_string(change.longest_context) : "-"});
+  }
+  out << '\n';
+  table.PrintText(out);
+}
+
+nlohmann::ordered_json ChangesJson(const std::vector<datasets::SplitChange>& changes) {
+  auto json = nlohmann::ordered_json::array();
+  for (const datasets::SplitChange& change : changes) {
+    nlohmann::ordered_json row = {{"change", change.name}, {"longest_context", change.longest_context}};
+    if (change.plan) row["tokens_per_s"] = change.plan->tokens_per_s;
+    if (change.plan) row["pass_us"] = change.plan->pass_micros;
+    json.push_back(std::move(row));
+  }
+  return json;
 }
 
 nlohmann::ordered_json PlanJson(const InferencePlan& plan, const datasets::InferenceModel& model,
@@ -205,23 +227,18 @@ int PrintThatNoSplitFits(const std::string& file, const datasets::InferenceModel
   return kNotFound;
 }
 
-datasets::InferenceModel LoadInferenceModel(const std::string& file, const std::string& quantisation) {
-  if (!quantisation.empty()) {
-    if (IsGguf(file)) {
-      throw InputError("--quantise", "is for a network's name or config.json, and " + file + " has its types");
-    }
-    return datasets::QuantisedModel(datasets::NamedNetwork(file, {}, "--set"), quantisation);
-  }
-  std::vector<std::string> notes;
-  datasets::InferenceModel model = datasets::ReadInferenceModel(datasets::ImportSource(file), &notes);
-  for (const std::string& note : notes) PrintMessage(file + ": " + note);
-  return model;
+using RatesByKind = std::map<std::string, datasets::InferenceRates, std::less<>>;
+
+datasets::InferenceRates MeasuredRatesOf(const DeviceKind& kind, const GenerationRates& measured) {
+  constexpr double kGigaPerMicro = 1e3;
+  constexpr double kTeraPerMicro = 1e6;
+  return datasets::MeasuredRates(kind, measured.gb_per_s * kGigaPerMicro, measured.tflop_per_s * kTeraPerMicro,
+                                 measured.token_us, measured.model_bytes, measured.parameters);
 }
 
 // The rates of kinds of devices that runs of llama-bench say.
-std::map<std::string, datasets::InferenceRates, std::less<>> ReadBenches(const std::vector<std::string>& benches,
-                                                                         const Cluster& cluster) {
-  std::map<std::string, datasets::InferenceRates, std::less<>> rates;
+RatesByKind ReadBenches(const std::vector<std::string>& benches, const Cluster& cluster) {
+  RatesByKind rates;
   for (const std::string& bench : benches) {
     const std::size_t equals = bench.find('=');
     if (equals == std::string::npos) throw InputError("--bench", bench + ": expected KIND=FILE");
@@ -232,16 +249,42 @@ std::map<std::string, datasets::InferenceRates, std::less<>> ReadBenches(const s
     const experiments::BenchRows read = experiments::ReadLlamaBench(*OpenForReading(file, InputKind::kProfile), file);
     const experiments::SustainedRates found =
         WithLocation(file, [&] { return experiments::FindSustainedRates(read.rows, *kind); });
-    const auto largest = std::max_element(read.rows.begin(), read.rows.end(), [](const auto& a, const auto& b) {
-      return a.model_bytes * a.active_share < b.model_bytes * b.active_share;
-    });
-    rates[kind_name] = datasets::MeasuredRates(*kind, found.gb_per_s * 1e3, found.tflop_per_s * 1e6, found.token_micros,
-                                               largest->model_bytes * largest->active_share, largest->parameters);
+    rates[kind_name] = MeasuredRatesOf(*kind, experiments::GenerationRatesOf(read.rows, found, file));
   }
   return rates;
 }
 
+// The same of the files of --costs, which `emplace calibrate` made of such runs.
+void ReadCalibrated(const experiments::CostsChoice& costs, const Cluster& cluster, RatesByKind* rates) {
+  const RooflineOptions read = experiments::LoadCostOptions(costs);
+  if (read.own == nullptr) return;
+  for (const auto& [kind_name, curves] : *read.own) {
+    if (!curves.generation) {
+      throw InputError("--costs", fmt::format("{}: has no rates of generating text by {} (a file that `emplace "
+                                              "calibrate` made of llama-bench's rows has them)",
+                                              costs.model, kind_name));
+    }
+    const bool is_here = std::ranges::find(cluster.devices(), kind_name, &Device::kind) != cluster.devices().end();
+    const DeviceKind* const kind = cluster.FindKind(kind_name);
+    if (!is_here || kind == nullptr) {
+      PrintMessage(fmt::format("{}: no device of {} is of kind {}", costs.model, cluster.name(), kind_name));
+      continue;
+    }
+    if (!rates->emplace(kind_name, MeasuredRatesOf(*kind, *curves.generation)).second) {
+      throw InputError("--costs", fmt::format("has rates of {}, and so has --bench (one of them)", kind_name));
+    }
+  }
+}
+
 }  // namespace
+
+void AddQuantiseOption(CLI::App& app, std::string* quantisation) {
+  app.add_option(
+         "--quantise", *quantisation,
+         "The graph is a network's name or config.json: take its GGUF model, quantised as llama-quantize does to " +
+             Listed(datasets::AllQuantisations()))
+      ->type_name("TYPE");
+}
 
 void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
   app.add_option("--context", options->context, "With a GGUF model: tokens of each text (default: 4096)")
@@ -262,15 +305,18 @@ void AddInferenceOptions(CLI::App& app, InferencePlaceOptions* options) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   app.add_flag("--all", options->all,
                "With a GGUF model: print what each machine does alone too, and the longest context that fits");
-  app.add_option("--bench", options->benches,
-                 "With a GGUF model: rates of a kind of device as llama-bench measured them (-o jsonl)")
+  app.add_option("--what-if", options->changes,
+                 "With a GGUF model: what changes of the cluster would give: KIND (one more such device in the machine "
+                 "that runs the model), OLD=NEW (devices of another kind), network=FACTOR (bandwidth between "
+                 "machines), bandwidth=, latency=, memory=FACTOR (of all), or all (one more of each kind)")
+      ->type_name("CHANGE,...");
+  app.add_option(
+         "--bench", options->benches,
+         "With a GGUF model: rates of a kind of device as llama-bench measured them (-o jsonl, -o json); --costs "
+         "takes what emplace calibrate made of them")
       ->type_name("KIND=FILE")
       ->allow_extra_args(false);
-  app.add_option(
-         "--quantise", options->quantisation,
-         "The graph is a network's name or config.json: take its GGUF model, quantised as llama-quantize does to " +
-             Listed(datasets::AllQuantisations()))
-      ->type_name("TYPE");
+  AddQuantiseOption(app, &options->quantisation);
   app.add_option("--parallel", options->parallel,
                  "With a GGUF model: texts in flight (default: 1, with decode-throughput 4)")
       ->type_name("N")
@@ -305,9 +351,22 @@ bool IsInference(const ProblemOptions& problem, const InferencePlaceOptions& opt
     throw InputError(
         problem.graph.file,
         "is no GGUF model, which --context, --depth, --prompt, --ubatch, --parallel, --client, --cache-type-k, "
-        "--cache-type-v and --to are for");
+        "--cache-type-v, --what-if and --to are for");
   }
   return false;
+}
+
+datasets::InferenceModel LoadInferenceModel(const std::string& file, const std::string& quantisation) {
+  if (!quantisation.empty()) {
+    if (IsGguf(file)) {
+      throw InputError("--quantise", "is for a network's name or config.json, and " + file + " has its types");
+    }
+    return datasets::QuantisedModel(datasets::NamedNetwork(file, {}, "--set"), quantisation);
+  }
+  std::vector<std::string> notes;
+  datasets::InferenceModel model = datasets::ReadInferenceModel(datasets::ImportSource(file), &notes);
+  for (const std::string& note : notes) PrintMessage(file + ": " + note);
+  return model;
 }
 
 int PrintInferenceMemory(const ProblemOptions& problem, const std::string& model_file, const std::string& file,
@@ -357,40 +416,59 @@ void RefuseSearchOptions(const ProblemOptions& problem, bool has_more) {
   usual.objective = problem.settings.objective;
   usual.seed = problem.settings.seed;  // neither changes an answer
   usual.threads = problem.settings.threads;
-  if (!has_more && problem.settings.settings() == usual && problem.costs.model.empty() &&
-      problem.costs.profile.empty()) {
-    return;
-  }
+  // Files of measured rates change the times, and leave the search exact.
+  const experiments::CostsChoice& costs = problem.costs;
+  const bool has_costs = (!costs.model.empty() && experiments::CurvesFiles(costs.model).empty()) ||
+                         !costs.profile.empty() || !costs.tf32.empty() || !costs.runtime.empty();
+  if (!has_more && problem.settings.settings() == usual && !has_costs) return;
   throw InputError(
       problem.graph.file,
       "the split of a GGUF model is found exactly: it takes --objective decode, prefill or decode-throughput, and "
-      "no agent, budget, schedule, costs, checkpoint, policy, order or timeline");
+      "no agent, budget, schedule, costs but a file's, checkpoint, policy or order");
 }
 
 int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& options, const std::string& output,
-                   bool json) {
+                   const ShowOptions& show) {
+  const bool json = show.json;
+  if (!show.timeline.empty() && !IsPicture(show.timeline)) {
+    throw InputError("--timeline", show.timeline + ": expected a picture of a GGUF model's split, a name in .svg");
+  }
   if (!options.target.empty() && options.target != kLlamaCpp) {
     throw InputError("--to", options.target + ": expected llama.cpp");
   }
-  CheckFiles({options.quantisation.empty() ? problem.graph.file : ""}, {output});
+  std::vector<std::string> inputs = experiments::CurvesFiles(problem.costs.model);
+  if (options.quantisation.empty()) inputs.push_back(problem.graph.file);
+  CheckFiles(inputs, {output, show.timeline});
   if (json && output == "-") throw InputError("-", "is used for both a file and --json (one may be standard output)");
   datasets::InferenceOptions read = ReadOptions(problem, options);
   const datasets::InferenceModel model = LoadInferenceModel(problem.graph.file, options.quantisation);
   const Cluster cluster = LoadCluster(problem);
   read.rates = ReadBenches(options.benches, cluster);
+  ReadCalibrated(problem.costs, cluster, &read.rates);
   if (model.context_length > 0 && read.context > model.context_length) {
     PrintMessage(fmt::format("warning: {} was trained for {} tokens, fewer than the context of {}", model.name,
                              model.context_length, read.context));
   }
   const std::optional<InferencePlan> plan = datasets::PlanInference(model, cluster, read);
-  if (!plan) return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
+  const std::string client = plan                  ? plan->client
+                             : read.client.empty() ? datasets::MachinesOf(cluster).front()
+                                                   : read.client;
+  const std::vector<datasets::SplitChange> changes =
+      datasets::AnswerChanges(SplitAtCommas(options.changes), model, cluster, read, client);
+  if (!plan) {
+    if (!changes.empty() && !json) PrintChanges(std::cout, changes, plan);
+    return PrintThatNoSplitFits(problem.graph.file, model, cluster, read);
+  }
   std::ostringstream text;
   if (json) {
     const std::string objective = ObjectiveName(problem).empty() ? "decode" : ObjectiveName(problem);
-    text << PlanJson(*plan, model, cluster, read, objective).dump(1) << '\n';
+    nlohmann::ordered_json written = PlanJson(*plan, model, cluster, read, objective);
+    if (!changes.empty()) written["what_if"] = ChangesJson(changes);
+    text << written.dump(1) << '\n';
   } else {
     PrintPlan(text, *plan, model, cluster, read);
     if (options.all) PrintAlternatives(text, model, cluster, read);
+    if (!changes.empty()) PrintChanges(text, changes, plan);
   }
   const auto write = [&](std::ostream& out) {
     if (options.target == kLlamaCpp) {
@@ -404,6 +482,14 @@ int PlaceInference(const ProblemOptions& problem, const InferencePlaceOptions& o
     WritePlacement(out, datasets::PlacementOf(*plan, graph), graph, cluster);
   };
   std::vector<FileToWrite> files = {{output, write}};
+  if (!show.timeline.empty()) {
+    files.push_back({show.timeline, [&](std::ostream& out) {
+                       datasets::WriteSplitSvg(
+                           out, *plan, cluster,
+                           fmt::format("{} on {}: {:.4g} tokens/s, {} a pass", model.name, cluster.name(),
+                                       plan->tokens_per_s, HumanReadableMicros(plan->pass_micros)));
+                     }});
+  }
   if (output != "-") files.push_back({"-", [&](std::ostream& out) { out << text.str(); }});
   WriteFiles(files);
   if (output == "-") PrintMessages(text.str());

@@ -64,6 +64,15 @@ TEST(QuantisedModelTest, TensorsHaveTheNamesAndTypesOfAFile) {
   EXPECT_EQ(header.Text("general.architecture"), "llama");
 }
 
+TEST(QuantisedModelTest, TheGraphHoldsAllWeights) {
+  const auto model = datasets::QuantisedModel(datasets::NamedNetwork("llama-3.2-1b", {}, "--set"), "q4_k_m");
+  const Graph graph = datasets::InferenceGraph(model);
+  EXPECT_GE(graph.num_ops(), 2 * model.layers.size());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < graph.num_ops(); ++i) bytes += graph.op(MakeId<OpId>(i)).persistent.count;
+  EXPECT_EQ(bytes, model.weight_bytes());
+}
+
 TEST(QuantisedModelTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(Refusal([] { BytesOf("llama-3.2-1b", "q9"); }),
               ::testing::HasSubstr("--quantise: unknown quantisation \"q9\""));

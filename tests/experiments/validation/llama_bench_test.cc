@@ -118,8 +118,33 @@ TEST(LlamaBenchTest, RowsThatSayNothingAboutTheRatesAreCounted) {
   EXPECT_NEAR(rates.gb_per_s, 200, 1e-6);
 }
 
+TEST(LlamaBenchTest, AListOfRowsIsReadAsLinesAre) {
+  std::string list = "[\n";
+  std::istringstream lines(Bench());
+  for (std::string line; std::getline(lines, line);) list += (list.size() > 2 ? ",\n" : "") + line;
+  list += "\n]\n";
+  EXPECT_TRUE(experiments::IsLlamaBench(list));
+  EXPECT_FALSE(experiments::IsLlamaBench("[{\"ph\": \"X\"}]"));
+  const experiments::BenchRows read = Read(list);
+  EXPECT_EQ(read.rows.size(), 6U);
+  const DeviceKind& device = *FindDeviceKind("l4");
+  const auto rates = experiments::FindSustainedRates(read.rows, device);
+  EXPECT_NEAR(rates.gb_per_s, 200, 1e-6);
+  const GenerationRates generation = experiments::GenerationRatesOf(read.rows, rates, "a test");
+  EXPECT_NEAR(generation.tflop_per_s, 40, 1e-6);
+  EXPECT_DOUBLE_EQ(generation.model_bytes, 4.9e9);
+  EXPECT_DOUBLE_EQ(generation.parameters, 8e9);
+  // The rows of a second file count with those of the first; of a test that both have, the faster one.
+  std::istringstream more(Line("llama 1B Q4_K", 0.8e9, 1.24e9, 0, 256) + Line("llama 1B Q4_K", 0.8e9, 1.24e9, 0, 128));
+  const experiments::BenchRows both = experiments::ReadLlamaBench(more, "c.jsonl", read);
+  EXPECT_EQ(both.rows.size(), 7U);
+  EXPECT_EQ(both.slower, 1U);
+  EXPECT_EQ(ErrorOf("[{\"model_n_params\": 1}]"), "b.jsonl[0]: model_size is missing (a number of at least 1)");
+  EXPECT_EQ(ErrorOf("[{\n"), "b.jsonl: is no whole JSON list (of llama-bench -o json)");
+}
+
 TEST(LlamaBenchTest, BadLinesAndTooFewAreNamed) {
-  EXPECT_EQ(ErrorOf("[]\n"), "b.jsonl:1: is no JSON object (a line of llama-bench -o jsonl)");
+  EXPECT_EQ(ErrorOf("1\n"), "b.jsonl:1: is no JSON object (a row of llama-bench -o jsonl or -o json)");
   EXPECT_EQ(ErrorOf("{\"model_n_params\": 1}\n"), "b.jsonl:1: model_size is missing (a number of at least 1)");
   const std::string one = Line("m", 1e9, 2e9, 512, 0);
   std::string other = one;

@@ -21,6 +21,8 @@ namespace {
 
 // No time is corrected by more than this, or by less than its reciprocal.
 constexpr double kLargestFactor = 1000;
+// No prediction is better than 0.1 %.
+constexpr double kLeastVariance = 1e-6;
 // Factors nearer to 1 than this are not worth a line.
 constexpr double kShownFactor = 1.1;
 constexpr std::size_t kShownFactors = 8;
@@ -99,11 +101,9 @@ bool PeriodicValidation::Measure(const Placement& placement, std::size_t evaluat
                                  .predicted_micros = simulator_->Run(placement).step_time_micros,
                                  .measured_micros = fits ? std::optional(run.result.step_time_micros) : std::nullopt});
   AddEstimate(state_.measurements.back());
-  if (!fits) return false;
-  AddTimeline(base_simulator_.Record(placement), run.timeline);
+  if (fits) AddTimeline(base_simulator_.Record(placement), run.timeline);
   Correct();
-  const double corrected = simulator_->Run(placement).step_time_micros;
-  return std::abs(corrected / state_.measurements.back().predicted_micros - 1) > kLeastChange;
+  return std::abs(predicted_[index] / state_.measurements.back().predicted_micros - 1) > kLeastChange;
 }
 
 void PeriodicValidation::AddEstimate(const ValidationMeasurement& measurement) {
@@ -112,7 +112,9 @@ void PeriodicValidation::AddEstimate(const ValidationMeasurement& measurement) {
     estimate.fits = false;
     return;
   }
-  estimate.log_sum += std::log(*measurement.measured_micros);
+  const double logarithm = std::log(*measurement.measured_micros);
+  estimate.log_sum += logarithm;
+  estimate.log_squares += logarithm * logarithm;
   ++estimate.runs;
 }
 
@@ -168,6 +170,40 @@ void PeriodicValidation::Correct() {
   cluster_ = base_cluster_.WithLinkBandwidths(bandwidths);
   costs_ = base_costs_.WithFactors(of_ops);
   simulator_.emplace(graph_, *cluster_, *costs_, options_);
+  predicted_.clear();
+  for (const Placement& placement : state_.placements) {
+    predicted_.push_back(simulator_->Run(placement).step_time_micros);
+  }
+  WeighPredictions();
+}
+
+// One-way analysis of variance of the residuals ln(measured / predicted), whose groups are the placements.
+void PeriodicValidation::WeighPredictions() {
+  double within = 0;  // sum of squares about the mean of each placement
+  double repeats = 0;
+  double shares = 0;  // of the measurements' variance in the square of a mean residual
+  std::vector<double> means;
+  for (std::size_t i = 0; i < estimates_.size(); ++i) {
+    const Estimate& estimate = estimates_[i];
+    if (estimate.runs == 0) continue;
+    const auto runs = static_cast<double>(estimate.runs);
+    const double mean = estimate.log_sum / runs;
+    within += std::max(estimate.log_squares - runs * mean * mean, 0.0);
+    repeats += runs - 1;
+    shares += 1 / runs;
+    means.push_back(mean - std::log(predicted_[i]));
+  }
+  prediction_weight_ = 1;
+  common_residual_ = 0;
+  if (means.empty()) return;
+  const auto groups = static_cast<double>(means.size());
+  for (const double mean : means) common_residual_ += mean / groups;
+  if (repeats == 0 || means.size() < 2) return;
+  double squares = 0;
+  for (const double mean : means) squares += (mean - common_residual_) * (mean - common_residual_);
+  const double of_measurements = within / repeats;
+  const double of_predictions = std::max(squares / (groups - 1) - of_measurements * shares / groups, kLeastVariance);
+  prediction_weight_ = std::clamp(of_measurements / of_predictions, 0.1, 100.0);
 }
 
 void PeriodicValidation::Adjust(const Placement& placement, StepResult* result) const {
@@ -178,8 +214,10 @@ void PeriodicValidation::Adjust(const Placement& placement, StepResult* result) 
     result->fits_memory = false;
     return;
   }
-  result->step_time_micros = std::exp((estimate.log_sum + kPredictionWeight * std::log(result->step_time_micros)) /
-                                      (static_cast<double>(estimate.runs) + kPredictionWeight));
+  const auto runs = static_cast<double>(estimate.runs);
+  const double measured = estimate.log_sum - runs * common_residual_;
+  result->step_time_micros =
+      std::exp((measured + prediction_weight_ * std::log(result->step_time_micros)) / (runs + prediction_weight_));
 }
 
 StepResult PeriodicValidation::Run(const Placement& placement) const {
@@ -253,11 +291,6 @@ ValidationSummaryOfSearch PeriodicValidation::Summarise() const {
   ValidationSummaryOfSearch summary{.measurements = state_.measurements.size(),
                                     .placements = state_.placements.size(),
                                     .hardware_seconds = state_.hardware_seconds};
-  std::vector<double> corrected;
-  corrected.reserve(state_.placements.size());
-  for (const Placement& placement : state_.placements) {
-    corrected.push_back(simulator_->Run(placement).step_time_micros);
-  }
   std::vector<double> before;
   std::vector<double> after;
   for (const ValidationMeasurement& one : state_.measurements) {
@@ -266,7 +299,7 @@ ValidationSummaryOfSearch PeriodicValidation::Summarise() const {
       continue;
     }
     before.push_back(std::abs(state_.uncorrected[one.placement] / *one.measured_micros - 1));
-    after.push_back(std::abs(corrected[one.placement] / *one.measured_micros - 1));
+    after.push_back(std::abs(predicted_[one.placement] / *one.measured_micros - 1));
   }
   if (before.empty()) return summary;
   summary.error_before = MedianOfErrors(std::move(before));
@@ -275,7 +308,7 @@ ValidationSummaryOfSearch PeriodicValidation::Summarise() const {
   if (measured.empty()) return summary;
   const Estimate& best = estimates_[IndexOf(measured.front())];
   summary.best_measured_micros = std::exp(best.log_sum / static_cast<double>(best.runs));
-  summary.best_predicted_micros = corrected[IndexOf(measured.front())];
+  summary.best_predicted_micros = predicted_[IndexOf(measured.front())];
   return summary;
 }
 

@@ -80,12 +80,12 @@ struct ValidationSummaryOfSearch {
 // times get a factor for each op kind on each device kind, with the prior 1. Bandwidths get one for each ordered pair
 // of devices, from the parts of transfers beyond the latency; its prior is the factor of all pairs together, whose
 // prior is 1. A placement that was measured is estimated by its measurements, and by the corrected prediction as if
-// that were one more, in logarithms. So the evaluator answers for it; for others it answers with the corrected
-// prediction. A placement that did not fit does not fit.
+// that were PredictionWeight() more, in logarithms. Before, measurements are divided by what they are on average over
+// their predictions: that does not tell placements apart. So the evaluator answers for it; for others it answers with
+// the corrected prediction. A placement that did not fit does not fit.
 class PeriodicValidation : public agents::SearchValidation, public Evaluator {
  public:
   static constexpr double kPriorRuns = 3;
-  static constexpr double kPredictionWeight = 1;
   static constexpr double kLeastChange = 0.02;
 
   // Keeps a reference to the graph. Simulates as `options` say, with peak memory and start times, which agents may
@@ -100,6 +100,10 @@ class PeriodicValidation : public agents::SearchValidation, public Evaluator {
   const Cluster& cluster() const override { return *cluster_; }
   const CostTable& costs() const override { return *costs_; }
   std::vector<Placement> Measured() const override;
+  // How many measurements a prediction is worth: the variance of repeated measurements over that of predictions, from
+  // 0.1 to 100, both of logarithms and estimated from all measurements; 1 until there are two placements, and one was
+  // measured twice.
+  double PredictionWeight() const { return prediction_weight_; }
 
   StepResult Run(const Placement& placement) const override;
   std::unique_ptr<Workspace> MakeWorkspace() const override { return simulator_->MakeWorkspace(); }
@@ -142,12 +146,14 @@ class PeriodicValidation : public agents::SearchValidation, public Evaluator {
   };
   struct Estimate {
     double log_sum = 0;  // of measured times
+    double log_squares = 0;
     std::size_t runs = 0;
     bool fits = true;
   };
 
   void AddTimeline(const Timeline& predicted, const Timeline& measured);
   void Correct();
+  void WeighPredictions();
   double PooledLinkFactor() const;
   void Adjust(const Placement& placement, StepResult* result) const;
   // The number of placements if it is not among them.
@@ -166,6 +172,9 @@ class PeriodicValidation : public agents::SearchValidation, public Evaluator {
   const Simulator base_simulator_;
   State state_;
   std::vector<Estimate> estimates_;  // of the distinct placements
+  std::vector<double> predicted_;    // of the distinct placements, corrected, in us
+  double prediction_weight_ = 1;
+  double common_residual_ = 0;  // mean over the placements of ln(measured / predicted)
   std::optional<Cluster> cluster_;
   std::optional<CostTable> costs_;
   std::optional<Simulator> simulator_;

@@ -43,6 +43,7 @@ def main():
           " | Error before, % | after, % |")
     print("|---|---|---|" + "---|" * len(VALIDATIONS) + "---|---|")
     worst = 0
+    reached = harmful = cells_in_all = 0
     for wrong in dict.fromkeys(row["wrong"] for row in rows if row["wrong"] != "right"):
         without = regrets[(wrong, "0", "0")]
         for noise in dict.fromkeys(row["noise"] for row in rows if row["noise"] != "0"):
@@ -50,12 +51,18 @@ def main():
             for validations in VALIDATIONS:
                 values = regrets[(wrong, noise, validations)]
                 worst = max(worst, *values)
+                cells_in_all += 1
+                reached += statistics.mean(values) <= 0.03
+                harmful += statistics.mean(values) > statistics.mean(without)
                 cells.append(f"{percent(statistics.mean(values))} ({percent(max(values))})")
             before, after = zip(*errors[(wrong, noise, VALIDATIONS[-1])])
             cells += [percent(statistics.mean(before)), percent(statistics.mean(after))]
             print("| " + " | ".join(cells) + " |")
-    print(f"\nThe largest regret with validation is {percent(worst)} %. The errors are medians over 100 validations of a search, of the step time")
-    print("by the uncorrected and by the corrected simulator.\n")
+    print(f"\nThe largest regret with validation is {percent(worst)} %: {reached} of {cells_in_all} cells have a mean of at most 3 %, and")
+    print(f"{harmful} have a larger mean than a search without. Corrected step times are close; why the answers are not closer was not tested.")
+    print("The search begins again after corrections, and the answer is one of few measured placements, whose measurements noise disturbs.")
+    print(f"The errors are medians over {VALIDATIONS[-1]} validations of a search, of the step time by the uncorrected and by the corrected")
+    print("simulator.\n")
     print("To repeat it: `emplace generate`, the target `validation_regret` of the build, and `tests/truth/validation.py`, whose first lines")
     print("name their arguments.")
 

@@ -37,8 +37,8 @@ constexpr Wrong kWrongs[] = {{.name = "right"},
                              {.name = "op kinds 2 times off", .ops = 2},
                              {.name = "bandwidth 4 times too large", .bandwidth = 4},
                              {.name = "bandwidth 4 times too small", .bandwidth = 0.25},
-                             {.name = "both, bandwidth too large", .ops = 2, .bandwidth = 4},
-                             {.name = "both, bandwidth too small", .ops = 2, .bandwidth = 0.25}};
+                             {.name = "op kinds off and bandwidth too large", .ops = 2, .bandwidth = 4},
+                             {.name = "op kinds off and bandwidth too small", .ops = 2, .bandwidth = 0.25}};
 
 CostTable WithWrongKinds(const Graph& graph, const CostTable& costs, double factor, std::uint64_t seed) {
   Rng rng(seed);

@@ -112,7 +112,7 @@ TEST(RewardEvaluatorTest, WhatIsBrokenIsNotLoaded) {
   const Scripted simulator({10});
   const Scripted hardware({});
   experiments::RewardEvaluator evaluator(simulator, hardware, {});
-  std::istringstream broken("5 1 0 0 3 1 ");
+  std::istringstream broken("5 1 0 ");
   EXPECT_EQ(ErrorOf([&] { evaluator.Load(broken); }), "is broken or of another program (expected a number)");
   EXPECT_THAT(Answers(evaluator, 1), ElementsAre(10));
 }

@@ -122,6 +122,11 @@ TEST_F(PeriodicValidationTest, WhatLostForRealIsNotTheAnswer) {
   validation.Measure(believed, 0);
   validation.Measure(Spread(), 1);
   EXPECT_EQ(validation.Measured().front(), Spread());
+  EXPECT_EQ(validation.PredictionWeight(), 1);
+  // Measurements repeat, and predictions are far off.
+  validation.Measure(believed, 2);
+  EXPECT_NEAR(validation.PredictionWeight(), 0.1, 1e-9);
+  EXPECT_EQ(validation.Measured().front(), Spread());
 }
 
 TEST_F(PeriodicValidationTest, WhatDoesNotFitForRealDoesNotFit) {
@@ -160,6 +165,17 @@ TEST_F(PeriodicValidationTest, AnInterruptedSearchKeepsItsMeasurements) {
     EXPECT_EQ(second.measurements().size(), whole.measurements().size()) << agent;
     std::filesystem::remove(spec.checkpoint);
   }
+}
+
+TEST_F(PeriodicValidationTest, NoisyMeasurementsCountLessThanGoodPredictions) {
+  PeriodicValidation validation = Make(Real(0.5));
+  Placement placement = Spread();
+  for (std::size_t i = 0; i < 40; ++i) {
+    placement[OpId{0}] = MakeId<DeviceId>(i % 3);  // the first op hardly matters
+    validation.Measure(placement, i);
+  }
+  EXPECT_EQ(validation.Summarise().placements, 3U);
+  EXPECT_GT(validation.PredictionWeight(), 3);
 }
 
 TEST_F(PeriodicValidationTest, MeasurementsOfAnotherProblemAreNotLoaded) {

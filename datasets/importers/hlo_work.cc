@@ -243,6 +243,7 @@ double HloWork::Size(std::size_t computation) {
         for (const std::size_t called : instruction.called) inside += Size(called);
       }
       if (instruction.opcode == "while") inside *= static_cast<double>(instruction.trips.value_or(1));
+      if (instruction.opcode == "while" && inside > kMostUnrolled) inside = 0;
       size += 1 + inside;
     }
     size_[computation] = size;

@@ -11,8 +11,8 @@
 
 namespace emplace::datasets {
 
-// The FLOP and bytes of the instructions of a program, as XLA's HloCostAnalysis counts them
-// (xla/service/hlo_cost_analysis.cc of github.com/openxla/xla): two for each multiply-add, one for each element of an
+// The FLOP and bytes of the instructions of a program, as HloCostAnalysis of
+// github.com/openxla/xla counts them: two for each multiply-add, one for each element of an
 // elementwise operation, taps in the padding of a convolution left out. Other than there, exp, tanh and other
 // transcendental functions count among the FLOP, one for each element.
 class HloWork {

@@ -181,7 +181,7 @@ TEST(HloTest, ConvolutionsLeaveTheirPaddingOut) {
                                            " parameter(1)\n  ROOT y = " + y + " convolution(x, w), " + rest + "\n"))
                       .graph);
   };
-  // Of 4 x 3 pairs of a position and a tap along each dimension 10 read the image.
+  // Along each dimension 10 of the 4 x 3 pairs of a position and a tap read the image.
   EXPECT_EQ(
       flop("f32[1,4,4,2]", "f32[3,3,2,5]", "f32[1,4,4,5]", "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"),
       2 * 2 * 5 * 10 * 10);
@@ -453,9 +453,9 @@ TEST(HloTest, WhatDoesNotFitIsRefusedInOneLine) {
       {"no program", "is no program of XLA"},
       {Doubling(), "main: runs "},
   };
-  for (const auto& [text, problem] : rows) {
-    const std::string refusal = Refusal([&] { ImportHloText(text); });
-    EXPECT_THAT(refusal, HasSubstr(problem)) << text;
+  for (const auto& row : rows) {
+    const std::string refusal = Refusal([&] { ImportHloText(row.first); });
+    EXPECT_THAT(refusal, HasSubstr(row.second)) << row.first;
     EXPECT_EQ(refusal.substr(0, 3), "f: ");
   }
 }

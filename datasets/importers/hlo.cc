@@ -72,10 +72,10 @@ bool LooksLikeHlo(std::string_view head) {
 Imported ImportHlo(std::span<const ImportSource> sources, const ImportOptions&) {
   const ImportSource& source = sources.front();
   return WithLocation(source.name(), [&] {
-    const std::string& content = source.Content(InputKind::kHlo);
-    if (LooksLikeHloText(content)) return MakeHloGraph(ReadHloText(content));
-    if (LooksLikeStableHlo(content)) return MakeHloGraph(ReadStableHlo(content));
-    if (LooksLikeHloProto(content)) return MakeHloGraph(ReadHloProto(content));
+    const std::string& head = source.head();
+    if (LooksLikeHloText(head)) return MakeHloGraph(ReadHloText(source.Content(InputKind::kHlo)));
+    if (LooksLikeStableHlo(head)) return MakeHloGraph(ReadStableHlo(source.Content(InputKind::kHlo)));
+    if (LooksLikeHloProto(head)) return MakeHloGraph(ReadHloProto(source.Content(InputKind::kHlo)));
     throw InputError(
         "", "is no program of XLA (text that begins with HloModule, a module of StableHLO, or an HloModuleProto)");
   });

@@ -14,9 +14,8 @@
 namespace emplace::datasets {
 namespace {
 
-constexpr double kMostUnrolled = 200'000;  // instructions of a loop with all its iterations
 constexpr std::size_t kMostHloOps = 2'000'000;
-constexpr std::size_t kMostHloSteps = 20'000'000;
+constexpr std::size_t kMostHloSteps = 4'000'000;
 constexpr std::size_t kMostDrySteps = 2'000'000;  // to find how often loops run
 constexpr double kMostDroppedNumbers = 16;        // of a constant that is no op
 
@@ -133,6 +132,10 @@ HloExpander::HloExpander(const HloModule& module)
       last_op_(module.instructions.size(), HloLeaf::kNoOp) {}
 
 std::vector<OpSpec> HloExpander::Expand() {
+  const HloComputation& entry = module_.computations[module_.entry];
+  if (const double size = work_.Size(module_.entry); size > static_cast<double>(kMostHloSteps)) {
+    throw InputError(entry.name, fmt::format("runs {:.3g} instructions (at most {})", size, kMostHloSteps));
+  }
   AddParameters();
   Run(module_.entry, "", false);
   return std::move(ops_);
@@ -363,7 +366,7 @@ HloLeafList HloExpander::Loop(const HloInstruction& instruction, const std::stri
   if (!trips) trips = instruction.trips;
   const std::size_t body = instruction.called[1];
   const std::string name = prefix + instruction.name;
-  if (!trips || static_cast<double>(*trips) * work_.Size(body) > kMostUnrolled) {
+  if (!trips || static_cast<double>(*trips) * work_.Size(body) > HloWork::kMostUnrolled) {
     const double once = work_.ComputationFlop(body) + work_.ComputationFlop(instruction.called[0]);
     counts_.kept_loops.push_back(trips ? fmt::format("{} ({} times)", name, *trips) : name);
     const Leaves captured = Captured(instruction);

@@ -62,9 +62,9 @@ std::optional<std::int64_t> FoldHlo(const HloInstruction& instruction, const std
 }
 
 std::string HloLayer(std::string_view scope) {
-  static const std::set<std::string_view> kWrappers = {
+  static const std::set<std::string_view> wrappers = {
       "transpose", "jvp", "vmap", "remat", "checkpoint", "rematted_computation", "vjp"};
-  static const std::set<std::string_view> kControl = {
+  static const std::set<std::string_view> control = {
       "while", "body", "cond", "closed_call", "scan", "checkpoint", "rematted_computation", "remat", "shard_map"};
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -81,11 +81,10 @@ std::string HloLayer(std::string_view scope) {
   for (std::string_view part : parts) {
     for (std::size_t open = part.find('('); open != std::string_view::npos && part.ends_with(')');
          open = part.find('(')) {
-      const bool is_wrapper = kWrappers.contains(part.substr(0, open));
+      const bool is_wrapper = wrappers.contains(part.substr(0, open));
       part = is_wrapper ? part.substr(open + 1, part.size() - open - 2) : std::string_view();
     }
-    if (part.empty() || kControl.contains(part) || part.starts_with("branch_") || part.find("->") != part.npos)
-      continue;
+    if (part.empty() || control.contains(part) || part.starts_with("branch_") || part.find("->") != part.npos) continue;
     layer += (layer.empty() ? "" : "/") + std::string(part);
   }
   return layer;

@@ -10,8 +10,8 @@
 
 #include "sim/graph.h"
 
-// Programs of XLA, read from HLO (protobuf or text) or from StableHLO. Format: xla/service/hlo.proto and the text of
-// HloModule::ToString of github.com/openxla/xla; StableHLO's specification, github.com/openxla/stablehlo.
+// Programs of XLA, read from HLO (protobuf or text) or from StableHLO. Format: the message HloModuleProto and the
+// text of HloModule::ToString of github.com/openxla/xla; StableHLO's specification, github.com/openxla/stablehlo.
 namespace emplace::datasets {
 
 using HloDims = std::vector<std::int64_t>;

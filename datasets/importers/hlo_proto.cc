@@ -10,8 +10,8 @@
 #include "sim/base/check.h"
 #include "sim/base/json_text.h"
 
-// Messages HloProto, HloModuleProto, HloComputationProto and HloInstructionProto of xla/service/hlo.proto, and those of
-// xla/xla_data.proto within: of each the fields that are needed. Numbers of fields are those of these files.
+// Messages HloProto, HloModuleProto, HloComputationProto and HloInstructionProto of github.com/openxla/xla, and those
+// of its data types within: the fields that are needed, by their numbers.
 namespace emplace::datasets {
 namespace {
 

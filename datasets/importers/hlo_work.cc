@@ -169,7 +169,7 @@ double HloWork::CountedFlop(const HloInstruction& instruction) {
   const std::vector<const HloShape*> results = HloLeaves(instruction.shape);
   if (!custom.empty() && (operands < 2 || results.empty())) return 0;
   if (custom == "dot_general") {
-    // Of factors [.., m, k] and [.., k, n], and a product [.., m, n], in any order of their last dimensions.
+    // Factors [.., m, k] and [.., k, n], and a product [.., m, n], in any order of their last dimensions.
     const HloShape& product = *results.front();
     const std::size_t rank = product.dims.size();
     double batch = 1;
@@ -243,6 +243,7 @@ double HloWork::Size(std::size_t computation) {
         for (const std::size_t called : instruction.called) inside += Size(called);
       }
       if (instruction.opcode == "while") inside *= static_cast<double>(instruction.trips.value_or(1));
+      if (instruction.opcode == "while" && inside > kMostUnrolled) inside = 0;
       size += 1 + inside;
     }
     size_[computation] = size;

@@ -11,12 +11,15 @@
 
 namespace emplace::datasets {
 
-// The FLOP and bytes of the instructions of a program, as XLA's HloCostAnalysis counts them
-// (xla/service/hlo_cost_analysis.cc of github.com/openxla/xla): two for each multiply-add, one for each element of an
+// The FLOP and bytes of the instructions of a program, as HloCostAnalysis of
+// github.com/openxla/xla counts them: two for each multiply-add, one for each element of an
 // elementwise operation, taps in the padding of a convolution left out. Other than there, exp, tanh and other
 // transcendental functions count among the FLOP, one for each element.
 class HloWork {
  public:
+  // The instructions of a loop with all its iterations, beyond which it stays one op.
+  static constexpr double kMostUnrolled = 200'000;
+
   // Requires: CheckHlo(module) does not throw. `module` lives as long as this.
   explicit HloWork(const HloModule& module);
 
@@ -27,7 +30,7 @@ class HloWork {
   // Bytes that an instruction moves, where it moves only parts of its operands or results: slices, gathers, updates in
   // place, and fusions of these. Nothing: it reads and writes all of them.
   std::optional<double> MovedBytes(const HloInstruction& instruction) const;
-  // Instructions that run in a computation, those of calls included, and loops run as often as the file says.
+  // Instructions that run in a computation, those of calls included, and those of loops as often as the file says.
   double Size(std::size_t computation);
   // What takes most of a computation's time, as a rule: the last of these that it, or one that it calls, has.
   enum class Main : std::uint8_t { kElements, kReduce, kDot, kConvolution };

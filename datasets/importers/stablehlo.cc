@@ -14,7 +14,7 @@
 #include "sim/base/json_text.h"
 
 // The text of StableHLO, MHLO and CHLO as MLIR prints it: operations in their own syntax, which end with their line,
-// and in the generic one. Syntax: github.com/openxla/stablehlo, docs/spec.md, and mlir.llvm.org/docs/LangRef.
+// and in the generic one. Syntax: the specification in github.com/openxla/stablehlo, and that of MLIR.
 namespace emplace::datasets {
 namespace {
 

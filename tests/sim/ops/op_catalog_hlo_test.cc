@@ -21,8 +21,18 @@ TEST(OpCatalogHloTest, KindsAreSortedAndOnlyFoundByName) {
 TEST(OpCatalogHloTest, FlopAreThoseOfTheOpAndBytesThoseThatItSays) {
   const auto work = [](const std::string& kind, const std::string& attrs) {
     GraphBuilder builder("g");
-    builder.Add({.name = "x", .kind = "input", .outputs = {F32({2, 3})}});
-    builder.Add({.name = "op", .kind = kind, .inputs = {"x"}, .outputs = {F32({2, 3})}, .attrs = attrs, .flop = 77});
+    OpSpec x;
+    x.name = "x";
+    x.kind = "input";
+    x.outputs = {F32({2, 3})};
+    builder.Add(x);
+    OpSpec op = x;
+    op.name = "op";
+    op.kind = kind;
+    op.inputs = {"x"};
+    op.attrs = attrs;
+    op.flop = 77;
+    builder.Add(op);
     const Graph graph = builder.Build();
     return FindOpKind(kind)->work(graph, *graph.FindOp("op"));
   };

@@ -71,6 +71,7 @@ constexpr Examples kExamples[] = {
     {"calibrate",
      {"calibrate kernels.csv --kind rtx-4090 -o mine.yaml", "calibrate trace.json -o h100.yaml",
       "calibrate profile.json --graph rnnlm.json.gz --kind cpu-core -o cpu.yaml"}},
+    {"measure", {"measure --bandwidth -o machine.yaml", "measure --bandwidth --disk . -o machine.yaml --json"}},
     {"validate",
      {"validate --graph rnnlm.json.gz --profile profile.json --random 5",
       "validate --graph rnnlm.json.gz --profile profile.json --devices cpu:0,cpu:1 --agent annealing --samples 10",

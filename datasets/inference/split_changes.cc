@@ -17,7 +17,7 @@
 namespace emplace::datasets {
 namespace {
 
-// Of a PCIe 4.0 x8 slot 80 %, and a copy with its synchronisation, as in the clusters that ship.
+// 80 % of a PCIe 4.0 x8 slot, and a copy with its synchronisation, as in the clusters that ship.
 constexpr Link kUsualSlot = {.bandwidth_gb_per_s = 12.6, .latency_micros = 10};
 
 std::vector<Link> LinksOf(const Cluster& cluster) {

@@ -41,13 +41,13 @@ TEST_F(CommandLineTest, AnUnknownCommandIsRefusedWithTheKnownOnes) {
   ExpectRefused(
       Emplace("plaice"),
       "unknown command \"plaice\" (import, export, generate, transform, dataset, inspect, simulate, bound, explain, "
-      "diff, what-if, profile, calibrate, "
+      "diff, what-if, profile, calibrate, measure, "
       "validate, place, "
       "compare, sweep, worker, submit, status, dashboard, memory, plan, replay, "
       "report, reproduce, library, list, config, completion); did you mean place?");
   ExpectRefused(Emplace(""),
                 "a command is missing (import, export, generate, transform, dataset, inspect, simulate, bound, "
-                "explain, diff, what-if, profile, calibrate, "
+                "explain, diff, what-if, profile, calibrate, measure, "
                 "validate, place, "
                 "compare, sweep, worker, submit, status, dashboard, memory, plan, replay, report, "
                 "reproduce, library, list, config, completion; "

@@ -64,7 +64,7 @@ TEST_F(CommandHelpTest, EveryCommandHasThreeExamplesOfItsOwnOptions) {
 TEST_F(CommandHelpTest, ExamplesRunSlow) {
   Write("experiment.yaml", kOneTrial);
   // They need files that only users have, GPUs, other machines, a minute or more, or do not end.
-  const std::set<std::string> others = {"import",    "profile", "calibrate", "validate",
+  const std::set<std::string> others = {"import",    "profile", "calibrate", "measure",      "validate",
                                         "dashboard", "replay",  "reproduce", "library check"};
   std::set<std::string> run;
   std::size_t count = 0;

@@ -30,6 +30,7 @@ Command AddWhatIf(CLI::App& app);
 Command AddPlace(CLI::App& app);
 Command AddProfile(CLI::App& app);
 Command AddCalibrate(CLI::App& app);
+Command AddMeasure(CLI::App& app);
 Command AddValidate(CLI::App& app);
 Command AddCompare(CLI::App& app);
 Command AddReplay(CLI::App& app);

@@ -189,7 +189,7 @@ Content Pack(const In& in) {
 }
 Content ConcatV2(const In& in) { return in.inputs.size() < 2 ? nullptr : Joined(in, 0, in.inputs.size() - 1); }
 
-// Of a vector, or a scalar of it. Parts of a shape are known even where other sizes are not.
+// A part of a vector, or a scalar of it. Parts of a shape are known even where other sizes are not.
 Content StridedSlice(const In& in) {
   const auto* const begin = in.Integers(1);
   const auto* const end = in.Integers(2);
@@ -266,7 +266,7 @@ Content RangeOf(const In& in) {
   return Numbers(in.types[0], values);
 }
 
-// Of a vector, to a scalar or to a vector of one.
+// Reduces a vector to a scalar or to a vector of one.
 Content ReduceVector(const In& in) {
   if (!in.AllKnown() || in.inputs.size() != 2 || in.inputs[0].type.dims->size() > 1) return nullptr;
   const TfContent& x = *in.Known(0);
@@ -352,7 +352,7 @@ const std::unordered_map<std::string_view, Content (*)(const In&)>& Folders() {
   return folders;
 }
 
-// The axes that a gradient is summed over: those that were broadcast. Source: tensorflow/core/util/bcast.h.
+// The axes that a gradient is summed over: those that were broadcast. Source: BCast of TensorFlow's core.
 std::vector<Content> BroadcastAxes(const In& in) {
   const auto* const a = in.Integers(0);
   const auto* const b = in.Integers(1);

@@ -171,7 +171,7 @@ TfKind CataloguedTfKind(const TfOp& op) {
   const bool has_outputs = op.role == TfOp::Role::kUpdate || !op.outputs.empty();
   if (row == nullptr || !has_outputs || kind.inputs.empty() || (row->inputs != 0 && kind.inputs.size() != row->inputs))
     return {};
-  // Of what is put together, a part that is known has no op.
+  // A part that is known has no op, and would be missing in what is put together.
   const std::size_t known = op.op == "ConcatV2" ? 1 : 0;
   if (row->inputs == 0 && kind.inputs.size() + known < op.inputs.size()) return {};
   // A table of rows, along the first axis.

@@ -182,7 +182,7 @@ struct MeasuredSteps {
   std::vector<HardwareCheck> checks;
   std::optional<double> best_micros;
   std::optional<double> interleaved_micros;  // ValidationCase::interleaved of the best
-  // Of periodic validation: ValidationSummaryOfSearch.
+  // What periodic validation adds: ValidationSummaryOfSearch.
   std::optional<double> hardware_seconds = {};
   std::optional<double> error_before = {};
   std::optional<double> error_after = {};

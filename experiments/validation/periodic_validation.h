@@ -121,7 +121,7 @@ class PeriodicValidation : public agents::SearchValidation, public Evaluator {
     double factor = 1;
     std::size_t runs = 0;
   };
-  // Of op times ("conv2d on p100"), then of transfers' times beyond the latency ("gpu:0 to gpu:1").
+  // Factors of op times ("conv2d on p100"), then of transfers' times beyond the latency ("gpu:0 to gpu:1").
   std::vector<NamedFactor> Factors() const;
   ValidationSummaryOfSearch Summarise() const;
 

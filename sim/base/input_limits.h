@@ -81,7 +81,7 @@ inline constexpr InputLimits kInputLimits[] = {
      kMostTextBytes},
     {InputKind::kNccl, "nccl", 16 * internal::kMiB, 32, 0, 0},
     {InputKind::kGguf, "gguf", 4096 * internal::kGiB, 0, 0, 64 * internal::kMiB},
-    {InputKind::kTensorFlow, "tensorflow", 2 * internal::kGiB - 1, kMostLevels, 0, 0},
+    {InputKind::kTensorFlow, "tensorflow", 2 * internal::kGiB, kMostLevels, 0, 0},
 };
 
 constexpr const InputLimits& LimitsOf(InputKind kind) { return kInputLimits[static_cast<std::size_t>(kind)]; }

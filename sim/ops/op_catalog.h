@@ -31,9 +31,9 @@ struct OpKind {
 // The FLOP of an op of that kind in a graph.
 double CountedFlop(const OpKind& kind, const Graph& graph, OpId op);
 std::span<const OpKind> AllOpKinds();
-// Null if the catalogue does not know the kind. Knows operators of ONNX, XLA and TensorFlow too (any operator "tf::NAME"
-// that is not listed has a row of its bytes alone, whose name is "tf::"), and TransformerKinds() and ParallelKinds()
-// (op_catalog_parts.h), which AllOpKinds() does not list.
+// Null if the catalogue does not know the kind. Knows operators of ONNX, XLA and TensorFlow too (any operator
+// "tf::NAME" that is not listed has a row of its bytes alone, whose name is "tf::"), and TransformerKinds() and
+// ParallelKinds() (op_catalog_parts.h), which AllOpKinds() does not list.
 const OpKind* FindOpKind(std::string_view kind);
 
 }  // namespace emplace

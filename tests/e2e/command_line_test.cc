@@ -125,9 +125,9 @@ TEST_F(CommandLineTest, ListHasTheNamesThatOthersRelyOn) {
   };
   EXPECT_EQ(names("engines"), "fifo flow placeto-reference ");
   EXPECT_EQ(names("groupers"), "identity merge_and_colocate colocation modules layers ops ");
-  EXPECT_EQ(
-      names("importers"),
-      "emplace pipedream dnn-partitioning kineto onnx hlo chakra pytorch-et torch-export stg wfcommons gguf nccl ");
+  EXPECT_EQ(names("importers"),
+            "emplace pipedream dnn-partitioning kineto onnx hlo chakra pytorch-et torch-export stg wfcommons gguf "
+            "tensorflow nccl ");
   EXPECT_EQ(names("clusters"),
             "2x-dgx-h100 dgx-a100 dgx-b200 dgx-b300 dgx-h100 dgx-h200 gb200-nvl72 gb300-nvl72 hdp-8k40 hgx-mi300x "
             "home-3090-3060 home-lan home-macs "

@@ -66,7 +66,7 @@ TEST_F(ExportTest, BadInputWritesNothing) {
   ExpectRefused(
       Emplace("export --to astra" + problem + " --out s"),
       "--to: unknown format \"astra\" (chakra, plan, device-map, split-spec, stages, schedule-csv, schedule-comms-csv, "
-      "fsdp, torchtitan, megatron, deepspeed, onnxruntime, vllm, llama.cpp) (see emplace export --help)");
+      "fsdp, torchtitan, megatron, deepspeed, onnxruntime, tensorflow, vllm, llama.cpp) (see emplace export --help)");
   ExpectRefused(Emplace("export --to chakra" + problem + " --out -"),
                 "--out: \"-\" is not a prefix of files (PREFIX.0.et, PREFIX.1.et, ...)");
   EXPECT_EQ(Emplace("export --to chakra" + problem + " --out none/s").status, 2);

@@ -19,9 +19,9 @@ std::vector<NetworkCase> AllNetworks() {
   add("placeto_small", [](agents::NetworkOptions& o) { o.small_classifier = true; });
   add("placeto_sum", [](agents::NetworkOptions& o) { o.sum_head = true; });
   add("sage_text", [](agents::NetworkOptions& o) { o.embedding = agents::Embedding::kGraphSage; });
-  for (const auto& [name, aggregation] : {std::pair("sage_text_max", agents::Aggregation::kMax),
-                                          std::pair("sage_text_min", agents::Aggregation::kMin),
-                                          std::pair("sage_text_sum", agents::Aggregation::kSum)}) {
+  for (const auto& [name, aggregation] :
+       {std::pair("sage_text_max", agents::Aggregation::kMax), std::pair("sage_text_min", agents::Aggregation::kMin),
+        std::pair("sage_text_sum", agents::Aggregation::kSum)}) {
     add(name, [&](agents::NetworkOptions& o) {
       o.embedding = agents::Embedding::kGraphSage;
       o.sage.aggregation = aggregation;

@@ -35,6 +35,7 @@ const ImporterSample kSamples[] = {
     {"chakra", kChakraSample},
     {"onnx", kOnnxSample},
     {"hlo", kHloSample},
+    {"tensorflow", kTensorFlowSample},
     {"torch-export", kTorchExportSample},
     {"stg", kStgSample},
     {"wfcommons", kWfCommonsSample},
@@ -53,9 +54,9 @@ const std::string& SampleOf(std::string_view name) {
 TEST(ImporterRegistryTest, ListsTheFormatsOfTheContract) {
   std::vector<std::string> names;
   for (const datasets::ImporterEntry& importer : datasets::AllImporters()) names.emplace_back(importer.name);
-  EXPECT_THAT(names,
-              ::testing::IsSupersetOf({"emplace", "pipedream", "dnn-partitioning", "kineto", "onnx", "hlo", "chakra",
-                                       "pytorch-et", "torch-export", "stg", "wfcommons", "gguf", "nccl"}));
+  EXPECT_THAT(
+      names, ::testing::IsSupersetOf({"emplace", "pipedream", "dnn-partitioning", "kineto", "onnx", "hlo", "chakra",
+                                      "pytorch-et", "torch-export", "stg", "wfcommons", "gguf", "tensorflow", "nccl"}));
 }
 
 TEST(ImporterRegistryTest, ANameThatIsNoFormatIsToldTheFormats) {

@@ -64,6 +64,14 @@ inline const std::string kHloSample =
     "  ROOT d = f32[2,4]{1,0} dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n\nENTRY main {\n"
     "  x = f32[2,3]{1,0} parameter(0)\n  w = f32[3,4]{1,0} parameter(1)\n"
     "  y = f32[2,4]{1,0} call(x, w), to_apply=f\n  ROOT r = (f32[2,4]{1,0}) tuple(y)\n}\n";
+// A product with weights, and an update of them.
+inline const std::string kTensorFlowSample =
+    "node { name: \"x\" op: \"Placeholder\" attr { key: \"dtype\" value { type: DT_FLOAT } } "
+    "attr { key: \"shape\" value { shape { dim { size: 2 } dim { size: 3 } } } } }\n"
+    "node { name: \"w\" op: \"VarHandleOp\" attr { key: \"dtype\" value { type: DT_FLOAT } } "
+    "attr { key: \"shape\" value { shape { dim { size: 3 } dim { size: 4 } } } } }\n"
+    "node { name: \"read\" op: \"ReadVariableOp\" input: \"w\" attr { key: \"dtype\" value { type: DT_FLOAT } } }\n"
+    "node { name: \"y\" op: \"MatMul\" input: \"x\" input: \"read\" attr { key: \"T\" value { type: DT_FLOAT } } }\n";
 inline const std::string kExpertSample =
     R"({"cpus": [{"load": 0.0, "nodes": [9]}], "fpgas": [{"load": -1, "nodes": []}, {"load": -1, "nodes": [7, 8]}]})";
 

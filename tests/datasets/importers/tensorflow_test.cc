@@ -551,7 +551,7 @@ TEST(TensorFlowTimesTest, OpsHaveTheTimesOfTheirNodes) {
   EXPECT_EQ(FindOp(imported.graph, "loop/twice[1]").time_micros, 2);
   EXPECT_EQ(FindOp(imported.graph, "y").time_micros, 7);
   EXPECT_THAT(imported.notes, Contains(HasSubstr("times: 3 of 3 ops ran under their own name, 100.0 %")));
-  // Of a GPU, the kernels count, and not their launches. Without a run, the estimates count.
+  // On a GPU, the kernels count, and not their launches. Without a run, the estimates count.
   const std::string gpu =
       "step_stats { dev_stats { device: \"/device:GPU:0\" node_stats { node_name: \"y\" op_end_rel_micros: 9 } } "
       "dev_stats { device: \"/device:GPU:0/stream:all\" node_stats { node_name: \"y:Neg\" op_end_rel_micros: 4 } } "

@@ -63,7 +63,7 @@ bool ReplaceMisfits(const Graph& graph, std::vector<OpSpec>* specs) {
   return any;
 }
 
-std::string Listed(const std::vector<std::string>& names) {
+std::string ShownNames(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
   const std::size_t shown = std::min(kShown, names.size());
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(shown);
@@ -76,24 +76,24 @@ std::vector<std::string> HloNotes(const Graph& graph, const HloCounts& counts) {
   if (!counts.unrolled.empty()) {
     std::vector<std::string> loops;
     for (const auto& [name, trips] : counts.unrolled) loops.push_back(fmt::format("{} ({} times)", name, trips));
-    notes.push_back(fmt::format("loops in place: {}", Listed(loops)));
+    notes.push_back(fmt::format("loops in place: {}", ShownNames(loops)));
   }
   if (!counts.kept_loops.empty()) {
     notes.push_back(
         fmt::format("loops that run an unknown number of times, or as more than 200,000 instructions, are "
                     "one op each, with the FLOP of one iteration where the number is unknown: {}",
-                    Listed(counts.kept_loops)));
+                    ShownNames(counts.kept_loops)));
   }
   if (!counts.guessed.empty()) {
-    notes.push_back(
-        fmt::format("conditions that depend on data take the branch with the most FLOP: {}", Listed(counts.guessed)));
+    notes.push_back(fmt::format("conditions that depend on data take the branch with the most FLOP: {}",
+                                ShownNames(counts.guessed)));
   }
   if (!counts.unknown.empty()) {
     std::vector<std::string> kinds;
     for (const auto& [kind, count] : counts.unknown) {
       kinds.push_back(count == 1 ? kind : fmt::format("{} ({})", kind, count));
     }
-    notes.push_back(fmt::format("the FLOP of {} are unknown, and count as 0", Listed(kinds)));
+    notes.push_back(fmt::format("the FLOP of {} are unknown, and count as 0", ShownNames(kinds)));
   }
   double flop = 0;
   for (std::size_t i = 0; i < graph.num_ops(); ++i) flop += graph.op(MakeId<OpId>(i)).flop;

@@ -18,7 +18,7 @@
 namespace emplace::datasets {
 namespace {
 
-using Kind = MlirToken::Kind;
+using TokenKind = MlirToken::Kind;
 
 constexpr int kMostRegions = 100;
 
@@ -28,9 +28,10 @@ class StableHloReader {
 
   HloModule Read() {
     ReadLocations();
-    while (lexer_.Peek().kind != Kind::kEnd) {
+    while (lexer_.Peek().kind != TokenKind::kEnd) {
       const MlirToken token = lexer_.Next();
-      if (token.IsWord("module") && lexer_.Peek().kind == Kind::kSymbol) module_.name = lexer_.Next().text.substr(1);
+      if (token.IsWord("module") && lexer_.Peek().kind == TokenKind::kSymbol)
+        module_.name = lexer_.Next().text.substr(1);
       if (token.IsWord("func.func") || token.IsWord("func")) ReadFunction();
     }
     if (functions_.empty()) throw InputError("", "has no function (func.func)");
@@ -55,7 +56,8 @@ class StableHloReader {
   };
 
   [[noreturn]] void Refuse(const MlirToken& token, std::string_view wanted) const {
-    const std::string found = token.kind == Kind::kEnd ? "the file ends" : "is " + Quoted(token.text.substr(0, 40));
+    const std::string found =
+        token.kind == TokenKind::kEnd ? "the file ends" : "is " + Quoted(token.text.substr(0, 40));
     throw InputError(fmt::format("line {}", token.line), fmt::format("{} ({} expected)", found, wanted));
   }
   MlirToken Expect(char sign) {
@@ -87,7 +89,7 @@ class StableHloReader {
   void SkipBrackets() {
     for (int depth = 1; depth > 0;) {
       const MlirToken token = lexer_.Next();
-      if (token.kind == Kind::kEnd) Refuse(token, "a closing bracket");
+      if (token.kind == TokenKind::kEnd) Refuse(token, "a closing bracket");
       if (token.Is('(') || token.Is('{') || token.Is('[')) ++depth;
       if (token.Is(')') || token.Is('}') || token.Is(']')) --depth;
     }
@@ -97,10 +99,10 @@ class StableHloReader {
   std::string TakeLocation() {
     std::string scope;
     const MlirToken token = lexer_.Peek();
-    if (token.kind == Kind::kHash) {
+    if (token.kind == TokenKind::kHash) {
       const auto found = locations_.find(token.text);
       if (found != locations_.end()) scope = found->second;
-    } else if (token.kind == Kind::kText) {
+    } else if (token.kind == TokenKind::kText) {
       lexer_.Next();
       if (!lexer_.Peek().Is(':')) scope = UnquotedMlir(token.text);
     }
@@ -109,23 +111,23 @@ class StableHloReader {
   }
 
   HloShape ShapeIn(const MlirToken& token) const {
-    if (token.kind != Kind::kWord) Refuse(token, "a type");
+    if (token.kind != TokenKind::kWord) Refuse(token, "a type");
     return WithLocation(fmt::format("line {}", token.line), [&] { return MlirType(token.text); });
   }
 
   // func.func public @main(%arg0: TYPE {ATTRIBUTES} loc(..), ..) -> (TYPE, ..) attributes {..} {BODY}
   void ReadFunction() {
     bool is_public = true;
-    while (lexer_.Peek().kind == Kind::kWord) is_public = lexer_.Next().text != "private" && is_public;
+    while (lexer_.Peek().kind == TokenKind::kWord) is_public = lexer_.Next().text != "private" && is_public;
     const MlirToken symbol = lexer_.Next();
-    if (symbol.kind != Kind::kSymbol) Refuse(symbol, "the name of a function, such as @main");
+    if (symbol.kind != TokenKind::kSymbol) Refuse(symbol, "the name of a function, such as @main");
     const std::string name = MlirSymbolName(symbol.text);
     const std::size_t id = NewComputation(name);
     scopes_.assign(1, {});
     Expect('(');
     const bool is_main = name == "main";
     TakeParameters(id, is_main);
-    if (lexer_.Peek().kind == Kind::kArrow) {
+    if (lexer_.Peek().kind == TokenKind::kArrow) {
       lexer_.Next();
       if (Take('('))
         SkipBrackets();
@@ -156,14 +158,14 @@ class StableHloReader {
   void TakeParameters(std::size_t computation, bool is_main) {
     while (!Take(')')) {
       const MlirToken value = lexer_.Next();
-      if (value.kind != Kind::kValue) Refuse(value, "a parameter, such as %arg0");
+      if (value.kind != TokenKind::kValue) Refuse(value, "a parameter, such as %arg0");
       Expect(':');
       const HloShape shape = ShapeIn(lexer_.Next());
       const std::size_t number = module_.computations[computation].parameters.size();
       if (Take('{')) {
         for (int depth = 1; depth > 0;) {
           const MlirToken token = lexer_.Next();
-          if (token.kind == Kind::kEnd) Refuse(token, "}");
+          if (token.kind == TokenKind::kEnd) Refuse(token, "}");
           if (token.Is('{')) ++depth;
           if (token.Is('}')) --depth;
           const bool is_donated = token.IsWord("tf.aliasing_output") || token.IsWord("jax.buffer_donor");
@@ -200,7 +202,7 @@ class StableHloReader {
     if (level > kMostRegions) throw InputError("", "has regions within more than 100 regions");
     while (!Take('}')) {
       const MlirToken token = lexer_.Peek();
-      if (token.kind == Kind::kEnd) Refuse(token, "}");
+      if (token.kind == TokenKind::kEnd) Refuse(token, "}");
       if (Take('^')) {
         lexer_.Next();
         if (Take('(')) TakeParameters(computation, false);
@@ -245,12 +247,12 @@ class StableHloReader {
   void ReadOperation(std::size_t computation, int level) {
     MlirOperation operation;
     operation.line = lexer_.Peek().line;
-    while (lexer_.Peek().kind == Kind::kValue) {
+    while (lexer_.Peek().kind == TokenKind::kValue) {
       const std::string_view name = lexer_.Next().text;
       std::size_t count = 1;
       if (Take(':')) {
         const MlirToken number = lexer_.Next();
-        const HloDims values = number.kind == Kind::kNumber ? HloIntegers(number.text) : HloDims();
+        const HloDims values = number.kind == TokenKind::kNumber ? HloIntegers(number.text) : HloDims();
         constexpr std::int64_t kMostResults = 1 << 20;
         if (values.size() != 1 || values[0] < 1 || values[0] > kMostResults) Refuse(number, "a number of results");
         count = static_cast<std::size_t>(values[0]);
@@ -260,10 +262,10 @@ class StableHloReader {
     }
     if (!operation.results.empty()) Expect('=');
     const MlirToken name = lexer_.Next();
-    if (name.kind == Kind::kText) {
+    if (name.kind == TokenKind::kText) {
       operation.name = name.text.substr(1, name.text.size() - 2);
       ReadGeneric(&operation, level);
-    } else if (name.kind == Kind::kWord) {
+    } else if (name.kind == TokenKind::kWord) {
       operation.name = name.text;
       if (operation.name.ends_with(".while"))
         ReadWhile(&operation, level);
@@ -280,7 +282,7 @@ class StableHloReader {
     Expect('(');
     while (!Take(')')) {
       const MlirToken token = lexer_.Next();
-      if (token.kind != Kind::kValue) Refuse(token, "an operand");
+      if (token.kind != TokenKind::kValue) Refuse(token, "an operand");
       operation->operands.push_back(Find(token));
       Take(',');
     }
@@ -308,7 +310,7 @@ class StableHloReader {
     std::vector<MlirToken> tokens = {Expect('{')};
     for (int depth = 1; depth > 0;) {
       tokens.push_back(lexer_.Next());
-      if (tokens.back().kind == Kind::kEnd) Refuse(tokens.back(), "}");
+      if (tokens.back().kind == TokenKind::kEnd) Refuse(tokens.back(), "}");
       if (tokens.back().Is('{') || tokens.back().Is('[') || tokens.back().Is('(')) ++depth;
       if (tokens.back().Is('}') || tokens.back().Is(']') || tokens.back().Is(')')) --depth;
     }
@@ -318,7 +320,7 @@ class StableHloReader {
   // NAME = VALUE at any depth; a value ends with a comma, a colon or the bracket around it.
   static void TakeAttributes(const std::vector<MlirToken>& tokens, MlirOperation* operation) {
     for (std::size_t i = 0; i + 2 < tokens.size(); ++i) {
-      if (tokens[i].kind != Kind::kWord || !tokens[i + 1].Is('=')) continue;
+      if (tokens[i].kind != TokenKind::kWord || !tokens[i + 1].Is('=')) continue;
       int depth = 0;
       std::size_t end = i + 2;
       for (; end < tokens.size(); ++end) {
@@ -333,8 +335,8 @@ class StableHloReader {
       const std::string_view value(begin, static_cast<std::size_t>(last.data() + last.size() - begin));
       operation->attributes.emplace(tokens[i].text, value);
       const MlirToken& first = tokens[i + 2];
-      if (first.kind == Kind::kSymbol && tokens[i].text == "decomposition") operation->symbol = first.text;
-      if (tokens[i].text == "callee" && first.kind == Kind::kSymbol) operation->symbol = first.text;
+      if (first.kind == TokenKind::kSymbol && tokens[i].text == "decomposition") operation->symbol = first.text;
+      if (tokens[i].text == "callee" && first.kind == TokenKind::kSymbol) operation->symbol = first.text;
       if (tokens[i].text == "value") operation->constant = first.text;
     }
   }
@@ -346,17 +348,17 @@ class StableHloReader {
     for (int depth = 0;;) {
       const MlirToken token = lexer_.Peek();
       const bool is_next_line = depth == 0 && token.line > line;
-      if (token.kind == Kind::kEnd || is_next_line || token.IsWord("loc")) break;
+      if (token.kind == TokenKind::kEnd || is_next_line || token.IsWord("loc")) break;
       if (depth == 0 && (token.Is('}') || token.Is('{'))) break;
       lexer_.Next();
       line = token.line;
       if (token.Is('(')) ++depth;
       if (token.Is(')')) --depth;
       if (depth < 0) Refuse(token, "a type");
-      if (token.kind == Kind::kArrow && !has_arrow) {
+      if (token.kind == TokenKind::kArrow && !has_arrow) {
         has_arrow = true;
         operation->types.clear();
-      } else if (token.kind == Kind::kWord) {
+      } else if (token.kind == TokenKind::kWord) {
         operation->types.push_back(ShapeIn(token));
       }
     }
@@ -385,8 +387,8 @@ class StableHloReader {
     bool is_initial = false;
     for (;;) {
       const MlirToken token = lexer_.Peek();
-      if (token.kind == Kind::kEnd && depth > 0) Refuse(token, "a closing bracket");
-      if (token.kind == Kind::kEnd || (depth == 0 && (token.line > line || token.Is('}') || token.IsWord("loc"))))
+      if (token.kind == TokenKind::kEnd && depth > 0) Refuse(token, "a closing bracket");
+      if (token.kind == TokenKind::kEnd || (depth == 0 && (token.line > line || token.Is('}') || token.IsWord("loc"))))
         break;
       lexer_.Next();
       line = token.line;
@@ -399,17 +401,17 @@ class StableHloReader {
       if (token.Is('(') || token.Is('[') || token.Is('{')) ++depth;
       if (token.Is(')') || token.Is(']') || token.Is('}')) --depth;
       if (depth < 0) Refuse(token, "an operation");
-      if (token.kind == Kind::kValue) {
+      if (token.kind == TokenKind::kValue) {
         (is_initial ? initial : operation->operands).push_back(Find(token));
         is_initial = false;
       }
       if (token.IsWord("init")) is_initial = true;
-      if (token.kind == Kind::kNumber && !tokens.empty() && tokens.back().Is('[')) {
+      if (token.kind == TokenKind::kNumber && !tokens.empty() && tokens.back().Is('[')) {
         operation->number = HloScalar(token.text).value_or(0);
       }
-      if (token.kind == Kind::kSymbol && operation->symbol.empty()) operation->symbol = token.text;
-      if (token.kind == Kind::kWord && operation->first_word.empty()) operation->first_word = token.text;
-      if (token.kind == Kind::kWord && token.text.starts_with("dense")) operation->constant = token.text;
+      if (token.kind == TokenKind::kSymbol && operation->symbol.empty()) operation->symbol = token.text;
+      if (token.kind == TokenKind::kWord && operation->first_word.empty()) operation->first_word = token.text;
+      if (token.kind == TokenKind::kWord && token.text.starts_with("dense")) operation->constant = token.text;
       if (!tokens.empty() && tokens.back().IsWord("applies")) reducer = token.text;
       tokens.push_back(token);
     }
@@ -459,17 +461,17 @@ class StableHloReader {
     Expect('(');
     while (!Take(')')) {
       const MlirToken parameter = lexer_.Next();
-      if (parameter.kind != Kind::kValue) Refuse(parameter, "a value of the loop");
+      if (parameter.kind != TokenKind::kValue) Refuse(parameter, "a value of the loop");
       parameters.push_back(parameter.text);
       Expect('=');
       const MlirToken value = lexer_.Next();
-      if (value.kind != Kind::kValue) Refuse(value, "a value before the loop");
+      if (value.kind != TokenKind::kValue) Refuse(value, "a value before the loop");
       operation->operands.push_back(Find(value));
       Take(',');
     }
     std::vector<HloShape> shapes;
     if (Take(':')) {
-      while (lexer_.Peek().kind == Kind::kWord && !lexer_.Peek().IsWord("cond") &&
+      while (lexer_.Peek().kind == TokenKind::kWord && !lexer_.Peek().IsWord("cond") &&
              !lexer_.Peek().IsWord("attributes")) {
         shapes.push_back(ShapeIn(lexer_.Next()));
         Take(',');

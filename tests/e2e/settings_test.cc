@@ -191,6 +191,8 @@ std::vector<Given> Pairs() {
 
 // With LibTorch alone can a device be tried that is not there.
 bool NeedsCuda(const Given& given) { return given.contains("torch_device"); }
+// The command line opens the devices that measure, which the cluster's GPUs are not here.
+bool NeedsDevices(const Given& given) { return NeedsCuda(given) || given.contains("validate_every"); }
 
 TEST_F(SettingsTest, EveryPairHasOneAnswerAtEveryDoorSlow) {
   std::size_t refused = 0;
@@ -202,7 +204,7 @@ TEST_F(SettingsTest, EveryPairHasOneAnswerAtEveryDoorSlow) {
     std::map<Door, std::string> answer;
     if (Takes(Door::kExperiment, given)) answer[Door::kExperiment] = Plain(OfExperiment(given), Door::kExperiment);
     if (Takes(Door::kSpec, given)) answer[Door::kSpec] = Plain(OfSpec(given), Door::kSpec);
-    if (Takes(Door::kCommandLine, given) && !NeedsCuda(given)) {
+    if (Takes(Door::kCommandLine, given) && !NeedsDevices(given)) {
       answer[Door::kCommandLine] = Plain(OfCommandLine(given), Door::kCommandLine);
     }
     for (const auto& [door, text] : answer) EXPECT_EQ(text, answer.begin()->second) << static_cast<int>(door);

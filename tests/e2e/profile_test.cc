@@ -364,7 +364,7 @@ TEST_F(ValidateTest, PlaceMeasuresItsBestPeriodicallyLengthy) {
   const Ran ran = Emplace(place + "--validate-every 2 --json");
   EXPECT_EQ(ran.status, 0) << ran.err;
   const nlohmann::json validation = nlohmann::json::parse(ran.out)["validation"];
-  EXPECT_GE(validation["measurements"], 3);
+  EXPECT_GE(validation["measurements"], 2);  // a random placement, and the best after all four: one batch
   EXPECT_EQ(validation["placements"], 1);  // one device
   EXPECT_GT(validation["measured_step_time_us"], 0);
   EXPECT_GT(validation["hardware_s"], 0);
@@ -380,7 +380,8 @@ TEST_F(ValidateTest, PlaceMeasuresItsBestPeriodicallyLengthy) {
       "compare --graph tiny.json --cluster cluster.yaml --profile prof.json --agents random,single_device "
       "--evaluations 4 --validate-every 2 --json");
   EXPECT_EQ(compared.status, 0) << compared.err;
-  for (const auto& row : nlohmann::json::parse(compared.out)["results"]) {
+  const nlohmann::json rows = nlohmann::json::parse(compared.out)["results"];
+  for (const auto& row : rows) {
     EXPECT_GE(row["validation"]["measurements"], 1) << row["agent"];
   }
 }

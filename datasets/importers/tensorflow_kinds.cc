@@ -12,8 +12,6 @@
 namespace emplace::datasets {
 namespace {
 
-using tensorflow::NodeDef;
-
 std::vector<std::size_t> ComputedInputs(const TfOp& op) {
   std::vector<std::size_t> inputs;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {

@@ -365,7 +365,7 @@ TEST_F(ValidateTest, PlaceMeasuresItsBestPeriodicallyLengthy) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   const nlohmann::json validation = nlohmann::json::parse(ran.out)["validation"];
   EXPECT_GE(validation["measurements"], 2);  // a random placement, and the best after all four: one batch
-  EXPECT_EQ(validation["placements"], 1);  // one device
+  EXPECT_EQ(validation["placements"], 1);    // one device
   EXPECT_GT(validation["measured_step_time_us"], 0);
   EXPECT_GT(validation["hardware_s"], 0);
   EXPECT_FALSE(validation["corrections"].empty());
